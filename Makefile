@@ -1,0 +1,55 @@
+# `make run` and `make test` need nothing but Python 3.11, make and (for the peers) npm.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup run test test-slow check format bench interop conformance soak peers lock clean
+
+help:            ## what there is to do
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(STAMP)  ## make .venv with everything pinned
+$(STAMP): requirements/dev.txt pyproject.toml
+	scripts/setup.sh $(VENV) $(PYTHON)
+	@touch $(STAMP)
+
+run: setup       ## serve examples/quickstart.py on http://127.0.0.1:8000/mcp
+	@scripts/run.sh
+
+check: setup     ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+test: check peers ## checks and the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-slow: setup peers ## slow peers, soak and fuzz
+	$(BIN)/python -m pytest -m slow
+
+peers: setup     ## the other implementations the tests talk to, each in an environment of its own
+	@scripts/peers.sh sdk fastmcp node
+
+conformance: setup ## the official suite against our server and our client
+	scripts/conformance.sh
+
+interop: setup peers ## the matrix of peers, both ways
+	$(BIN)/python -m bench.interop
+
+bench: setup     ## side by side with the peers and the limit, in one run
+	@scripts/peers.sh sdk fastmcp minimcp node
+	$(BIN)/python -m bench
+
+soak: setup      ## ten minutes of mixed traffic with three slope alarms
+	$(BIN)/python -m bench.soak
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup      ## pin again what requirements/*.in ask for
+	scripts/lock.sh
+
+clean:
+	rm -rf $(VENV) .peers build dist results

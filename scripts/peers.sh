@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# usage: peers.sh NAME… — install other implementations of the protocol under .peers/NAME.
+#   sdk       the official Python SDK        fastmcp   FastMCP 4
+#   minimcp   MiniMCP with the SDK it needs  node      TypeScript client, Inspector, server-everything, the
+#                                                      conformance suite, and Node 22 where the machine's is older
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p .peers
+for name in "$@"; do
+  if [ "$name" = node ]; then
+    want=$(cat scripts/node/package.json)
+    if [ "$(cat .peers/node/.ready 2>/dev/null || true)" != "$want" ]; then
+      command -v npm >/dev/null || { echo "npm is missing: apt-get install npm" >&2; exit 2; }
+      mkdir -p .peers/node && cp scripts/node/package.json .peers/node/
+      (cd .peers/node && npm install --silent --no-audit --no-fund --no-package-lock)
+      printf '%s\n' "$want" >.peers/node/.ready
+    fi
+    continue
+  fi
+  want=$(sha256sum "requirements/peers/$name.txt")
+  [ "$(cat ".peers/$name/.ready" 2>/dev/null || true)" = "$want" ] && continue
+  rm -rf ".peers/$name"
+  "$(readlink -f .venv/bin/python)" -m venv ".peers/$name"
+  ".peers/$name/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/peers/$name.txt"
+  printf '%s\n' "$want" >".peers/$name/.ready"
+done
