@@ -1,0 +1,121 @@
+"""What each side says it can do: open dicts with typed views.
+
+Neither set is closed, so both are dicts that keep whatever a peer declared. A capability is present when its
+member is there and is neither ``null`` nor ``false``: ``{}`` declares it, ``{"subscribe": false}`` does not.
+"""
+
+from typing import Any, Self, cast
+
+EXTENSIONS = "extensions."
+
+
+def _steps(path: str) -> list[str]:
+    # Extension identifiers hold dots of their own, so what follows ``extensions.`` is one step.
+    if path.startswith(EXTENSIONS):
+        return ["extensions", path[len(EXTENSIONS) :]]
+    return path.split(".")
+
+
+class Capabilities(dict[str, Any]):
+    """What clients' and servers' capabilities have in common."""
+
+    def has(self, path: str) -> bool:
+        """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
+        value: Any = self
+        for step in _steps(path):
+            if not isinstance(value, dict):
+                return False
+            value = cast("dict[str, Any]", value).get(step)
+        return value is not None and value is not False
+
+    @classmethod
+    def requiring(cls, *paths: str) -> Self:
+        """Return the smallest capabilities that have all ``paths``, as error data wants them."""
+        needed = cls()
+        for path in paths:
+            level: dict[str, Any] = needed
+            for step in _steps(path):
+                level = level.setdefault(step, {})
+        return needed
+
+    def extension(self, identifier: str) -> dict[str, Any] | None:
+        """Return the settings declared for an extension, ``None`` when it was not declared."""
+        extensions = self.view("extensions")
+        return None if extensions is None else _settings(extensions.get(identifier))
+
+    @property
+    def experimental(self) -> dict[str, Any] | None:
+        return self.view("experimental")
+
+    @property
+    def tasks(self) -> dict[str, Any] | None:
+        """The core tasks of 2025-11-25; later revisions have an extension instead."""
+        return self.view("tasks")
+
+    def view(self, name: str) -> dict[str, Any] | None:
+        """Return the settings of one capability, ``{}`` when it has none, ``None`` when it is absent."""
+        return _settings(self.get(name))
+
+
+def _settings(value: Any) -> dict[str, Any] | None:
+    if value is None or value is False:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+class ClientCapabilities(Capabilities):
+    """What a client can do for a server."""
+
+    def has(self, path: str) -> bool:
+        """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
+        if path == "elicitation.form":
+            return self.elicitation_form
+        return super().has(path)
+
+    @property
+    def roots(self) -> dict[str, Any] | None:
+        return self.view("roots")
+
+    @property
+    def sampling(self) -> dict[str, Any] | None:
+        return self.view("sampling")
+
+    @property
+    def elicitation(self) -> dict[str, Any] | None:
+        return self.view("elicitation")
+
+    @property
+    def elicitation_form(self) -> bool:
+        """Forms may be asked for: named, or elicitation declared without naming any mode."""
+        modes = self.view("elicitation")
+        if modes is None:
+            return False
+        return _settings(modes.get("form")) is not None or ("url" not in modes and "form" not in modes)
+
+    @property
+    def elicitation_url(self) -> bool:
+        return self.has("elicitation.url")
+
+
+class ServerCapabilities(Capabilities):
+    """What a server offers."""
+
+    @property
+    def tools(self) -> dict[str, Any] | None:
+        return self.view("tools")
+
+    @property
+    def resources(self) -> dict[str, Any] | None:
+        return self.view("resources")
+
+    @property
+    def prompts(self) -> dict[str, Any] | None:
+        return self.view("prompts")
+
+    @property
+    def completions(self) -> dict[str, Any] | None:
+        return self.view("completions")
+
+    @property
+    def logging(self) -> dict[str, Any] | None:
+        return self.view("logging")

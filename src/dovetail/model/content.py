@@ -1,0 +1,76 @@
+"""Content blocks: what tools, prompts and sampling messages are made of.
+
+The member ``type`` tells the blocks apart. It is a tag, not an attribute: match on the class.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, UnsetType, field
+
+from .base import Definition
+from .resources import Resource, ResourceContents
+
+
+class TextContent(Definition, tag_field="type", tag="text"):
+    text: str
+    annotations: dict[str, Any] | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+class ImageContent(Definition, tag_field="type", tag="image"):
+    """``data`` is base64."""
+
+    data: str
+    mime_type: str
+    annotations: dict[str, Any] | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+class AudioContent(Definition, tag_field="type", tag="audio"):
+    """``data`` is base64. Since 2025-03-26."""
+
+    data: str
+    mime_type: str
+    annotations: dict[str, Any] | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+class ResourceLink(Resource, tag_field="type", tag="resource_link"):
+    """A resource by name only; the client reads it if it wants to. Since 2025-06-18."""
+
+
+class EmbeddedResource(Definition, tag_field="type", tag="resource"):
+    """A resource with its contents."""
+
+    resource: ResourceContents
+    annotations: dict[str, Any] | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+"""What a tool result or a prompt message may hold."""
+
+
+class ToolUseContent(Definition, tag_field="type", tag="tool_use"):
+    """A model wants a tool called. In sampling only, since 2025-11-25."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+class ToolResultContent(Definition, tag_field="type", tag="tool_result"):
+    """What that tool answered. In sampling only, since 2025-11-25."""
+
+    tool_use_id: str
+    content: list[ContentBlock]
+    structured_content: Any = UNSET
+    is_error: bool | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+SamplingMessageContentBlock: TypeAlias = (
+    TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+)
+"""What a sampling message may hold."""

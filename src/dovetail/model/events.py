@@ -1,0 +1,73 @@
+"""What happens without being asked for each time: progress, logs, cancellation, changes, subscriptions.
+
+List-changed notifications, ``notifications/initialized`` and the like carry plain `NotificationParams`.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from .base import (
+    Definition,
+    LoggingLevel,
+    NotificationParams,
+    Number,
+    ProgressToken,
+    RequestId,
+    RequestParams,
+    Result,
+)
+
+
+class ProgressNotificationParams(NotificationParams):
+    """``progress`` must grow with every notification; ``message`` exists since 2025-03-26."""
+
+    progress_token: ProgressToken
+    progress: Number
+    total: Number | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class LoggingMessageNotificationParams(NotificationParams):
+    """``data`` is any JSON, ``null`` included."""
+
+    level: LoggingLevel
+    data: Any
+    logger: str | UnsetType = UNSET
+
+
+class CancelledNotificationParams(NotificationParams):
+    """The answer to ``request_id`` is not wanted any more. Send none for a request you do not know."""
+
+    request_id: RequestId
+    reason: str | UnsetType = UNSET
+
+
+class ResourceUpdatedNotificationParams(NotificationParams):
+    """``uri`` may lie below the one that was subscribed to."""
+
+    uri: str
+
+
+class SubscriptionFilter(Definition):
+    """What a listen stream is to report. ``task_ids`` belongs to the tasks extension."""
+
+    tools_list_changed: bool | UnsetType = UNSET
+    prompts_list_changed: bool | UnsetType = UNSET
+    resources_list_changed: bool | UnsetType = UNSET
+    resource_subscriptions: list[str] | UnsetType = UNSET
+    task_ids: list[str] | UnsetType = UNSET
+
+
+class SubscriptionsListenRequestParams(RequestParams):
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
+    """The first message of a listen stream: the part of the filter that will be honoured."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsListenResult(Result):
+    """The end of a listen stream. ``_meta`` must name the subscription."""

@@ -1,0 +1,19 @@
+"""The reserved keys of ``_meta`` and the identifiers of the official extensions."""
+
+from typing import Final
+
+PREFIX: Final = "io.modelcontextprotocol/"
+
+PROGRESS_TOKEN: Final = "progressToken"
+PROTOCOL_VERSION: Final = PREFIX + "protocolVersion"
+CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
+CLIENT_INFO: Final = PREFIX + "clientInfo"
+SERVER_INFO: Final = PREFIX + "serverInfo"
+LOG_LEVEL: Final = PREFIX + "logLevel"
+SUBSCRIPTION_ID: Final = PREFIX + "subscriptionId"
+RELATED_TASK: Final = PREFIX + "related-task"
+MODEL_IMMEDIATE_RESPONSE: Final = PREFIX + "model-immediate-response"
+
+TASKS_EXTENSION: Final = PREFIX + "tasks"
+SKILLS_EXTENSION: Final = PREFIX + "skills"
+UI_EXTENSION: Final = PREFIX + "ui"

@@ -1,0 +1,43 @@
+"""Prompts: messages a user may pick from a server."""
+
+from msgspec import UNSET, Raw, UnsetType
+
+from .base import Definition, Metadata, PaginatedResult, RequestParams, Result, Role
+from .content import ContentBlock
+
+
+class PromptArgument(Definition, gc=False):
+    """One blank in a prompt."""
+
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    required: bool | UnsetType = UNSET
+
+
+class Prompt(Metadata):
+    name: str
+    arguments: list[PromptArgument] | UnsetType = UNSET
+
+
+class PromptMessage(Definition):
+    role: Role
+    content: ContentBlock
+
+
+class ListPromptsResult(PaginatedResult):
+    prompts: list[Prompt]
+
+
+class GetPromptRequestParams(RequestParams):
+    """Argument values are strings in every revision."""
+
+    name: str
+    arguments: dict[str, str] | UnsetType = UNSET
+    input_responses: dict[str, Raw] | UnsetType = UNSET
+    request_state: str | UnsetType = UNSET
+
+
+class GetPromptResult(Result):
+    messages: list[PromptMessage]
+    description: str | UnsetType = UNSET

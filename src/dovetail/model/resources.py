@@ -1,0 +1,75 @@
+"""Resources, their templates and their contents."""
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Raw, UnsetType, field
+
+from .base import (
+    CacheableResult,
+    Definition,
+    Metadata,
+    PaginatedResult,
+    ResourceRequestParams,
+)
+
+
+class Resource(Metadata):
+    """Something a server can read out."""
+
+    uri: str
+    name: str
+    mime_type: str | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+
+
+class ResourceTemplate(Metadata):
+    """A family of resources, named by an RFC 6570 template."""
+
+    uri_template: str
+    name: str
+    mime_type: str | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+
+
+class ResourceContents(Definition):
+    """What stands in a resource: ``text``, or ``blob`` in base64. Set exactly one of the two.
+
+    The schema knows two definitions, told apart only by which member is there; the names
+    `TextResourceContents` and `BlobResourceContents` mean this Struct.
+    """
+
+    uri: str
+    mime_type: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    blob: str | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+TextResourceContents: TypeAlias = ResourceContents
+BlobResourceContents: TypeAlias = ResourceContents
+
+
+class ListResourcesResult(PaginatedResult):
+    resources: list[Resource]
+
+
+class ListResourceTemplatesResult(PaginatedResult):
+    resource_templates: list[ResourceTemplate]
+
+
+class ReadResourceRequestParams(ResourceRequestParams, kw_only=True):
+    input_responses: dict[str, Raw] | UnsetType = UNSET
+    request_state: str | UnsetType = UNSET
+
+
+class ReadResourceResult(CacheableResult):
+    contents: list[ResourceContents]
+
+
+class SubscribeRequestParams(ResourceRequestParams):
+    """Until 2025-11-25; later `SubscriptionFilter.resource_subscriptions`."""
+
+
+class UnsubscribeRequestParams(ResourceRequestParams):
+    """Until 2025-11-25; later the listen stream is closed."""
