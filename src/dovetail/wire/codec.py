@@ -1,0 +1,363 @@
+"""Messages of one revision and dialect: typed values to bytes and back.
+
+Reading is one typed decode straight from the raw member. Only when that is not enough, because the peer used
+another project's names or a content type nobody knows, is the member taken apart and put right.
+Writing is one encode. The newest revision wants two members in every result, ``resultType`` and the server's
+name; they are the same bytes each time and are written in front of the others. Older revisions go through
+their edits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
+from ..model import CacheableResult, Error, Implementation, Result
+from ..model.meta import SERVER_INFO
+from .dialects import OFFICIAL
+from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
+from .edits import sieve_for
+from .frames import (
+    UNREADABLE,
+    ErrorFrame,
+    NotificationFrame,
+    RequestFrame,
+    RequestId,
+    ResultFrame,
+    encode,
+)
+from .leniency import explain, known_blocks
+from .methods import METHODS, Method, result_type_of
+from .revisions import Revision
+
+_EMPTY = Raw(b"{}")
+_UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What msgspec raises for values that have no JSON: foreign objects, lone surrogates, endless nesting."""
+
+Claims = tuple[tuple[bytes, Alias], ...]
+"""Aliases that may apply to bytes that decode without them, each with the first needle to look for."""
+
+
+class Codec:
+    """Read and write the messages of ``revision``, in ``dialect``, as the server ``server_info`` if it is
+    one.
+
+    Has no state of its own; one per pair serves all connections (`codec_for`).
+    """
+
+    __slots__ = (
+        "_decoders",
+        "_opening",
+        "_openings",
+        "_outbound",
+        "_params_in",
+        "_result_in",
+        "_server_meta",
+        "_sieve",
+        "dialect",
+        "revision",
+        "server_info",
+    )
+
+    def __init__(
+        self, revision: Revision, dialect: Dialect = OFFICIAL, server_info: Implementation | None = None
+    ) -> None:
+        self.revision = revision
+        self.dialect = dialect
+        self.server_info = server_info
+        self._sieve = sieve_for(revision)
+        self._decoders: dict[Any, Callable[[Any], Any]] = {}
+        self._params_in = {name: _claims(aliases) for name, aliases in dialect.field_in.items()}
+        self._result_in = {name: _claims(aliases) for name, aliases in dialect.result_in.items()}
+        # A dialect changes what is sent on the legacy revisions only.
+        self._outbound: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = (
+            {} if revision.modern else dialect.field_out
+        )
+        self._server_meta: dict[str, Any] = {}
+        if revision.modern and server_info is not None:
+            self._server_meta = {SERVER_INFO: Raw(encode(server_info))}
+        self._opening = _opening("complete", self._server_meta)
+        self._openings: dict[type, bytes | None] = {}
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def decode_params(self, method: Method, raw: Raw | bytes | UnsetType) -> Any:
+        """Read the params of a request or notification; left-out params read as an empty object.
+
+        Raises:
+            RemoteProtocolError: ``invalid_params``, naming the place and the reason but never the value;
+                ``parse_error`` when the bytes turn out to be no JSON.
+        """
+        if raw is UNSET:
+            raw = _EMPTY
+        decode = self._decoders.get(method.params) or self._decoder(method.params)
+        try:
+            claims = self._params_in.get(method.name)
+            if claims is not None:
+                data = bytes(raw)
+                for needle, alias in claims:
+                    if needle in data and alias.claims(data):
+                        return decode(rewrite(self.dialect.field_in[method.name], data))
+            return decode(raw)
+        except UNREADABLE as error:
+            return self._decode_params_again(method, decode, bytes(raw), error)
+
+    def decode_result(self, method: Method, raw: Raw | bytes) -> Any:
+        """Read a result. An ``input_required`` or a created task comes back as its own type.
+
+        A content block of a type nobody knows becomes a text block with its JSON, so that one block does not
+        cost the whole result.
+
+        Raises:
+            RemoteProtocolError: ``validation_failed`` or ``parse_error``; the answer is unusable.
+        """
+        data = bytes(raw)
+        try:
+            kind = result_type_of(method, data, self.revision)
+            decode = self._decoders.get(kind) or self._decoder(kind)
+            for needle, alias in self._result_in.get(method.name, ()):
+                if needle in data and alias.claims(data):
+                    return decode(rewrite(self.dialect.result_in[method.name], data))
+            return decode(data)
+        except UNREADABLE as error:
+            return self._decode_result_again(method, data, error)
+
+    def decode_error(self, raw: Raw | bytes) -> ProtocolError | Refusal:
+        """Read the error object of an answer into the exception to raise to whoever waits for it.
+
+        Raises:
+            RemoteProtocolError: ``validation_failed`` or ``parse_error``; the answer is unusable.
+        """
+        try:
+            error = msgspec.json.decode(raw, type=Error)
+        except UNREADABLE as reason:
+            raise _refusal("validation_failed", "the error object is malformed", reason) from None
+        return error_from_wire(error.code, error.message, error.data, self.revision.index, self.dialect)
+
+    def _decoder(self, kind: Any) -> Callable[[Any], Any]:
+        decode = self._decoders[kind] = _decoder_for(kind).decode
+        return decode
+
+    def _decode_params_again(
+        self, method: Method, decode: Callable[[Any], Any], data: bytes, reason: Exception
+    ) -> Any:
+        """Try the aliases that could not be told from the bytes, then give up with a reason."""
+        try:
+            if data == b"null":  # some peers write null for "none"
+                return decode(_EMPTY)
+            if isinstance(reason, msgspec.ValidationError) and method.name in self.dialect.field_in:
+                return decode(rewrite(self.dialect.field_in[method.name], data))
+        except UNREADABLE:
+            pass  # the first reason speaks of what the peer wrote
+        raise _refusal("invalid_params", "Invalid params", reason) from None
+
+    def _decode_result_again(self, method: Method, data: bytes, reason: Exception) -> Any:
+        if isinstance(reason, msgspec.ValidationError):
+            try:
+                data = rewrite(self.dialect.result_in.get(method.name, ()), data)
+                kind = result_type_of(method, data, self.revision)
+                return self._decoder(kind)(known_blocks(data))
+            except UNREADABLE as error:
+                if isinstance(error, msgspec.ValidationError):
+                    reason = error
+        raise _refusal("validation_failed", f"the result of {method.name} is malformed", reason) from None
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def encode_result(self, id: RequestId, result: Any) -> bytes:
+        """Write the whole answer. A `Raw` result is written as it is; get one to keep from `prepare`.
+
+        Raises:
+            LocalProtocolError: this revision has no way to say it, or it is no JSON.
+        """
+        kind: Any = result.__class__
+        try:
+            opening = self._openings[kind]
+        except KeyError:
+            opening = self._learn(kind)
+        try:
+            if opening is not None and result.meta is UNSET and result.result_type is UNSET:
+                body = encode(result)
+                data = b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}' % (
+                    encode(id),
+                    opening if len(body) > 2 else opening[:-1],
+                    body[1:],
+                )
+            else:
+                data = encode(ResultFrame(id, result if kind is Raw else self._written(result)))
+        except _UNWRITABLE as error:
+            raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
+        return data if b"\n" not in data and b"\r" not in data else _on_one_line(data)
+
+    def prepare(self, result: Any) -> Raw:
+        """The result as `encode_result` would write it, to keep and answer with again and again.
+
+        Raises:
+            LocalProtocolError: as `encode_result`.
+        """
+        try:
+            data = encode(self._written(result))
+        except _UNWRITABLE as error:
+            raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
+        return Raw(data if b"\n" not in data and b"\r" not in data else _on_one_line(data))
+
+    def encode_request(
+        self, id: RequestId, method: str, params: Struct | Raw | dict[str, Any] | None
+    ) -> bytes:
+        """Write a whole request.
+
+        Raises:
+            LocalProtocolError: this revision has no such method, or no way to say these params.
+        """
+        name, params = self._outgoing(method, params)
+        return _line(RequestFrame(id, name, params))
+
+    def encode_notification(self, method: str, params: Struct | Raw | dict[str, Any] | None) -> bytes:
+        """Write a whole notification.
+
+        Raises:
+            LocalProtocolError: as `encode_request`.
+        """
+        name, params = self._outgoing(method, params)
+        return _line(NotificationFrame(name, params))
+
+    def encode_error(self, id: RequestId | None, error: DovetailError) -> bytes:
+        """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""
+        code, message, data = wire_error(error, self.revision.index, self.dialect)
+        wire_id: RequestId | UnsetType | None = id
+        if id is None and not (self.revision.null_error_id or self._null_error_id()):
+            wire_id = UNSET
+        try:
+            return _line(ErrorFrame(wire_id, Error(code, message, data=data)))
+        except LocalProtocolError:
+            # Data somebody attached has no JSON form. The peer still needs its answer.
+            return _line(ErrorFrame(wire_id, Error(code, _writable(message), data={"kind": error.kind})))
+
+    def edit(self, value: Any) -> Any:
+        """The sieve: the value with nothing in it that this revision does not know.
+
+        Raises:
+            LocalProtocolError: what it says cannot be said on this revision at all.
+        """
+        return self._sieve.edit(value)
+
+    def _null_error_id(self) -> bool:
+        return self.dialect.null_error_id and not self.revision.modern
+
+    def _learn(self, kind: type) -> bytes | None:
+        """Find out once whether results of this type are written by the straight path."""
+        straight = (
+            self.revision.modern
+            and issubclass(kind, Result)
+            and not issubclass(kind, CacheableResult)
+            and not self._sieve.touches(kind)
+        )
+        opening = self._openings[kind] = self._opening if straight else None
+        return opening
+
+    def _written(self, result: Any) -> Any:
+        value = self._sieve.edit(result)
+        if self.revision.modern:
+            return self._completed(value)
+        edit = self._outbound.get(type(result).__name__)
+        return value if edit is None else edit(_builtins(value))
+
+    def _completed(self, value: Any) -> Any:
+        """Add what 2026-07-28 demands of every result and the handler left to us."""
+        if not isinstance(value, Result):
+            members = cast("dict[str, Any]", value) if isinstance(value, dict) else _builtins(value)
+            meta = {**self._server_meta, **members.get("_meta", {})}
+            return {"resultType": "complete", **members, **({"_meta": meta} if meta else {})}
+        changes: dict[str, Any] = {}
+        if value.result_type is UNSET:
+            changes["result_type"] = "complete"
+        if value.meta is UNSET:
+            changes["meta"] = self._server_meta or UNSET
+        elif SERVER_INFO not in value.meta:
+            changes["meta"] = {**value.meta, **self._server_meta}
+        if isinstance(value, CacheableResult):
+            # Caching is for those who ask for it: anything else could show one user the data of another.
+            if value.ttl_ms is UNSET:
+                changes["ttl_ms"] = 0
+            if value.cache_scope is UNSET:
+                changes["cache_scope"] = "private"
+        return replace(value, **changes) if changes else value
+
+    def _outgoing(self, method: str, params: Any) -> tuple[str, Any]:
+        row = METHODS.get(method)
+        if row is not None and not row.on(self.revision) and method not in self.dialect.methods:
+            raise LocalProtocolError(
+                "method_not_found", f"{self.revision} has no {method}", data={"method": method}
+            )
+        if params is None:
+            params = UNSET
+        elif type(params) is not Raw:
+            params = self._sieve.edit(params)
+            edit = self._outbound.get(method)
+            if edit is not None:
+                params = edit(_builtins(params))
+        return method if self.revision.modern else self.dialect.outbound_methods.get(method, method), params
+
+
+def codec_for(
+    revision: Revision, dialect: Dialect = OFFICIAL, server_info: Implementation | None = None
+) -> Codec:
+    """The codec of this pair, made once; a codec with a ``server_info`` belongs to the caller."""
+    if server_info is not None:
+        return Codec(revision, dialect, server_info)
+    return _codec_for(revision, dialect)
+
+
+@functools.lru_cache(maxsize=64)
+def _codec_for(revision: Revision, dialect: Dialect) -> Codec:
+    return Codec(revision, dialect)
+
+
+@functools.lru_cache(maxsize=256)
+def _decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def _claims(aliases: tuple[Alias, ...]) -> Claims:
+    return tuple((alias.needles[0], alias) for alias in aliases if alias.needles)
+
+
+def _opening(result_type: str, meta: dict[str, Any]) -> bytes:
+    """The members every result begins with, ready to be followed by its own."""
+    members = {"resultType": result_type, "_meta": meta} if meta else {"resultType": result_type}
+    return encode(members)[1:-1] + b","
+
+
+def _builtins(value: Any) -> dict[str, Any]:
+    # Not `msgspec.to_builtins`: it does not know raw members.
+    return msgspec.json.decode(encode(value))
+
+
+def _line(frame: Struct) -> bytes:
+    try:
+        data = encode(frame)
+    except _UNWRITABLE as error:
+        raise LocalProtocolError("internal_error", "the message cannot be written as JSON") from error
+    return data if b"\n" not in data and b"\r" not in data else _on_one_line(data)
+
+
+def _on_one_line(data: bytes) -> bytes:
+    # Only raw members that a peer wrote over several lines bring line ends; inside strings they are escaped.
+    return msgspec.json.format(data, indent=-1)
+
+
+def _writable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _refusal(kind: str, message: str, reason: Exception) -> RemoteProtocolError:
+    if isinstance(reason, msgspec.ValidationError):
+        details = explain(reason)
+        return RemoteProtocolError(kind, f"{message}: {details}", data={"details": details})
+    return RemoteProtocolError("parse_error", "the message is not valid JSON")

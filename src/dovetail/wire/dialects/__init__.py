@@ -1,0 +1,25 @@
+"""The four profiles: official, and three systems whose documents we follow to the letter when asked."""
+
+from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_for, strictly, wire_error
+from .erlmcp import ERLMCP
+from .mcp_client import MCP_CLIENT
+from .minimcp import MINIMCP
+from .official import OFFICIAL
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OFFICIAL, ERLMCP, MINIMCP, MCP_CLIENT)}
+
+__all__ = [
+    "DIALECTS",
+    "ERLMCP",
+    "MCP_CLIENT",
+    "MINIMCP",
+    "OFFICIAL",
+    "VENDOR",
+    "Alias",
+    "Dialect",
+    "error_from_wire",
+    "rewrite",
+    "status_for",
+    "strictly",
+    "wire_error",
+]

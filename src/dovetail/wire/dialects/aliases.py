@@ -1,0 +1,291 @@
+"""Every unambiguous other way to say something, understood whatever dialect was chosen.
+
+Understanding an alias never changes what we send. The tables are keyed by method; what each edit undoes is
+section 2 and 3 of the reconciliation with erlmcp, the Elixir client and MiniMCP.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from .base import Alias, Object, extra
+from .contents import block, blocks, contents, definition, iso_time, objects, rename
+
+METHODS: dict[str, str] = {
+    "initialized": "notifications/initialized",
+    "progress": "notifications/progress",
+    "resources/updated": "notifications/resources/updated",
+    "resources/list_changed": "notifications/resources/list_changed",
+    "tools/list_changed": "notifications/tools/list_changed",
+    "prompts/list_changed": "notifications/prompts/list_changed",
+    "roots/list_changed": "notifications/roots/list_changed",
+}
+
+REFERENCES = {"tool": "ref/tool", "prompt": "ref/prompt", "resource": "ref/resource"}
+CONTEXTS = {"this_request": "none", "this_server": "thisServer", "all_servers": "allServers"}
+STOP_REASONS = {
+    "end_turn": "endTurn",
+    "max_tokens": "maxTokens",
+    "stop_sequence": "stopSequence",
+    "tool_use": "toolUse",
+}
+STATUSES = {"pending": "working", "processing": "working"}
+PRIORITIES = ("costPriority", "speedPriority", "intelligencePriority")
+UNKNOWN_TIME = "1970-01-01T00:00:00Z"
+
+
+# --- params ------------------------------------------------------------------------------------------------
+
+
+def progress_token(params: Object) -> None:
+    """``params.progressToken`` belongs into ``_meta``, which wins."""
+    if "progressToken" in params:
+        token = params.pop("progressToken")
+        meta = params.setdefault("_meta", {})
+        if isinstance(meta, dict):
+            cast("Object", meta).setdefault("progressToken", token)
+
+
+def prompt_preferences(params: Object) -> None:
+    """Model preferences in ``prompts/get`` are for the handler to see."""
+    preferences = params.pop("modelPreferences", None)
+    if isinstance(preferences, dict):
+        priorities(cast("Object", preferences))
+        extra(params, "modelPreferences", preferences)
+
+
+def completion_params(params: Object) -> None:
+    rename(params, "reference", "ref")
+    reference: Any = params.get("ref")
+    if isinstance(reference, dict):
+        members = cast("Object", reference)
+        kind = members.get("type")
+        if isinstance(kind, str):
+            members["type"] = REFERENCES.get(kind, kind)
+        if members.get("type") == "ref/resource":
+            rename(members, "name", "uri")
+    argument = params.get("argument")
+    if isinstance(argument, str):
+        params["argument"] = {"name": argument, "value": ""}
+
+
+def priorities(preferences: Object) -> None:
+    """Words in place of numbers: in the middle, with the word as a hint unless it says just that."""
+    for name in PRIORITIES:
+        word = preferences.get(name)
+        if isinstance(word, str):
+            preferences[name] = 0.5
+            if word != "balanced":
+                hints: Any = preferences.setdefault("hints", [])
+                if isinstance(hints, list):
+                    cast("list[Any]", hints).append({"name": word})
+
+
+def sampling_params(params: Object) -> None:
+    preferences: Any = params.get("modelPreferences")
+    if isinstance(preferences, dict):
+        members = cast("Object", preferences)
+        for name in ("temperature", "maxTokens", "stopSequences"):
+            if name in members:
+                params.setdefault(name, members.pop(name))
+        priorities(members)
+    if "includedContext" in params:
+        context = params.pop("includedContext")
+        if isinstance(context, str):
+            params.setdefault("includeContext", CONTEXTS.get(context, context))
+    for message in objects(params.get("messages")):
+        blocks(message, "content")
+
+
+def chat_message(params: Object) -> None:
+    """A chat line in place of a log line: level info, the content as its data."""
+    if "level" not in params and "content" in params:
+        params["level"] = "info"
+        params["data"] = params.pop("content")
+        if "role" in params:
+            extra(params, "role", params.pop("role"))
+
+
+def update_metadata(params: Object) -> None:
+    if "metadata" in params:
+        extra(params, "metadata", params.pop("metadata"))
+
+
+# --- results -----------------------------------------------------------------------------------------------
+
+
+def page(result: Object) -> None:
+    rename(result, "cursor", "nextCursor")
+    for name in ("resources", "resourceTemplates", "tools", "prompts"):
+        for entry in objects(result.get(name)):
+            definition(entry)
+            rename(entry, "uri_template", "uriTemplate")
+            if name == "tools":
+                rename(entry, "input_schema", "inputSchema")
+                if entry.get("inputSchema") is None:
+                    entry["inputSchema"] = {"type": "object"}
+            elif name == "prompts":
+                for schema in ("input_schema", "inputSchema"):
+                    if schema in entry:
+                        extra(entry, "inputSchema", entry.pop(schema))
+
+
+def read_result(result: Object) -> None:
+    for entry in objects(result.get("contents")):
+        kind = entry.pop("type", None)
+        contents(entry)
+        if isinstance(kind, str) and kind not in ("text", "blob"):
+            extra(entry, "type", kind)
+
+
+def tool_result(result: Object) -> None:
+    blocks(result, "content")
+
+
+def prompt_result(result: Object) -> None:
+    """A bare string is a text block; annotations of the message are those of its content."""
+    for message in objects(result.get("messages")):
+        bare = isinstance(message.get("content"), str)
+        content = message["content"] = block(message.get("content"))
+        if isinstance(content, dict):
+            members = cast("Object", content)
+            if "annotations" in message:
+                members.setdefault("annotations", message.pop("annotations"))
+            if bare:
+                extra(members, "bare", True)
+
+
+def completion_result(result: Object) -> None:
+    """``{completions: [{value, label}], hasMore, total}``; the labels are kept aside."""
+    if "completions" not in result:
+        return
+    offered = result.pop("completions")
+    labels = [entry.get("label") for entry in objects(offered)]
+    if any(labels):
+        extra(result, "labels", labels)
+    if "completion" in result:
+        return
+    values = [entry.get("value") for entry in objects(offered)]
+    if isinstance(offered, list) and not values:
+        values = [value for value in cast("list[Any]", offered) if isinstance(value, str)]
+    completion: Object = {"values": values}
+    for name in ("total", "hasMore"):
+        if name in result:
+            completion[name] = result.pop(name)
+    result["completion"] = completion
+
+
+def sampling_result(result: Object) -> None:
+    result.setdefault("role", "assistant")
+    reason = result.get("stopReason")
+    if isinstance(reason, str):
+        result["stopReason"] = STOP_REASONS.get(reason, reason)
+    blocks(result, "content")
+
+
+def task(members: Object) -> None:
+    """An erlmcp task as 2025-11-25 writes one."""
+    status = members.get("status")
+    if isinstance(status, str):
+        members["status"] = STATUSES.get(status, status)
+    rename(members, "updatedAt", "lastUpdatedAt")
+    for name in ("createdAt", "lastUpdatedAt"):
+        moment = members.setdefault(name, UNKNOWN_TIME)
+        members[name] = iso_time(moment) or moment
+    members.setdefault("ttl", None)
+    for name in ("action", "result", "error", "metadata"):
+        if name in members:
+            extra(members, name, members.pop(name))
+
+
+def task_result(result: Object) -> None:
+    """``{task: {…}}`` comes out flat."""
+    inner = result.get("task")
+    if isinstance(inner, dict):
+        del result["task"]
+        for name, value in cast("Object", inner).items():
+            result.setdefault(name, value)
+    task(result)
+
+
+def cancel_result(result: Object) -> None:
+    """``{}`` says that the task was cancelled; the client knows which one it asked about."""
+    task_result(result)
+    result.setdefault("taskId", "")
+    result.setdefault("status", "cancelled")
+
+
+def task_page(result: Object) -> None:
+    rename(result, "cursor", "nextCursor")
+    for entry in objects(result.get("tasks")):
+        task(entry)
+
+
+def task_payload(result: Object) -> None:
+    """``{result: {…}}`` is the result itself."""
+    inner = result.get("result")
+    if isinstance(inner, dict) and "content" not in result:
+        del result["result"]
+        for name, value in cast("Object", inner).items():
+            result.setdefault(name, value)
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+_TOKEN = Alias(progress_token, (b'"progressToken"',), unless=b'"_meta":{"progressToken"')
+_CONTENT = (
+    Alias(tool_result, (b'"mimeType"', b'"text"')),
+    Alias(tool_result, (b'"mime_type"',)),
+    Alias(tool_result, (b'"resource_link":',)),
+)
+_PAGE = (
+    Alias(page, (b'"cursor"',)),
+    Alias(page, (b'"mime_type"',)),
+    Alias(page, (b'"metadata"',)),
+    Alias(page, (b'"lastModified"',)),
+    Alias(page, (b'"deprecated"',)),
+    Alias(page, (b'"experimental"',)),
+    # Modern results name the server, and with it a version, on every page.
+    Alias(page, (b'"version"',), unless=b'"io.modelcontextprotocol/serverInfo"'),
+    Alias(page, (b'"input_schema"',)),
+)
+
+PARAMS: dict[str, tuple[Alias, ...]] = {
+    "tools/call": (_TOKEN,),
+    "resources/read": (_TOKEN,),
+    "prompts/get": (_TOKEN, Alias(prompt_preferences, (b'"modelPreferences"',))),
+    "completion/complete": (Alias(completion_params), _TOKEN),
+    "sampling/createMessage": (
+        Alias(sampling_params, (b'"modelPreferences"',)),
+        Alias(sampling_params, (b'"includedContext"',)),
+    ),
+    "notifications/message": (Alias(chat_message),),
+    "notifications/resources/updated": (Alias(update_metadata, (b'"metadata"',)),),
+    "notifications/tasks/status": (Alias(task),),
+}
+
+RESULTS: dict[str, tuple[Alias, ...]] = {
+    "tools/call": _CONTENT,
+    "tools/list": _PAGE,
+    "resources/list": _PAGE,
+    "resources/templates/list": _PAGE,
+    "prompts/list": _PAGE,
+    "prompts/get": (
+        Alias(prompt_result, (b'"annotations"',)),
+        Alias(prompt_result, (b'"mimeType"', b'"text"')),
+        Alias(prompt_result, (b'"resource_link":',)),
+    ),
+    "resources/read": (
+        Alias(read_result, (b'"data"',)),
+        Alias(read_result, (b'"type"',)),
+        Alias(read_result, (b'"mime_type"',)),
+    ),
+    "completion/complete": (Alias(completion_result, (b'"completions"',)),),
+    "sampling/createMessage": tuple(
+        Alias(sampling_result, (f'"{reason}"'.encode(),)) for reason in STOP_REASONS
+    ),
+    "tasks/get": (Alias(task_result),),
+    "tasks/cancel": (Alias(cancel_result),),
+    "tasks/list": (Alias(task_page, (b'"cursor"',)),),
+    "tasks/result": (Alias(task_payload, (b'"result"',)),),
+}

@@ -1,0 +1,290 @@
+"""What a dialect is: tables and flags, never a branch in a handler.
+
+Inbound, every dialect understands every alias (`aliases.py`); `strictly` takes them away. Outbound, a dialect
+changes what is sent on the legacy revisions only: on 2026-07-28 names, shapes and codes are those of the
+specification, and a dialect's own number travels in ``error.data.dialectCode``.
+
+The codec applies the tables. To decode, it reads a member typed; only when an alias of that method claims the
+raw bytes (all its needles occur), or when the typed decode failed, does it `rewrite` the bytes and decode
+again, so a message that uses no alias pays a few substring searches at most. `wire_error` and
+`error_from_wire` are the two directions of a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ...errors import (
+    KINDS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    MODERN,
+    REFUSAL_CODES,
+    URL_ELICITATION_REQUIRED,
+    CapabilityError,
+    DovetailError,
+    Kind,
+    ProtocolError,
+    Refusal,
+    ToolError,
+    kind_of_code,
+)
+from ...settings import Limits, Timeouts
+
+VENDOR = "dovetail/"
+"""The prefix of our own ``_meta`` keys: what a dialect says and the specification has no member for."""
+
+Object = dict[str, Any]
+
+
+class Alias(Struct, frozen=True):
+    """One way a peer may say something differently."""
+
+    edit: Callable[[Object], None]
+    """Turns the decoded object into the canonical shape, in place; leaves alone what it does not know."""
+    needles: tuple[bytes, ...] = ()
+    """The edit runs when all of these occur in the raw bytes. Empty: only after the typed decode failed."""
+    unless: bytes = b""
+    """… and not when this occurs: the official spelling that shares the needle."""
+
+    def claims(self, raw: bytes) -> bool:
+        """Whether ``raw`` may use this alias although it decodes without it."""
+        for needle in self.needles:
+            if needle not in raw:
+                return False
+        return bool(self.needles) and not (self.unless and self.unless in raw)
+
+
+class Dialect(Struct, frozen=True, kw_only=True, eq=False):
+    """One profile. The tables are read by the codec, the flags by whoever their names concern."""
+
+    name: str
+
+    # How it is written
+    inbound_methods: Mapping[str, str] = {}
+    """Alias → method of the specification, on every revision."""
+    outbound_methods: Mapping[str, str] = {}
+    """Method of the specification → name to send. Legacy revisions only."""
+    field_in: Mapping[str, tuple[Alias, ...]] = {}
+    """Method → aliases in its params."""
+    result_in: Mapping[str, tuple[Alias, ...]] = {}
+    """Method → aliases in its result."""
+    field_out: Mapping[str, Callable[[Object], Object]] = {}
+    """Name of a model type, or of a method for its params → edit of the builtins to send. Legacy only."""
+
+    # How failures are written
+    errors: Mapping[str, int] = {}
+    """Kind → code on the legacy revisions; kinds that are missing use the official code."""
+    messages: Mapping[str, str] = {}
+    """Kind → text in place of ours; ``{member}`` is filled from the error's data."""
+    error_data: Mapping[str, Callable[[str, Any], Any]] = {}
+    """Kind → edit of ``data``, given our message and the data (UNSET when there is none). Legacy only."""
+    http_status: Mapping[int, int] = {}
+    """Code → HTTP status; see `status_for`."""
+
+    # What it switches on
+    methods: frozenset[str] = frozenset()
+    """Extension methods that 2026-07-28 peers may call too; on the legacy revisions the feature decides."""
+    limits: Limits | None = None
+    timeouts: Timeouts | None = None
+    config_keys: Mapping[str, tuple[str, str]] = {}
+    """The documents' names of settings → (transport, member of `Limits`)."""
+    versions: tuple[str, ...] = ()
+    """The only revisions a client of this profile accepts; empty: all."""
+    client_capabilities: Mapping[str, Any] = {}
+    """What a client declares when the application says nothing."""
+    server_capabilities: Mapping[str, Mapping[str, Any]] = {}
+    """Members laid over a declared server capability, whatever is registered. Legacy revisions only."""
+
+    # How strict it is
+    strict: bool = False
+    """No alias is understood."""
+    batches_on_legacy: bool = False
+    """Arrays are served on every legacy revision, not on 2025-03-26 alone (never with ``initialize``)."""
+    null_error_id: bool = False
+    """An error without a readable id says ``"id": null`` on every legacy revision."""
+    tool_failure_as_error: bool = False
+    """A failed tool answers with a JSON-RPC error in place of ``isError``. Legacy revisions only."""
+    argument_errors: Literal["error", "tool_result"] | None = None
+    """How bad tool arguments are reported, when not as the revision says. Legacy revisions only."""
+    intersect_capabilities: bool = False
+    """Offer only what the client named, once it named at least one of resources, tools, prompts, logging."""
+    refuse_page_size: bool = False
+    """A bad or too large ``limit`` is an error, not ignored."""
+    refuse_responses: bool = False
+    """A response that arrives over HTTP is always an invalid request."""
+    long_description_is_error: bool = False
+    """A tool without a description or with more than 10 000 characters cannot be registered."""
+    json_as_plain_text: bool = False
+    """A resource that returns an object without a media type is ``text/plain``, not ``application/json``."""
+    system_role: bool = False
+    """Prompt messages may keep the role ``system``; elsewhere it is sent as ``user``."""
+    client_may_sample: bool = False
+    """``sampling/createMessage`` may go from the client to the server."""
+
+
+def rewrite(aliases: tuple[Alias, ...], raw: bytes | Raw) -> bytes:
+    """The same object in canonical shape; what is no object comes back as it is.
+
+    Raises:
+        msgspec.MsgspecError, UnicodeDecodeError, RecursionError: the bytes are not JSON after all.
+    """
+    value: Any = msgspec.json.decode(raw)
+    if not isinstance(value, dict):
+        return bytes(raw)
+    members = cast("Object", value)
+    for edit in dict.fromkeys(alias.edit for alias in aliases):
+        edit(members)
+    return msgspec.json.encode(members)
+
+
+def strictly(dialect: Dialect) -> Dialect:
+    """The same dialect without its aliases."""
+    return msgspec.structs.replace(dialect, strict=True, inbound_methods={}, field_in={}, result_in={})
+
+
+def column(pick: Callable[[Kind], int | None]) -> dict[str, int]:
+    """Kind → code from one column of `KINDS`, where the column has a number."""
+    return {name: code for name, row in KINDS.items() if (code := pick(row)) is not None}
+
+
+def status_for(code: int, status: int, dialect: Dialect) -> int:
+    """The HTTP status of an error answer that would officially carry ``status``.
+
+    What the envelope checks refused (400) stays 400: 2026-07-28 demands it, and MiniMCP answers it so.
+    """
+    if status == 400:
+        return status
+    return dialect.http_status.get(code, status)
+
+
+def extra(members: Object, name: str, value: Any) -> None:
+    """Keep what has no place in the canonical shape under our own ``_meta`` key."""
+    meta = members.get("_meta")
+    if not isinstance(meta, dict):
+        meta = members["_meta"] = cast("Object", {})
+    cast("Object", meta).setdefault(VENDOR + name, value)
+
+
+def take_extra(members: Object, name: str) -> Any:
+    """Take back what `extra` kept; UNSET when there is nothing."""
+    meta = members.get("_meta")
+    if not isinstance(meta, dict):
+        return UNSET
+    meta = cast("Object", meta)
+    value: Any = meta.pop(VENDOR + name, UNSET)
+    if not meta:
+        del members["_meta"]
+    return value
+
+
+# --- failures ----------------------------------------------------------------------------------------------
+
+_MODERN_CODES = frozenset((-32020, -32021, -32022))
+_RESERVED = range(-32099, -31999)
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_URL_ELICITATION = 4
+"""The only revision that knows -32042."""
+
+
+def wire_error(error: DovetailError, revision: int, dialect: Dialect) -> tuple[int, str, Any]:
+    """Code, message and data (UNSET for none) of ``error`` on the revision with this index.
+
+    ``data.kind`` is always there unless ``data`` is taken by something that is no object. Text of failures
+    that are nobody's business but ours (lost upstreams, wrong states) is replaced by the kind's own.
+    """
+    kind, chosen, message, data = _said(error, revision)
+    own: int | None = None
+    if revision >= MODERN:
+        if chosen is None:
+            own = dialect.errors.get(kind)
+        elif chosen in _RESERVED and chosen not in _MODERN_CODES:
+            own, chosen = chosen, None
+    else:
+        if chosen is None:
+            chosen = dialect.errors.get(kind)
+            message, data = _in_dialect(kind, message, data, dialect)
+    code = _official(kind, revision) if chosen is None else chosen
+    if data is UNSET or type(data) is dict:
+        data = _with_kind(data, kind, code, own)
+    return code, message, data
+
+
+def error_from_wire(
+    code: int, message: str, data: Any, revision: int, dialect: Dialect
+) -> ProtocolError | Refusal:
+    """The exception for an error object a peer sent; raise it to the caller.
+
+    ``data.kind`` wins over the number: -32001 … -32007 mean different things to different systems.
+    """
+    members = cast("Object", data) if isinstance(data, dict) else {}
+    kind = members.get("kind")
+    if not isinstance(kind, str) or _KIND.fullmatch(kind) is None:
+        kind = kind_of_code(code, revision, dialect.name)
+    if code not in REFUSAL_CODES:
+        return ProtocolError(kind, message, data=data, code=code)
+    hint = members.get("hint")
+    error = Refusal(code, hint if isinstance(hint, str) else None, message=message, kind=kind)
+    error.retry_after = ProtocolError(kind, data=data, code=code).retry_after
+    return error
+
+
+def _said(error: DovetailError, revision: int) -> tuple[str, int | None, str, Any]:
+    """Kind, code when the raiser chose it, text and data."""
+    if isinstance(error, ProtocolError):
+        return error.kind, error.given_code, error.message, error.data
+    if isinstance(error, Refusal):
+        return error.kind, error.code, error.message, _refusal_data(error)
+    if isinstance(error, ToolError):
+        return error.kind, None, error.message, UNSET if error.data is None else error.data
+    if isinstance(error, CapabilityError):
+        if revision < MODERN:
+            return error.kind, None, error.message, {"capability": error.capability}
+        wanted: Object = {}
+        for name in reversed(error.capability.split(".")):
+            wanted = {name: wanted}
+        kind = "missing_required_client_capability"
+        return kind, MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, {"requiredCapabilities": wanted}
+    row = KINDS.get(error.kind)
+    return error.kind, None, "Internal error" if row is None else row.message, UNSET
+
+
+def _refusal_data(error: Refusal) -> Object:
+    data: Object = {}
+    if error.hint is not None:
+        data["hint"] = error.hint
+    if error.retry_after is not None:
+        data["retryAfterMs"] = round(error.retry_after * 1000)
+    return data
+
+
+def _in_dialect(kind: str, message: str, data: Any, dialect: Dialect) -> tuple[str, Any]:
+    edit = dialect.error_data.get(kind)
+    said = message
+    members = cast("Object", data) if isinstance(data, dict) else {}
+    try:
+        if (text := dialect.messages.get(kind)) is not None:
+            said = text.format_map(members)
+    except KeyError:
+        pass  # the error does not carry what the text wants to name: ours says enough
+    return said, cast("Any", data) if edit is None else edit(message, data)
+
+
+def _official(kind: str, revision: int) -> int:
+    row = KINDS.get(kind) or KINDS["internal_error"]
+    code = row.modern if revision >= MODERN else row.legacy
+    return row.modern if code == URL_ELICITATION_REQUIRED and revision != _URL_ELICITATION else code
+
+
+def _with_kind(data: Any, kind: str, code: int, own: int | None) -> Object:
+    members: Object = {} if data is UNSET else dict(data)
+    members.setdefault("kind", kind)
+    if code in REFUSAL_CODES:
+        members["refusal"] = True
+    if own is not None and own != code:
+        members["dialectCode"] = own
+    return members

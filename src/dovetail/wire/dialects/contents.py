@@ -1,0 +1,181 @@
+"""Content as the reference systems write it, turned into the blocks of the specification.
+
+Every function edits in place, takes whatever JSON a peer may have sent, and leaves alone what it cannot read.
+What the specification has no member for is kept under our own ``_meta`` keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from .base import Object, extra
+
+ANNOTATIONS = ("audience", "priority", "lastModified")
+
+
+def objects(value: Any) -> Iterator[Object]:
+    """The objects in ``value``, when it is a list of them."""
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            if isinstance(item, dict):
+                yield cast("Object", item)
+
+
+def rename(members: Object, old: str, new: str) -> None:
+    """Give a member its official name unless that is taken."""
+    if old in members and new not in members:
+        members[new] = members.pop(old)
+
+
+def iso_time(milliseconds: Any) -> str | None:
+    """Milliseconds since 1970 as the specification writes moments."""
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")[:-6] + "Z"
+
+
+def milliseconds(moment: Any) -> int | None:
+    """The reverse of `iso_time`."""
+    if not isinstance(moment, str):
+        return None
+    try:
+        return round(datetime.fromisoformat(moment).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def unlist_annotations(members: Object) -> None:
+    """``[{name, value}]`` becomes an object; names the specification does not know are kept aside."""
+    listed = members.get("annotations")
+    if not isinstance(listed, list):
+        return
+    known: Object = {}
+    rest: list[Object] = []
+    for entry in objects(cast("list[Any]", listed)):
+        name = entry.get("name")
+        if name in ANNOTATIONS:
+            value = entry.get("value")
+            known[name] = [value] if name == "audience" and isinstance(value, str) else value
+        else:
+            rest.append(entry)
+    del members["annotations"]
+    if known:
+        members["annotations"] = known
+    if rest:
+        extra(members, "annotations", rest)
+
+
+def definition(members: Object) -> None:
+    """A resource, template, tool or prompt of a list: metadata, versions and times find their place."""
+    rename(members, "mime_type", "mimeType")
+    unlist_annotations(members)
+    last_modified = members.pop("lastModified", members.pop("last_modified", None))
+    if last_modified is not None:
+        moment = iso_time(last_modified) or (last_modified if isinstance(last_modified, str) else None)
+        if moment is not None:
+            _annotate(members, "lastModified", moment)
+    for name in ("audience", "priority"):
+        if name in members:
+            value = members.pop(name)
+            _annotate(members, name, [value] if name == "audience" and isinstance(value, str) else value)
+    for name in ("metadata", "deprecated", "version", "experimental"):
+        if name in members:
+            extra(members, name, members.pop(name))
+
+
+def block(value: Any) -> Any:
+    """One content block in the specification's shape; a bare string is text."""
+    if isinstance(value, str):
+        return {"type": "text", "text": value}
+    if not isinstance(value, dict):
+        return value
+    members = cast("Object", value)
+    rename(members, "mime_type", "mimeType")
+    unlist_annotations(members)
+    kind = members.get("type")
+    if kind == "text":
+        _text(members)
+    elif kind == "resource/link":
+        _link(members)
+    elif kind == "document":
+        _document(members)
+    elif kind == "resource" and "resource" not in members:
+        _flat_resource(members)
+    elif kind == "resource":
+        contents(members["resource"])
+    elif kind in ("tool_result", "toolResult"):
+        blocks(members, "content")
+    return members
+
+
+def blocks(members: Object, name: str) -> None:
+    """The content under ``name``: one block or a list of them."""
+    value = members.get(name)
+    if isinstance(value, list):
+        members[name] = [block(item) for item in cast("list[Any]", value)]
+    elif value is not None:
+        members[name] = block(value)
+
+
+def contents(value: Any) -> None:
+    """One entry of ``resources/read``: ``data`` is ``blob``; the client fills in a missing address."""
+    if not isinstance(value, dict):
+        return
+    members = cast("Object", value)
+    rename(members, "mime_type", "mimeType")
+    if "text" not in members:
+        rename(members, "data", "blob")
+    members.setdefault("uri", "")
+
+
+def _annotate(members: Object, name: str, value: Any) -> None:
+    known = members.get("annotations")
+    if not isinstance(known, dict):
+        known = members["annotations"] = cast("Object", {})
+    cast("Object", known).setdefault(name, value)
+
+
+def _text(members: Object) -> None:
+    if "mimeType" in members:
+        extra(members, "mimeType", members.pop("mimeType"))
+    if "resource_link" in members:
+        link = members.pop("resource_link")
+        if isinstance(link, dict):
+            rename(cast("Object", link), "mime_type", "mimeType")
+        extra(members, "resourceLink", link)
+
+
+def _link(members: Object) -> None:
+    members["type"] = "resource_link"
+    inner = members.pop("resource_link", members.pop("resource", None))
+    if isinstance(inner, dict):
+        for name, value in cast("Object", inner).items():
+            members.setdefault(name, value)
+        rename(members, "mime_type", "mimeType")
+    if isinstance(members.get("uri"), str):
+        members.setdefault("name", members["uri"])
+
+
+def _document(members: Object) -> None:
+    inner: Object = {"uri": members.pop("uri", "attachment:document")}
+    for old, new in (("mimeType", "mimeType"), ("text", "text"), ("data", "blob"), ("blob", "blob")):
+        if old in members:
+            inner[new] = members.pop(old)
+    members["type"] = "resource"
+    members["resource"] = inner
+    extra(members, "type", "document")
+
+
+def _flat_resource(members: Object) -> None:
+    inner: Object = {}
+    for name in ("uri", "mimeType", "text", "blob", "data"):
+        if name in members:
+            inner[name] = members.pop(name)
+    contents(inner)
+    members["resource"] = inner

@@ -1,0 +1,258 @@
+"""erlmcp, as its three documents describe it (2025-11-25).
+
+Outbound it speaks its own notification names, pages with ``cursor``, resource contents with a ``type``,
+completions with labels, and 91 error codes. Where an official member says the same, both are sent. A tool
+that raises answers with -32031, as one document shows; a result a tool marks as an error itself stays one,
+as the other two do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from ...settings import Limits, Timeouts
+from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS
+from .base import Dialect, Object, column, take_extra
+from .contents import milliseconds, objects, rename
+
+MESSAGES = {
+    "parse_error": "Parse error",
+    "invalid_request": "Invalid Request",
+    "method_not_found": "Method not found",
+    "invalid_params": "Invalid params",
+    "internal_error": "Internal error",
+    "not_initialized": "Cannot execute operation before server initialization. Call initialize first.",
+    "resource_not_found": "Resource not found",
+    "tool_not_found": "Tool not found",
+    "prompt_not_found": "Prompt not found",
+    "tool_execution_failed": "Tool execution failed",
+    "message_too_large": "Message size exceeds maximum allowed",
+}
+
+_SNAKE_REASONS = {camel: snake for snake, camel in STOP_REASONS.items()}
+
+
+# --- outbound edits ----------------------------------------------------------------------------------------
+
+
+def initialize(result: Object) -> Object:
+    """Server capabilities with erlmcp's own members: what the *client* can do is listed too."""
+    offered: Object = dict(result.get("capabilities") or {})
+    offered.setdefault("sampling", {})
+    offered.setdefault("roots", {})
+    if "completions" in offered:
+        offered["completions"] = {"supported": True, **offered["completions"]}
+    if "tasks" in offered:
+        experimental: Object = dict(offered.get("experimental") or {})
+        experimental.setdefault("features", ["task_management"])
+        offered["experimental"] = experimental
+    result["capabilities"] = offered
+    return result
+
+
+def page(result: Object) -> Object:
+    """The cursor under both names, definitions with their extras in the open."""
+    if "nextCursor" in result:
+        result["cursor"] = result["nextCursor"]
+    for name in ("resources", "resourceTemplates", "tools", "prompts"):
+        for entry in objects(result.get(name)):
+            _definition(entry)
+    return result
+
+
+def read(result: Object) -> Object:
+    """Each entry says its type; binary entries carry ``data`` beside ``blob``."""
+    for entry in objects(result.get("contents")):
+        kind = take_extra(entry, "type")
+        if "blob" in entry:
+            entry["data"] = entry["blob"]
+        if kind is UNSET:
+            kind = _kind_of(entry)
+        entry["type"] = kind
+    return result
+
+
+def tool(result: Object) -> Object:
+    for block in objects(result.get("content")):
+        _block(block)
+    return result
+
+
+def prompt(result: Object) -> Object:
+    """Content that came as a bare string goes out as one, its annotations on the message."""
+    for message in objects(result.get("messages")):
+        content = message.get("content")
+        if isinstance(content, dict):
+            block = cast("Object", content)
+            _block(block)
+            if take_extra(block, "bare") is True:
+                message["content"] = block["text"]
+                if "annotations" in block:
+                    message["annotations"] = block["annotations"]
+    return result
+
+
+def completion(result: Object) -> Object:
+    """Both keys: the specification's, and a list with a label each."""
+    offered = cast("Object", result.get("completion") or {})
+    values = cast("list[Any]", offered.get("values") or [])
+    labels = take_extra(result, "labels")
+    known = cast("list[Any]", labels) if isinstance(labels, list) else []
+    result["completions"] = [
+        {"value": value, "label": label if isinstance(label, str) else value}
+        for value, label in zip(values, [*known, *values[len(known) :]], strict=False)
+    ]
+    for name in ("hasMore", "total"):
+        if name in offered:
+            result[name] = offered[name]
+    return result
+
+
+def sampled(result: Object) -> Object:
+    reason = result.get("stopReason")
+    if isinstance(reason, str):
+        result["stopReason"] = _SNAKE_REASONS.get(reason, reason)
+    return result
+
+
+def updated(params: Object) -> Object:
+    metadata = take_extra(params, "metadata")
+    if metadata is not UNSET:
+        params["metadata"] = metadata
+    return params
+
+
+def message(params: Object) -> Object:
+    """A log line that was born as a chat line becomes one again."""
+    role = take_extra(params, "role")
+    if role is UNSET:
+        return params
+    return {"role": role, "content": params.get("data")}
+
+
+def _definition(entry: Object) -> None:
+    for name in ("deprecated", "version", "experimental", "inputSchema"):
+        value = take_extra(entry, name)
+        if value is not UNSET:
+            entry[name] = value
+    metadata = take_extra(entry, "metadata")
+    if metadata is not UNSET:
+        entry["metadata"] = metadata
+    annotations: Any = entry.get("annotations")
+    if isinstance(annotations, dict):
+        moment = milliseconds(cast("Object", annotations).get("lastModified"))
+        if moment is not None:
+            entry["lastModified"] = moment
+
+
+def _kind_of(entry: Object) -> str:
+    if "text" in entry:
+        return "text"
+    media = str(entry.get("mimeType", "")).partition("/")[0]
+    return media if media in ("image", "audio") else "blob"
+
+
+def _block(block: Object) -> None:
+    """Content that came in erlmcp's shape goes out in it."""
+    media = take_extra(block, "mimeType")
+    if media is not UNSET:
+        block["mimeType"] = media
+    link = take_extra(block, "resourceLink")
+    if link is not UNSET:
+        block["resource_link"] = link
+        if isinstance(link, dict):
+            rename(cast("Object", link), "mimeType", "mime_type")
+    if take_extra(block, "type") == "document":
+        inner = cast("Object", block.pop("resource"))
+        block.update(type="document", **{name: inner[name] for name in ("text", "mimeType") if name in inner})
+        if "blob" in inner:
+            block["data"] = inner["blob"]
+
+
+# --- failures ----------------------------------------------------------------------------------------------
+
+
+def details(text: str, data: Any) -> Any:
+    """What was wrong goes into ``details``, in erlmcp's words; the message is always the same."""
+    if data is not UNSET and not isinstance(data, dict):
+        return data
+    members: Object = {"details": text, **(cast("Object", data) if isinstance(data, dict) else {})}
+    if isinstance(members["details"], str):
+        members["details"] = _MISSING.sub(r"Missing required parameter: \1", members["details"])
+    return members
+
+
+def reason(text: str, data: Any) -> Any:
+    if data is UNSET:
+        return {"reason": text}
+    return {"reason": text, **cast("Object", data)} if isinstance(data, dict) else data
+
+
+def tool_id(text: str, data: Any) -> Any:
+    """One document says ``tool``, another ``toolId``."""
+    if not isinstance(data, dict) or "tool" not in data:
+        return cast("Any", data)
+    members = cast("Object", data)
+    return {**members, "toolId": members["tool"]}
+
+
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_PREFIX = "notifications/"
+
+ERLMCP = Dialect(
+    name="erlmcp",
+    inbound_methods=METHODS,
+    outbound_methods={
+        _PREFIX + name: name
+        for name in (
+            "resources/updated",
+            "resources/list_changed",
+            "tools/list_changed",
+            "prompts/list_changed",
+        )
+    },
+    field_in=PARAMS,
+    result_in=RESULTS,
+    field_out={
+        "InitializeResult": initialize,
+        "ListToolsResult": page,
+        "ListResourcesResult": page,
+        "ListResourceTemplatesResult": page,
+        "ListPromptsResult": page,
+        "ListTasksResult": page,
+        "ReadResourceResult": read,
+        "CallToolResult": tool,
+        "GetPromptResult": prompt,
+        "CompleteResult": completion,
+        "CreateMessageResult": sampled,
+        "notifications/resources/updated": updated,
+        "notifications/message": message,
+    },
+    errors=column(lambda row: row.erlmcp),
+    messages=MESSAGES,
+    error_data={
+        "invalid_params": details,
+        "tool_execution_failed": reason,
+        "tool_not_found": tool_id,
+    },
+    methods=frozenset(("shutdown", "tasks/create")),
+    limits=Limits(message_size=16 << 20),
+    timeouts=Timeouts(connect=30.0, idle=5.0, total=5.0),
+    config_keys={
+        "tcp_message_size_limit": ("tcp", "message_size"),
+        "http_body_size_limit": ("http", "message_size"),
+        "ws_message_size_limit": ("websocket", "message_size"),
+        "sse_event_size_limit": ("sse", "message_size"),
+        "stdio_message_size_limit": ("stdio", "message_size"),
+    },
+    batches_on_legacy=True,
+    null_error_id=True,
+    tool_failure_as_error=True,
+    intersect_capabilities=True,
+    refuse_page_size=True,
+    long_description_is_error=True,
+    system_role=True,
+)

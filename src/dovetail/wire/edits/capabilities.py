@@ -1,0 +1,60 @@
+"""Capabilities as an older or newer revision knows them. What is unknown to all of them stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+Capabilities = dict[str, Any]
+
+
+def without_capabilities(*paths: str) -> Callable[[Capabilities], Capabilities]:
+    """An edit that leaves out the capabilities at these paths, such as ``sampling.tools``."""
+
+    def edit(capabilities: Capabilities) -> Capabilities:
+        for path in paths:
+            name, _, rest = path.partition(".")
+            value = capabilities.get(name)
+            if rest and isinstance(value, dict) and rest in value:
+                members = {key: member for key, member in cast("Capabilities", value).items() if key != rest}
+                capabilities = _with(capabilities, name, members)
+            elif not rest and name in capabilities:
+                capabilities = _without(capabilities, name)
+        return capabilities
+
+    return edit
+
+
+def plain_elicitation(capabilities: Capabilities) -> Capabilities:
+    """2025-06-18 knows forms alone, and declares them with an empty object."""
+    modes = capabilities.get("elicitation")
+    if not isinstance(modes, dict):
+        return capabilities
+    if "url" in modes and "form" not in modes:
+        return _without(capabilities, "elicitation")
+    if "url" in modes or "form" in modes:
+        others = {key: v for key, v in cast("Capabilities", modes).items() if key not in ("form", "url")}
+        return _with(capabilities, "elicitation", others)
+    return capabilities
+
+
+def on_member(name: str, edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same edit for the member of a Struct that holds capabilities."""
+
+    def convert(value: Struct) -> Struct:
+        before = getattr(value, name)
+        after = edit(before)
+        return value if after is before else replace(value, **{name: after})
+
+    return convert
+
+
+def _with(capabilities: Capabilities, name: str, value: Any) -> Capabilities:
+    return type(capabilities)({**capabilities, name: value})
+
+
+def _without(capabilities: Capabilities, name: str) -> Capabilities:
+    return type(capabilities)({key: value for key, value in capabilities.items() if key != name})

@@ -1,0 +1,132 @@
+"""From edit tables to plans: what one type loses on one revision, worked out once.
+
+A table says for each model type which members to leave out and which function to pass it through. `Sieve`
+merges the tables that apply to a revision and answers, for any value, "the same value as that revision knows
+it". Types without edits, themselves and everything below them, cost one dict lookup. Nothing is changed in
+place: registered tools and cached results are shared between connections of different revisions.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast, get_args
+
+from msgspec import UNSET, Struct
+from msgspec.structs import fields, replace
+
+Converter = Callable[[Any], Any]
+
+
+class Edits(Struct, frozen=True):
+    """What one revision does not know, over and above what the next one does not know."""
+
+    without: Mapping[type, tuple[str, ...]] = types.MappingProxyType({})
+    """Members to leave out, by the name of the attribute; subclasses inherit the entry."""
+    convert: Mapping[type, Converter] = types.MappingProxyType({})
+    """Functions from a value to its older form; they apply to the type itself, not to its subclasses."""
+
+
+class Plan(Struct, frozen=True):
+    """What happens to values of one type."""
+
+    without: tuple[str, ...]
+    below: tuple[str, ...]
+    """Members that may hold values with plans of their own."""
+    converters: tuple[Converter, ...]
+
+
+class Sieve:
+    """Values as one revision knows them. ``tables`` run from the newest revision to the oldest."""
+
+    def __init__(self, *tables: Edits) -> None:
+        self._tables = tables
+        self._plans: dict[type, Plan | None] = {}
+        self._below: dict[type, frozenset[type]] = {}
+
+    def edit(self, value: Any) -> Any:
+        """The same value with nothing in it that the revision does not know."""
+        kind: Any = value.__class__
+        try:
+            plan = self._plans[kind]
+        except KeyError:
+            plan = self._plans[kind] = self._plan(kind)
+        return value if plan is None else self._apply(plan, value)
+
+    def touches(self, kind: type) -> bool:
+        """Whether values of this type, or of any type below it, may be edited."""
+        if kind not in self._below:
+            self._below[kind] = frozenset(_reachable(kind))
+        return any(
+            any(base in table.without for base in other.__mro__) or other in table.convert
+            for other in self._below[kind]
+            for table in self._tables
+        )
+
+    def _apply(self, plan: Plan, value: Any) -> Any:
+        kind: Any = value.__class__
+        # Conversions come first: they may need what the older form has no member for.
+        for convert in plan.converters:
+            value = convert(value)
+            if type(value) is not kind:
+                # It became something else, which may have edits of its own.
+                return self.edit(value)
+        changes: dict[str, Any] = {name: UNSET for name in plan.without if getattr(value, name) is not UNSET}
+        for name in plan.below:
+            before = getattr(value, name)
+            after = self._edit_member(before)
+            if after is not before:
+                changes[name] = after
+        return replace(value, **changes) if changes else value
+
+    def _edit_member(self, value: Any) -> Any:
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            edited = [self._edit_member(item) for item in items]
+            return edited if any(a is not b for a, b in zip(edited, items, strict=True)) else items
+        if type(value) is dict:  # and no subclass: capabilities have a plan of their own
+            members = cast("dict[str, Any]", value)
+            mapping = {key: self._edit_member(item) for key, item in members.items()}
+            return mapping if any(mapping[key] is not members[key] for key in mapping) else members
+        return self.edit(value)
+
+    def _plan(self, kind: type) -> Plan | None:
+        without = tuple(dict.fromkeys(self._without(kind)))
+        converters = tuple(table.convert[kind] for table in self._tables if kind in table.convert)
+        below = tuple(
+            name
+            for name, types_below in _member_types(kind).items()
+            if name not in without and any(self.touches(other) for other in types_below)
+        )
+        return Plan(without, below, converters) if without or below or converters else None
+
+    def _without(self, kind: type) -> Iterator[str]:
+        for table in self._tables:
+            for base in kind.__mro__:
+                yield from table.without.get(base, ())
+
+
+def _member_types(kind: type) -> dict[str, set[type]]:
+    if not issubclass(kind, Struct):
+        return {}
+    return {field.name: set(_types_in(field.type)) for field in fields(kind)}
+
+
+def _types_in(annotation: Any) -> Iterator[type]:
+    """The classes an annotation mentions: ``list[A | B]`` gives A and B."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _types_in(argument)
+
+
+def _reachable(kind: type) -> set[type]:
+    seen: set[type] = set()
+    todo = [kind]
+    while todo:
+        current = todo.pop()
+        if current not in seen:
+            seen.add(current)
+            for types_below in _member_types(current).values():
+                todo.extend(types_below)
+    return seen

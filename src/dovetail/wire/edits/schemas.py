@@ -1,0 +1,127 @@
+"""Output of any type on revisions whose output is always an object.
+
+A tool that returns a list declares a list, and 2025-06-18 and 2025-11-25 want an object. Both the schema and
+the value are then put under one key, `WRAPPER`. The two edits see only one of the two, so they must agree
+without knowing each other: a value is wrapped when it is no object; a schema is wrapped when it admits no
+object, kept when it admits nothing else, and left out when it admits both, because then nobody could say
+which values are wrapped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from ...model import Tool
+
+WRAPPER = "result"
+
+Schema = dict[str, Any]
+Shape = Literal["object", "other", "either"]
+
+_NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+"""Keywords whose members are names of the author's choice, each with a schema."""
+_VALUES = frozenset(("const", "enum", "default", "examples"))
+"""Keywords that hold values and no schemas."""
+_DEEPEST = 64
+
+
+def with_object_output(value: Any) -> Any:
+    """Wrap the structured content of a result when it is no object."""
+    content = value.structured_content
+    if content is UNSET or _is_object(content):
+        return value
+    return replace(value, structured_content={WRAPPER: content})
+
+
+def with_object_schema(tool: Tool) -> Tool:
+    """Give a tool's output schema an object at its root, or leave the schema out."""
+    schema = tool.output_schema
+    if schema is UNSET or schema.get("type") == "object":
+        return tool
+    return replace(tool, output_schema=_with_object_root(schema))
+
+
+def _with_object_root(schema: Schema) -> Schema | UnsetType:
+    shape = _shape(schema, schema, 0)
+    if shape == "object":
+        return {**schema, "type": "object"}
+    try:
+        return UNSET if shape == "either" else _wrapped(schema)
+    except RecursionError:
+        return UNSET  # nested without end; the other tools of the list need not suffer for it
+
+
+def _is_object(content: Any) -> bool:
+    if isinstance(content, dict | Struct):
+        return True
+    if isinstance(content, Raw):
+        return bytes(content).lstrip()[:1] == b"{"
+    if content is None or isinstance(content, str | int | float | list | tuple | set | frozenset):
+        return False
+    return isinstance(msgspec.to_builtins(content), dict)  # dataclasses and their like
+
+
+def _shape(schema: Any, root: Schema, depth: int) -> Shape:
+    """Whether the schema admits objects only, no objects, or both."""
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        return "either"
+    members = cast("Schema", schema)
+    declared = members.get("type")
+    if isinstance(declared, str):
+        return "object" if declared == "object" else "other"
+    if isinstance(declared, list):
+        return "either" if "object" in declared else "other"
+    if "const" in members or "enum" in members:
+        values = members["enum"] if "enum" in members else [members["const"]]
+        return _common({"object" if isinstance(value, dict) else "other" for value in values})
+    if isinstance(members.get("$ref"), str):
+        return _shape(_resolve(members["$ref"], root), root, depth + 1)
+    for keyword in ("anyOf", "oneOf"):
+        branches = members.get(keyword)
+        if isinstance(branches, list) and branches:
+            return _common({_shape(branch, root, depth + 1) for branch in cast("list[Any]", branches)})
+    return "either"
+
+
+def _common(shapes: set[Shape]) -> Shape:
+    return shapes.pop() if len(shapes) == 1 else "either"
+
+
+def _resolve(reference: str, root: Schema) -> Any:
+    if not reference.startswith("#"):
+        return None
+    value: Any = root
+    for step in reference[1:].split("/")[1:]:
+        if not isinstance(value, dict):
+            return None
+        value = cast("Schema", value).get(step.replace("~1", "/").replace("~0", "~"))
+    return value
+
+
+def _wrapped(schema: Schema) -> Schema:
+    inner = {key: value for key, value in schema.items() if key != "$schema"}
+    # A schema with an identifier of its own is the root of its references wherever it stands.
+    moved = inner if "$id" in inner else _moved(inner)
+    outer: Schema = {"type": "object", "properties": {WRAPPER: moved}, "required": [WRAPPER]}
+    return {"$schema": schema["$schema"], **outer} if "$schema" in schema else outer
+
+
+def _moved(schema: Any) -> Any:
+    """The schema with its references pointing to where it stands now."""
+    if isinstance(schema, list):
+        return [_moved(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    moved: Schema = {}
+    for keyword, value in cast("Schema", schema).items():
+        if keyword in ("$ref", "$dynamicRef") and isinstance(value, str) and value[:2] in ("#", "#/"):
+            moved[keyword] = f"#/properties/{WRAPPER}{value[1:]}"
+        elif keyword in _NAMED and isinstance(value, dict):
+            moved[keyword] = {name: _moved(item) for name, item in cast("Schema", value).items()}
+        else:
+            moved[keyword] = value if keyword in _VALUES else _moved(value)
+    return moved

@@ -1,0 +1,30 @@
+"""What 2024-11-05 does not know yet: audio, tool annotations, texts of progress, completions."""
+
+from ...model import (
+    AudioContent,
+    CreateMessageResult,
+    InitializeResult,
+    ProgressNotificationParams,
+    SamplingMessage,
+    ServerCapabilities,
+    Tool,
+)
+from .capabilities import on_member, without_capabilities
+from .conversions import audio_message_to_text, audio_to_resource
+from .plans import Edits
+
+_server = without_capabilities("completions")
+
+EDITS = Edits(
+    without={
+        Tool: ("annotations",),
+        ProgressNotificationParams: ("message",),
+    },
+    convert={
+        ServerCapabilities: _server,
+        InitializeResult: on_member("capabilities", _server),
+        AudioContent: audio_to_resource,
+        SamplingMessage: audio_message_to_text,
+        CreateMessageResult: audio_message_to_text,
+    },
+)

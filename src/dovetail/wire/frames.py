@@ -1,0 +1,234 @@
+"""The JSON-RPC envelope: one decode per message, params and results left raw until somebody wants them.
+
+What a peer may get wrong, and what it is told:
+
+====================================================  ===============  ==========================
+message                                               kind             id in the error
+====================================================  ===============  ==========================
+not JSON, a byte order mark, invalid UTF-8, a lone    parse_error      when it can still be read
+surrogate, nesting deeper than the interpreter takes
+JSON, but no JSON-RPC 2.0 message                     invalid_request  when it is a legal id
+an id that is null, a boolean, a fraction, beyond     invalid_request  none
+64 bits or longer than `LONGEST_ID`
+====================================================  ===============  ==========================
+
+Of duplicate keys the last one wins; member names are case-sensitive; unknown members are ignored.
+After `decode` every raw member is known to be valid UTF-8 and valid JSON, so it may be stored, compared or
+passed on as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..errors import RemoteProtocolError
+
+RequestId = int | str
+
+LONGEST_ID = 1024
+"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Everything msgspec raises for bytes it cannot turn into a value."""
+
+
+class Frame(Struct, eq=False):
+    """One message. Members the peer left out are `UNSET`, and so is the null id of an error."""
+
+    id: Any = UNSET
+    method: Any = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+    jsonrpc: Any = UNSET
+
+
+class _Identified(Struct):
+    id: Any = UNSET
+
+
+_decode_frame = msgspec.json.Decoder(Frame).decode
+_decode_id = msgspec.json.Decoder(_Identified).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_syntax = msgspec.json.Decoder(Raw).decode
+
+
+def decode(data: bytes | Raw) -> Frame:
+    """Read one message. What it is shows in its members: ``method``, ``result`` or ``error``.
+
+    Raises:
+        RemoteProtocolError: of kind ``parse_error`` or ``invalid_request``. Answer it (its ``id`` is set when
+            the message had a legal one) and go on with the next message.
+    """
+    try:
+        frame = _decode_frame(data)
+    except UNREADABLE as error:
+        _refuse_unreadable(data, error)
+    # Raw members skip the checks of strings, so the two ways to break one are looked for here, at the price
+    # of a scan; everybody downstream may then trust them.
+    data = bytes(data) if type(data) is not bytes else data
+    if not data.isascii() or b"\\ud" in data or b"\\uD" in data:
+        _check_text(data)
+    method = frame.method
+    id = frame.id
+    if frame.jsonrpc != "2.0":
+        _refuse(frame, 'the message lacks "jsonrpc": "2.0"')
+    if id is not UNSET and not (
+        len(id) <= LONGEST_ID if type(id) is str else type(id) is int and _SMALLEST <= id <= _LARGEST
+    ):
+        # An error about a message nobody could read comes back with the id null.
+        if id is None and method is UNSET and frame.result is UNSET and frame.error is not UNSET:
+            frame.id = UNSET
+            return frame
+        raise RemoteProtocolError(
+            "invalid_request", "the id must be a string or an integer of at most 64 bits"
+        )
+    if type(method) is str:
+        if frame.result is not UNSET or frame.error is not UNSET:
+            _refuse(frame, "a message is a request or a response, not both")
+    elif method is not UNSET:
+        _refuse(frame, "the method must be a string")
+    elif (frame.result is UNSET) is (frame.error is UNSET):
+        _refuse(frame, "the message has neither a method nor exactly one of result and error")
+    elif id is UNSET and frame.error is UNSET:
+        _refuse(frame, "the response lacks its id")
+    return frame
+
+
+def is_batch(data: bytes) -> bool:
+    """Whether the message is an array. Says nothing about the revision allowing it."""
+    return data[:1] == b"[" or (data[:1].isspace() and data.lstrip()[:1] == b"[")
+
+
+def decode_batch(data: bytes, limit: int = 1000) -> list[Frame | RemoteProtocolError]:
+    """Read an array of messages; a bad entry becomes the error to answer it with.
+
+    Raises:
+        RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit``
+        entries
+            (``invalid_request``). Answer with this one error, not with an array.
+    """
+    try:
+        array = _array_decoder(limit + 1).decode(data)
+    except UNREADABLE as error:
+        _refuse_unreadable(data, error)
+    entries = [entry for entry in msgspec.structs.astuple(array) if entry is not UNSET]
+    if not entries:
+        raise RemoteProtocolError("invalid_request", "the batch is empty")
+    if len(entries) > limit:
+        raise RemoteProtocolError("invalid_request", f"the batch has more than {limit} messages")
+    frames: list[Frame | RemoteProtocolError] = []
+    for entry in entries:
+        try:
+            frames.append(decode(bytes(entry)))
+        except RemoteProtocolError as error:
+            frames.append(error)
+    return frames
+
+
+@functools.lru_cache(maxsize=8)
+def _array_decoder(length: int) -> msgspec.json.Decoder[Struct]:
+    # A list would hold every entry of a hostile array, millions in one message, before they are counted. An
+    # array-like struct keeps the first entries and skips the others without making objects of them.
+    fields = [(f"entry{index}", Raw | UnsetType, UNSET) for index in range(length)]
+    return msgspec.json.Decoder(msgspec.defstruct("Batch", fields, array_like=True))
+
+
+def encode_batch(messages: list[bytes]) -> bytes:
+    """Join encoded messages to one array."""
+    return b"[" + b",".join(messages) + b"]"
+
+
+def readable_id(data: bytes) -> RequestId | None:
+    """The id of a message that failed otherwise, if it is a legal one."""
+    try:
+        # A lone surrogate keeps msgspec from reading on; what stands in its place does not matter here.
+        id = _legal(_decode_id(_SURROGATE.sub(rb"\\ufffd", data)).id)
+    except UNREADABLE:
+        return None
+    return None if type(id) is str and ("\ufffd" in id or "ufffd" in id) else id
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+# The tag puts "jsonrpc" first into every frame without a member to set; one encode writes the whole line.
+
+
+class RequestFrame(Struct, tag_field="jsonrpc", tag="2.0"):
+    id: RequestId
+    method: str
+    params: Any = UNSET
+
+
+class NotificationFrame(Struct, tag_field="jsonrpc", tag="2.0"):
+    method: str
+    params: Any = UNSET
+
+
+class ResultFrame(Struct, tag_field="jsonrpc", tag="2.0"):
+    id: RequestId
+    result: Any
+
+
+class ErrorFrame(Struct, tag_field="jsonrpc", tag="2.0"):
+    id: RequestId | UnsetType | None
+    error: Any
+
+
+encode = msgspec.json.Encoder().encode
+"""Write one frame as one line without its newline."""
+
+
+# --- refusing ----------------------------------------------------------------------------------------------
+
+
+def _legal(id: Any) -> RequestId | None:
+    if type(id) is str:
+        return id if len(id) <= LONGEST_ID else None
+    return id if type(id) is int and _SMALLEST <= id <= _LARGEST else None
+
+
+def _refuse(frame: Frame, message: str) -> NoReturn:
+    raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id))
+
+
+def _check_text(data: bytes) -> None:
+    try:
+        if not data.isascii():
+            data.decode()
+        if b"\\ud" in data or b"\\uD" in data:
+            _decode_any(data)
+    except msgspec.ValidationError:
+        return  # valid JSON whose numbers no float can hold: for the typed decode to judge
+    except UNREADABLE as error:
+        _refuse_unreadable(data, error)
+
+
+def _refuse_unreadable(data: bytes | Raw, reason: Exception) -> NoReturn:
+    """Tell what is not JSON from JSON that is no message."""
+    data = bytes(data)
+    kind, message = "parse_error", "the message is not valid JSON"
+    if isinstance(reason, RecursionError):
+        message = "the message is nested too deeply"
+    elif isinstance(reason, UnicodeDecodeError):
+        message = "the message is not valid UTF-8"
+    elif isinstance(reason, msgspec.ValidationError) and _is_json(data):
+        kind, message = "invalid_request", "the message is not a JSON-RPC object"
+    raise RemoteProtocolError(kind, message, id=readable_id(data)) from None
+
+
+def _is_json(data: bytes) -> bool:
+    # msgspec reports a wrong type before it has read the rest, so the rest is read here.
+    try:
+        _decode_syntax(data)
+        data.decode()
+    except UNREADABLE:
+        return False
+    return True

@@ -1,0 +1,317 @@
+"""The HTTP headers that repeat what the body says, so that proxies can route without reading it.
+
+Since 2026-07-28 every POST carries the version, the method, the name of what is called, and those arguments
+whose schema asks for it (``x-mcp-header``). A server must not trust them: `check` and `check_arguments`
+compare them with the body. A client makes them with `routing_headers` and `argument_headers`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ..errors import RegistrationError, RemoteProtocolError
+from ..model.meta import PROTOCOL_VERSION
+from .frames import UNREADABLE, Frame
+from .methods import METHODS
+
+VERSION_HEADER = "MCP-Protocol-Version"
+METHOD_HEADER = "Mcp-Method"
+NAME_HEADER = "Mcp-Name"
+PARAM_PREFIX = "Mcp-Param-"
+ANNOTATION = "x-mcp-header"
+
+HeaderMap = Mapping[tuple[str, ...], str]
+"""Path of an argument, from the outermost property inwards → name after ``Mcp-Param-``."""
+
+_PARAM = b"mcp-param-"
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
+_TYPES = ("string", "integer", "boolean")
+_VALUES = frozenset(("const", "enum", "default", "examples"))
+_NAMED = frozenset(("patternProperties", "$defs", "definitions", "dependentSchemas"))
+_DEEPEST = 64
+LARGEST_INTEGER = (1 << 53) - 1
+
+
+class RoutingHeaders(Struct, eq=False):
+    """The headers of one request as they came, white space around them removed, nothing decoded."""
+
+    version: str | None = None
+    method: str | None = None
+    name: str | None = None
+    params: dict[str, str] = {}
+    """Name after ``Mcp-Param-`` in lower case → value."""
+    duplicated: frozenset[str] = frozenset()
+    """Names, in lower case, of routing headers that came more than once."""
+
+
+def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
+    """Pick the routing headers from an ASGI header list, whose names are in lower case."""
+    found = RoutingHeaders()
+    for key, value in raw:
+        if key[:4] != b"mcp-":
+            continue
+        if key == b"mcp-method":
+            if found.method is not None:
+                _twice(found, key)
+            found.method = value.decode("latin-1").strip(" \t")
+        elif key == b"mcp-protocol-version":
+            if found.version is not None:
+                _twice(found, key)
+            found.version = value.decode("latin-1").strip(" \t")
+        elif key == b"mcp-name":
+            if found.name is not None:
+                _twice(found, key)
+            found.name = value.decode("latin-1").strip(" \t")
+        elif key[:10] == _PARAM:
+            name = key[10:].decode("latin-1").lower()
+            if name in found.params:
+                _twice(found, key)
+            found.params[name] = value.decode("latin-1").strip(" \t")
+    return found
+
+
+def _twice(found: RoutingHeaders, key: bytes) -> None:
+    found.duplicated |= {key.decode("latin-1").lower()}
+
+
+# --- comparing with the body -------------------------------------------------------------------------------
+
+
+class _Named(Struct, rename="camel"):
+    name: Any = UNSET
+    uri: Any = UNSET
+    task_id: Any = UNSET
+    meta: Any = msgspec.field(name="_meta", default=UNSET)
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+_MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
+
+
+def check(headers: RoutingHeaders, frame: Frame) -> None:
+    """Compare version, method and name with the message. Arguments are `check_arguments`'s.
+
+    Raises:
+        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
+    """
+    if headers.duplicated:
+        _refuse(min(headers.duplicated), "came more than once")
+    params = _named(frame)
+    meta: Any = params.meta
+    if headers.version is None:
+        _refuse(VERSION_HEADER, "is missing")
+    if isinstance(meta, dict) and headers.version != cast("dict[str, Any]", meta).get(PROTOCOL_VERSION):
+        _refuse(VERSION_HEADER, "differs from the version in the body")
+    if headers.method is None:
+        _refuse(METHOD_HEADER, "is missing")
+    if headers.method != frame.method:
+        _refuse(METHOD_HEADER, "differs from the method in the body")
+    row = METHODS.get(frame.method)
+    if row is not None and row.name_header is not None:
+        _check_name(headers.name, getattr(params, _MEMBERS[row.name_header]))
+
+
+def _named(frame: Frame) -> _Named:
+    try:
+        return _Named() if frame.params is UNSET else _decode_named(frame.params)
+    except UNREADABLE:
+        return _Named()  # the params will be refused for what they are
+
+
+def _check_name(header: str | None, name: Any) -> None:
+    if not isinstance(name, str):
+        return  # so will a name of the wrong type
+    if header is None:
+        _refuse(NAME_HEADER, "is missing")
+    if decode_value(header, NAME_HEADER) != name:
+        _refuse(NAME_HEADER, "differs from the name in the body")
+
+
+def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderMap) -> None:
+    """Compare the annotated arguments of a call with their headers. ``arguments`` may still be raw.
+
+    Raises:
+        RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
+    """
+    if headers.duplicated:
+        _refuse(min(headers.duplicated), "came more than once")
+    if not header_map:
+        return
+    if isinstance(arguments, Raw | bytes):
+        try:
+            arguments = msgspec.json.decode(arguments)
+        except UNREADABLE:
+            return  # will be refused for what it is
+    for path, name in header_map.items():
+        _check_argument(headers.params.get(name.lower()), _at(arguments, path), PARAM_PREFIX + name)
+
+
+def _check_argument(header: str | None, value: Any, name: str) -> None:
+    if value is None:
+        if header is not None:
+            _refuse(name, "is there, but its argument is not")
+        return
+    if not isinstance(value, str | int | float):
+        return  # no value of an annotated type: the schema will refuse it
+    if header is None:
+        _refuse(name, "is missing")
+    if not _same(decode_value(header, name), value):
+        _refuse(name, "differs from the argument in the body")
+
+
+def _same(text: str, value: str | int | float) -> bool:
+    if isinstance(value, str):
+        return text == value
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    number = _INTEGER.fullmatch(text)  # 42.0 is 42
+    return number is not None and int(number[1]) == value
+
+
+def _at(arguments: Any, path: tuple[str, ...]) -> Any:
+    value = arguments
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(name)
+    return value
+
+
+def _refuse(header: str, reason: str) -> NoReturn:
+    raise RemoteProtocolError("header_mismatch", f"the header {header} {reason}", data={"header": header})
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def encode_value(value: str) -> str:
+    """Write a value for ``Mcp-Name`` or ``Mcp-Param-*``: as it is where allowed, else in base64."""
+    if not value or (_PLAIN.fullmatch(value) and not _SENTINEL.fullmatch(value)):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+
+
+def decode_value(value: str, header: str = NAME_HEADER) -> str:
+    """Read such a value.
+
+    Raises:
+        RemoteProtocolError: (``header_mismatch``) it claims to be base64 and is not, or holds what no header
+        may.
+    """
+    sentinel = _SENTINEL.fullmatch(value)
+    if sentinel is None:
+        if value and not _PLAIN.fullmatch(value):
+            _refuse(header, "holds characters that need base64")
+        return value
+    try:
+        return base64.b64decode(sentinel[1], validate=True).decode()
+    except (binascii.Error, ValueError):
+        _refuse(header, "is not valid base64 of UTF-8")
+
+
+# --- schemas -----------------------------------------------------------------------------------------------
+
+
+def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """Which arguments of a tool are repeated in which header.
+
+    Raises:
+        RegistrationError: an annotation breaks the rules. A server refuses to register the tool, an HTTP
+        client
+            leaves it out of its list.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    if ANNOTATION in input_schema:
+        raise RegistrationError(f"{ANNOTATION} belongs on a property, not on the whole schema")
+    _collect(input_schema, (), found)
+    names = [name.lower() for name in found.values()]
+    if len(set(names)) != len(names):
+        raise RegistrationError(f"two properties share one {ANNOTATION}")
+    return found
+
+
+def _collect(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
+    if len(path) > _DEEPEST:
+        raise RegistrationError("the input schema is nested too deeply")
+    for keyword, value in schema.items():
+        if keyword == "properties" and isinstance(value, dict):
+            for name, property in cast("dict[str, Any]", value).items():
+                if isinstance(property, dict):
+                    _collect_property(cast("dict[str, Any]", property), (*path, name), found)
+        elif keyword != ANNOTATION:
+            _forbid(keyword, value, 0)
+
+
+def _collect_property(
+    schema: dict[str, Any], path: tuple[str, ...], found: dict[tuple[str, ...], str]
+) -> None:
+    if ANNOTATION in schema:
+        name: Any = schema[ANNOTATION]
+        where = ".".join(path)
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise RegistrationError(f"the {ANNOTATION} of {where!r} is no header name")
+        if schema.get("type") not in _TYPES:
+            raise RegistrationError(f"{where!r} has an {ANNOTATION} but is no string, integer or boolean")
+        found[path] = name
+    _collect(schema, path, found)
+
+
+def _forbid(keyword: str, value: Any, depth: int) -> None:
+    """Refuse an annotation where the argument could not be found by its path alone."""
+    if keyword in _VALUES:
+        return
+    if depth > _DEEPEST:
+        raise RegistrationError("the input schema is nested too deeply")
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            _forbid("", item, depth + 1)
+    elif isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        named = keyword in _NAMED or keyword == "properties"
+        if not named and ANNOTATION in members:
+            raise RegistrationError(f"{ANNOTATION} may only stand on properties of plain objects")
+        for name, item in members.items():
+            _forbid("" if named else name, item, depth + 1)
+
+
+# --- making them -------------------------------------------------------------------------------------------
+
+
+def routing_headers(version: str, method: str, name: str | None = None) -> dict[str, str]:
+    """The headers of a request: ``name`` is what `Method.name_header` points at."""
+    headers = {VERSION_HEADER: version, METHOD_HEADER: method}
+    if name is not None:
+        headers[NAME_HEADER] = encode_value(name)
+    return headers
+
+
+def argument_headers(arguments: Any, header_map: HeaderMap) -> dict[str, str]:
+    """The headers for the annotated arguments of a call; absent and null ones have none."""
+    if isinstance(arguments, Raw | bytes):
+        arguments = msgspec.json.decode(arguments)
+    headers: dict[str, str] = {}
+    for path, name in header_map.items():
+        text = _as_text(_at(arguments, path))
+        if text is not None:
+            headers[PARAM_PREFIX + name] = encode_value(text)
+    return headers
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) and abs(value) <= LARGEST_INTEGER else None

@@ -1,0 +1,55 @@
+"""The slow path of reading: what went wrong in words, and results that hold blocks nobody knows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+
+from ..model import ContentBlock, SamplingMessageContentBlock
+
+_QUOTED = re.compile(r"(Invalid (?:enum )?value) (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+)", re.DOTALL)
+
+
+def explain(error: msgspec.ValidationError) -> str:
+    """Place and reason of a failed decode. The value stays out: it may be a secret, and it may be huge."""
+    return _QUOTED.sub(r"\1", str(error))
+
+
+def _tags(*kinds: Any) -> frozenset[Any]:
+    return frozenset(kind.__struct_config__.tag for kind in kinds)
+
+
+_CONTENT = _tags(*ContentBlock.__args__)
+_SAMPLING = _tags(*SamplingMessageContentBlock.__args__)
+
+
+def known_blocks(data: bytes) -> bytes:
+    """The same result with every content block of an unknown type turned into a text block with its JSON."""
+    value: Any = msgspec.json.decode(data)
+    if not isinstance(value, dict):
+        return data
+    result = cast("dict[str, Any]", value)
+    # A sampling result names its role; its blocks are of other types than those of a tool.
+    known = _SAMPLING if "role" in result else _CONTENT
+    if "content" in result:
+        result["content"] = _known(result["content"], known)
+    messages = result.get("messages")
+    if isinstance(messages, list):
+        for message in cast("list[Any]", messages):
+            if isinstance(message, dict) and "content" in message:
+                message["content"] = _known(message["content"], _CONTENT)
+    return msgspec.json.encode(result)
+
+
+def _known(content: Any, known: frozenset[Any]) -> Any:
+    if isinstance(content, list):
+        return [_known(block, known) for block in cast("list[Any]", content)]
+    if not isinstance(content, dict):
+        return content
+    block = cast("dict[str, Any]", content)
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind in known:
+        return block
+    return {"type": "text", "text": msgspec.json.encode(block).decode()}

@@ -1,0 +1,70 @@
+"""Newline framing: one message per line, on pipes and byte streams.
+
+Feed what the transport read, then take lines until there are none. However the bytes were cut on their way,
+the same lines come out. At the end of the stream `finish` gives the last line, which may lack its newline.
+"""
+
+from __future__ import annotations
+
+from ..errors import RemoteProtocolError
+
+_WHITESPACE = b" \t\r"
+
+
+class LineBuffer:
+    """Cut a byte stream into lines of at most ``limit`` bytes."""
+
+    __slots__ = ("_data", "_limit", "_searched", "_start")
+
+    def __init__(self, limit: int) -> None:
+        self._data = bytearray()
+        self._start = 0  # everything before was handed out already
+        self._searched = 0  # no newline lies between start and here
+        self._limit = limit
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take bytes as they came. Call `next_line` until it gives None before feeding more."""
+        if self._start:
+            # Handed-out lines are cut off once per feed and not once per line: that would be quadratic.
+            del self._data[: self._start]
+            self._searched -= self._start
+            self._start = 0
+        self._data += data
+
+    def next_line(self) -> bytes | None:
+        """Return the next line that is not empty, without its end, or None to ask for more data.
+
+        Raises:
+            RemoteProtocolError: (``message_too_large``) the line outgrew the limit, finished or not. Close
+            the
+                connection: the rest of the stream cannot be framed any more.
+        """
+        while True:
+            end = self._data.find(b"\n", self._searched)
+            size = (end if end >= 0 else len(self._data)) - self._start
+            if size > self._limit and not self._fits(end):
+                raise RemoteProtocolError(
+                    "message_too_large",
+                    f"the message exceeds {self._limit} bytes",
+                    data={"maxSize": self._limit, "unit": "bytes"},
+                )
+            if end < 0:
+                # Resume here next time: rescanning a slow sender's line would be quadratic.
+                self._searched = len(self._data)
+                return None
+            line = bytes(self._data[self._start : end]).rstrip(b"\r")
+            self._start = self._searched = end + 1
+            if line.strip(_WHITESPACE):
+                return line
+
+    def finish(self) -> bytes | None:
+        """Return the last line when the stream ended without a newline. Call after `next_line` gave None."""
+        line = bytes(self._data[self._start :]).rstrip(b"\r")
+        self._data.clear()
+        self._start = self._searched = 0
+        return line if line.strip(_WHITESPACE) else None
+
+    def _fits(self, end: int) -> bool:
+        """Whether a line one byte over the limit is only so because of the carriage return before its end."""
+        stop = end if end >= 0 else len(self._data)
+        return stop - self._start == self._limit + 1 and self._data[stop - 1] == 0x0D

@@ -1,0 +1,206 @@
+"""Every method of every revision, one row each.
+
+A row says who may send it, which revisions have it, what its params and result look like, and what must have
+been declared for it to be served. Rows of extensions and of other projects stand in the same table;
+`extension` names what switches them on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from .. import model as m
+from ..model.meta import SKILLS_EXTENSION, TASKS_EXTENSION
+from .revisions import Revision
+
+Kind = Literal["request", "notification"]
+Sender = Literal["client", "server", "both"]
+NameHeader = Literal["name", "uri", "taskId"]
+
+OWN_EXTENSION = "dovetail"
+"""Methods of other projects: on the legacy revisions when the feature is on, later by a dialect's choice."""
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """One method."""
+
+    name: str
+    kind: Kind
+    sender: Sender
+    since: int
+    """`Revision.index` of the first revision that has it, …"""
+    until: int
+    """… and of the last."""
+    params: Any
+    """The Struct of its params."""
+    result: Any = None
+    """The Struct of its result (`Raw` where only the asker knows); None for a notification."""
+    modern_result: Any = None
+    """The Struct of its result from 2026-07-28 on, where that is another."""
+    modern_sender: Sender | None = None
+    """Who may send it from 2026-07-28 on, where that is somebody else."""
+    capability: str | None = None
+    """What the receiver must have declared to be sent this request."""
+    gated_since: int = 1
+    """The first revision that asks for `capability`."""
+    cacheable: bool = False
+    """From 2026-07-28 on its result carries ``ttlMs`` and ``cacheScope``."""
+    may_ask: bool = False
+    """From 2026-07-28 on it may be answered with ``input_required``."""
+    task: bool = False
+    """It may be answered with a task."""
+    extension: str | None = None
+    """The extension it belongs to from 2026-07-28 on."""
+    name_header: NameHeader | None = None
+    """The member of its params that is mirrored in ``Mcp-Name``."""
+
+    def on(self, revision: Revision) -> bool:
+        """Whether the revision has this method."""
+        return self.since <= revision.index <= self.until
+
+    def needs(self, revision: Revision) -> str | None:
+        """What the receiver must have declared on this revision, as a path into its capabilities."""
+        if self.extension is not None and revision.modern:
+            return f"extensions.{self.extension}"
+        return self.capability if revision.index >= self.gated_since else None
+
+
+def _request(name: str, since: int, until: int, params: Any, result: Any, **more: Any) -> Method:
+    more.setdefault("sender", "client")
+    return Method(name=name, kind="request", since=since, until=until, params=params, result=result, **more)
+
+
+def _notification(
+    name: str, since: int, until: int, sender: Sender, params: Any = m.NotificationParams, **more: Any
+) -> Method:
+    return Method(
+        name=name, kind="notification", since=since, until=until, sender=sender, params=params, **more
+    )
+
+
+# fmt: off
+_ROWS = (
+    # Getting to know each other
+    _request("initialize", 1, 4, m.InitializeRequestParams, m.InitializeResult),
+    _request("server/discover", 5, 5, m.RequestParams, m.DiscoverResult, cacheable=True),
+    _request("ping", 1, 4, m.RequestParams, m.EmptyResult, sender="both"),
+    # What a server offers
+    _request("tools/list", 1, 5, m.PaginatedRequestParams, m.ListToolsResult,
+             capability="tools", cacheable=True),
+    _request("tools/call", 1, 5, m.CallToolRequestParams, m.CallToolResult,
+             capability="tools", may_ask=True, task=True, name_header="name"),
+    _request("resources/list", 1, 5, m.PaginatedRequestParams, m.ListResourcesResult,
+             capability="resources", cacheable=True),
+    _request("resources/templates/list", 1, 5, m.PaginatedRequestParams, m.ListResourceTemplatesResult,
+             capability="resources", cacheable=True),
+    _request("resources/read", 1, 5, m.ReadResourceRequestParams, m.ReadResourceResult,
+             capability="resources", cacheable=True, may_ask=True, name_header="uri"),
+    _request("resources/subscribe", 1, 4, m.SubscribeRequestParams, m.EmptyResult,
+             capability="resources.subscribe"),
+    _request("resources/unsubscribe", 1, 4, m.UnsubscribeRequestParams, m.EmptyResult,
+             capability="resources.subscribe"),
+    _request("subscriptions/listen", 5, 5, m.SubscriptionsListenRequestParams, m.SubscriptionsListenResult),
+    _request("prompts/list", 1, 5, m.PaginatedRequestParams, m.ListPromptsResult,
+             capability="prompts", cacheable=True),
+    _request("prompts/get", 1, 5, m.GetPromptRequestParams, m.GetPromptResult,
+             capability="prompts", may_ask=True, name_header="name"),
+    # 2024-11-05 has completion, but no capability for it.
+    _request("completion/complete", 1, 5, m.CompleteRequestParams, m.CompleteResult,
+             capability="completions", gated_since=2),
+    _request("logging/setLevel", 1, 4, m.SetLevelRequestParams, m.EmptyResult, capability="logging"),
+    # What a server asks of a client; later these are no messages but entries of an `input_required` result
+    _request("sampling/createMessage", 1, 4, m.CreateMessageRequestParams, m.CreateMessageResult,
+             sender="server", capability="sampling", task=True),
+    _request("roots/list", 1, 4, m.RequestParams, m.ListRootsResult, sender="server", capability="roots"),
+    _request("elicitation/create", 3, 4, m.ElicitRequestParams, m.ElicitResult,
+             sender="server", capability="elicitation", task=True),
+    # Tasks: in the core of 2025-11-25, an extension of 2026-07-28
+    _request("tasks/get", 4, 5, m.GetTaskRequestParams, m.GetTaskResult, modern_result=m.DetailedTask,
+             sender="both", modern_sender="client", capability="tasks", extension=TASKS_EXTENSION,
+             name_header="taskId"),
+    _request("tasks/result", 4, 4, m.GetTaskPayloadRequestParams, Raw, sender="both", capability="tasks"),
+    _request("tasks/list", 4, 4, m.PaginatedRequestParams, m.ListTasksResult,
+             sender="both", capability="tasks.list"),
+    _request("tasks/cancel", 4, 5, m.CancelTaskRequestParams, m.CancelTaskResult, modern_result=m.EmptyResult,
+             sender="both", modern_sender="client", capability="tasks.cancel", extension=TASKS_EXTENSION,
+             name_header="taskId"),
+    _request("tasks/update", 5, 5, m.UpdateTaskRequestParams, m.EmptyResult,
+             extension=TASKS_EXTENSION, name_header="taskId"),
+    # Skills
+    _request("skills/list", 5, 5, m.PaginatedRequestParams, m.ListSkillsResult,
+             cacheable=True, extension=SKILLS_EXTENSION),
+    _request("skills/get", 5, 5, m.GetSkillRequestParams, m.GetSkillResult,
+             cacheable=True, extension=SKILLS_EXTENSION, name_header="uri"),
+    _request("resources/directory/read", 5, 5, m.ReadDirectoryRequestParams, m.ReadDirectoryResult,
+             cacheable=True, extension=SKILLS_EXTENSION, name_header="uri"),
+    # Other projects
+    _request("tasks/create", 1, 4, m.ErlmcpCreateTaskRequestParams, m.ErlmcpCreateTaskResult,
+             extension=OWN_EXTENSION),
+    _request("shutdown", 1, 4, m.RequestParams, m.EmptyResult, extension=OWN_EXTENSION),
+    # Notifications
+    _notification("notifications/initialized", 1, 4, "client"),
+    _notification("notifications/cancelled", 1, 5, "both", m.CancelledNotificationParams),
+    _notification("notifications/progress", 1, 5, "both", m.ProgressNotificationParams,
+                  modern_sender="server"),
+    _notification("notifications/message", 1, 5, "server", m.LoggingMessageNotificationParams),
+    _notification("notifications/tools/list_changed", 1, 5, "server"),
+    _notification("notifications/prompts/list_changed", 1, 5, "server"),
+    _notification("notifications/resources/list_changed", 1, 5, "server"),
+    _notification("notifications/resources/updated", 1, 5, "server", m.ResourceUpdatedNotificationParams),
+    _notification("notifications/roots/list_changed", 1, 4, "client"),
+    _notification("notifications/elicitation/complete", 4, 4, "server",
+                  m.ElicitationCompleteNotificationParams),
+    _notification("notifications/tasks/status", 4, 4, "both", m.TaskStatusNotificationParams),
+    _notification("notifications/tasks", 5, 5, "server", m.DetailedTask, extension=TASKS_EXTENSION),
+    _notification("notifications/subscriptions/acknowledged", 5, 5, "server",
+                  m.SubscriptionsAcknowledgedNotificationParams),
+)
+# fmt: on
+
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+
+
+def methods_for(revision: Revision, sender: Literal["client", "server"]) -> dict[str, Method]:
+    """What ``sender`` may send on this revision. Capabilities and extensions are the caller's to check."""
+
+    def may_send(row: Method) -> bool:
+        by = row.modern_sender if revision.modern and row.modern_sender else row.sender
+        return row.on(revision) and by in (sender, "both")
+
+    return {name: row for name, row in METHODS.items() if may_send(row)}
+
+
+class _Peek(Struct, rename="camel"):
+    result_type: Any = UNSET
+    task: Any = UNSET
+    content: Raw | msgspec.UnsetType = UNSET
+    action: Raw | msgspec.UnsetType = UNSET
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+
+
+def result_type_of(method: Method, data: bytes, revision: Revision) -> Any:
+    """The Struct this very result of ``method`` has: its own, a question back, or a task.
+
+    Raises:
+        msgspec.MsgspecError: it is no object, or its ``resultType`` is none that may come here.
+    """
+    if not revision.modern:
+        # 2025-11-25 tells a created task from the result itself by its only member.
+        if method.task and b'"task"' in data:
+            peek = _peek(data)
+            if isinstance(peek.task, dict) and peek.content is UNSET and peek.action is UNSET:
+                return m.CreateTaskResult
+        return method.result
+    kind: Any = _peek(data).result_type
+    if kind is UNSET or kind == "complete":  # absent: an older server
+        return method.modern_result or method.result
+    if kind == "input_required" and method.may_ask:
+        return m.InputRequiredResult
+    if kind == "task" and method.task:
+        return m.ExtensionCreateTaskResult
+    raise msgspec.ValidationError("Invalid value - at `$.resultType`")

@@ -1,0 +1,205 @@
+"""Tokens that leave us, come back, and are believed only if nobody touched them.
+
+The state of a call that waits for an answer (``requestState``), the position in a list (``cursor``) and
+session ids are sealed: encrypted, because they may carry a user's answers, and authenticated together with
+what they are
+*bound* to (who asks, which method, which arguments, which question), which is not inside. Every reason to
+refuse one gives the same error. The construction and why it is not a dependency: ``docs/design/seal.md``.
+
+    seal = Seal(Keys(secret))
+    token = seal.seal("state", payload, expires=now + 600, bound=bind(principal, method, digest(arguments)))
+    payload = seal.open("state", token, now=now, bound=bind(principal, method, digest(arguments)))
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+import hashlib
+import hmac
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Literal, NoReturn
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from .frames import UNREADABLE
+
+Purpose = Literal["state", "cursor", "session"]
+"""What a token is for. A token of one purpose never opens as another: the keys differ."""
+
+SHORTEST_KEY = 16
+_VERSION = "v1"
+_NONCE = 16
+_EXPIRY = 8
+_TAG = 32
+_LATEST = (1 << 64) - 1
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class Key:
+    """One secret, the name tokens call it by, and the keys derived from it."""
+
+    __slots__ = ("_secret", "id")
+
+    def __init__(self, secret: bytes | str) -> None:
+        secret = secret.encode() if isinstance(secret, str) else bytes(secret)
+        if len(secret) < SHORTEST_KEY:
+            raise ValueError(f"a key needs at least {SHORTEST_KEY} bytes; use secrets.token_bytes(32)")
+        self._secret = secret
+        self.id = self._derive("name")[:6].hex()
+
+    def for_purpose(self, purpose: str) -> tuple[bytes, bytes]:
+        """The keys to encrypt and to authenticate with."""
+        return self._derive(f"encrypt {purpose}"), self._derive(f"authenticate {purpose}")
+
+    def _derive(self, label: str) -> bytes:
+        return hmac.digest(self._secret, b"dovetail seal v1 " + label.encode(), "sha256")
+
+    def __repr__(self) -> str:
+        return f"Key({self.id})"
+
+
+class Keys:
+    """The key to seal with, and older ones that still open. Give all workers the same ones.
+
+    To rotate: put the new secret first and keep the old one until everything sealed with it has expired.
+    """
+
+    __slots__ = ("_by_id", "current")
+
+    def __init__(self, current: bytes | str, *older: bytes | str) -> None:
+        self.current = Key(current)
+        self._by_id = {key.id: key for key in (*map(Key, older), self.current)}
+
+    @classmethod
+    def random(cls) -> Keys:
+        """Keys that live as long as this process: fine for one worker, useless for two."""
+        return cls(secrets.token_bytes(32))
+
+    def find(self, id: str) -> Key | None:
+        return self._by_id.get(id)
+
+    def __repr__(self) -> str:
+        return f"Keys({', '.join(self._by_id)})"
+
+
+class Seal:
+    """Seals and opens tokens of at most ``limit`` characters. The caller says what time it is."""
+
+    __slots__ = ("_keys_for", "_limit", "keys")
+
+    def __init__(self, keys: Keys, limit: int = 256 << 10) -> None:
+        self.keys = keys
+        self._limit = limit
+        # Derivations cost more than short payloads do.
+        self._keys_for = functools.lru_cache(maxsize=64)(_keys_for)
+
+    def seal(self, purpose: Purpose, payload: bytes, *, expires: float, bound: bytes = b"") -> str:
+        """Return the token for ``payload``, good until the time ``expires`` and for this ``bound`` alone.
+
+        Raises:
+            LocalProtocolError: the token would exceed the limit.
+        """
+        key = self.keys.current
+        encryption, authentication = self._keys_for(key, purpose)
+        nonce = secrets.token_bytes(_NONCE)
+        body = nonce + _moment(expires) + _mask(payload, encryption, nonce)
+        tag = _tag(authentication, body, bound)
+        token = f"{_VERSION}.{key.id}.{_text(body)}.{_text(tag)}"
+        if len(token) > self._limit:
+            raise LocalProtocolError("internal_error", f"the sealed {purpose} exceeds {self._limit} bytes")
+        return token
+
+    def open(self, purpose: Purpose, token: str, *, now: float, bound: bytes = b"") -> bytes:
+        """Return the payload of a token we sealed for this purpose and ``bound``.
+
+        Raises:
+            ProtocolError: (``invalid_request_state``) it is not ours, was changed, is bound to something
+            else or
+                has expired. There is no telling which.
+        """
+        if len(token) > self._limit:
+            _refuse()
+        version, key_id, body, tag = _parts(token)
+        key = self.keys.find(key_id)
+        if key is None or version != _VERSION or len(body) < _NONCE + _EXPIRY or len(tag) != _TAG:
+            _refuse()
+        encryption, authentication = self._keys_for(key, purpose)
+        if not hmac.compare_digest(tag, _tag(authentication, body, bound)):
+            _refuse()
+        if int.from_bytes(body[_NONCE : _NONCE + _EXPIRY], "big") < now:
+            _refuse()
+        return _mask(body[_NONCE + _EXPIRY :], encryption, body[:_NONCE])
+
+
+def bind(*parts: bytes | str | None) -> bytes:
+    """What a token is bound to, as bytes that no other parts give. ``None`` and the empty string differ."""
+    bound = bytearray()
+    for part in parts:
+        data = b"" if part is None else part.encode() if isinstance(part, str) else part
+        bound += b"%b%d:" % (b"-" if part is None else b"+", len(data))
+        bound += data
+    return bytes(bound)
+
+
+def digest(value: Any) -> bytes:
+    """A digest of JSON, the same whatever the order of keys and the white space. Absent is an empty object.
+
+    Raises:
+        RemoteProtocolError: (``invalid_params``) the raw bytes hold what no value can be made of.
+    """
+    try:
+        if value is UNSET:
+            value = {}
+        elif isinstance(value, Raw | bytes):
+            value = msgspec.json.decode(value)
+        return hashlib.sha256(_encode_sorted(value)).digest()
+    except UNREADABLE:
+        raise RemoteProtocolError("invalid_params", "the arguments cannot be read") from None
+
+
+def _keys_for(key: Key, purpose: str) -> tuple[bytes, bytes]:
+    return key.for_purpose(purpose)
+
+
+def _mask(data: bytes, key: bytes, nonce: bytes) -> bytes:
+    """Encrypt or decrypt: exclusive or with the output of a keyed sponge."""
+    stream = hashlib.shake_256(key + nonce).digest(len(data))
+    return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
+
+
+def _tag(key: bytes, body: bytes, bound: bytes) -> bytes:
+    # The length in front keeps a byte from moving between what is bound and what is sealed.
+    return hmac.digest(key, len(bound).to_bytes(8, "big") + bound + body, "sha256")
+
+
+def _moment(expires: float) -> bytes:
+    return int(max(0, min(expires, _LATEST))).to_bytes(_EXPIRY, "big")
+
+
+def _text(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _parts(token: str) -> tuple[str, str, bytes, bytes]:
+    try:
+        version, key_id, body, tag = token.split(".")
+        return version, key_id, _data(body), _data(tag)
+    except (ValueError, binascii.Error):
+        _refuse()
+
+
+def _data(text: str) -> bytes:
+    data = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    # One token, one spelling: padding bits and skipped characters would make others that open too.
+    if _text(data) != text:
+        raise ValueError("not the canonical spelling")
+    return data
+
+
+def _refuse() -> NoReturn:
+    raise ProtocolError("invalid_request_state", "invalid or expired request state") from None

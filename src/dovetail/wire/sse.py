@@ -1,0 +1,178 @@
+"""Event streams: the parser clients use, the writer servers use.
+
+The parser follows the WHATWG rules: lines end in CR, LF or CRLF, one byte order mark at the beginning is
+skipped, a line that starts with a colon is a comment, several ``data`` lines are joined with newlines, an
+``id`` with a NUL is ignored, ``retry`` counts only when it is all digits. An event without data is not an
+event for a web page, but its id matters for resumption ("priming" events), so `Event` is also given for an
+id or a retry alone, with ``data`` None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ..errors import RemoteProtocolError
+
+COMMENT = b":\n\n"
+"""Write this to keep an idle stream alive."""
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_ID = 1024
+"""Characters of an event id that are remembered; it comes back in a header."""
+
+
+class Event(Struct, frozen=True):
+    """One event. ``data`` None: the event only carried an id or a retry time."""
+
+    data: bytes | None
+    event: str = "message"
+    id: str | None = None
+    """The id this very event set; remember the last one that is not None."""
+    retry: int | None = None
+    """Milliseconds to wait before connecting again."""
+
+
+class EventParser:
+    """Turn the bytes of an event stream into events; no event may hold more than ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line = bytearray()
+        self._searched = 0
+        self._after_cr = False
+        self._begun = False
+        self._size = 0
+        self._data: list[bytes] = []
+        self._event = ""
+        self._id: str | None = None
+        self._retry: int | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take bytes as they came and return the events they complete.
+
+        Raises:
+            RemoteProtocolError: (``message_too_large``) an event outgrew the limit. Close the stream.
+        """
+        events: list[Event] = []
+        for line in self._lines(data):
+            event = self._take(line)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def finish(self) -> None:
+        """The stream ended: what was not closed by an empty line is dropped, as the rules demand."""
+        self._line.clear()
+        self._searched = 0
+        self._reset()
+
+    def _lines(self, data: bytes) -> Iterator[bytes]:
+        buffer = self._line
+        if self._after_cr and data:
+            self._after_cr = False
+            if data[:1] == b"\n":
+                data = data[1:]
+        buffer += data
+        if not self._begun:
+            if len(buffer) < 3 and _BOM.startswith(buffer):
+                return
+            self._begun = True
+            if buffer.startswith(_BOM):
+                del buffer[:3]
+        start = 0
+        for end, after in self._line_ends(buffer):
+            self._check(end - start)
+            yield bytes(buffer[start:end])
+            start = after
+        del buffer[:start]
+        self._searched = len(buffer)
+        self._check(len(buffer))
+
+    def _line_ends(self, buffer: bytearray) -> Iterator[tuple[int, int]]:
+        """Where each line ends and where the next begins. Each byte is looked at a fixed number of times."""
+        position, newline = self._searched, -1
+        while True:
+            if newline < position:
+                found = buffer.find(b"\n", position)
+                newline = found if found >= 0 else len(buffer)
+            end = buffer.find(b"\r", position, newline)
+            if end < 0:
+                end = newline
+            if end == len(buffer):
+                return
+            position = end + 1
+            if buffer[end] == 0x0D:
+                if position == len(buffer):
+                    self._after_cr = True  # an LF may follow in the next piece
+                elif buffer[position] == 0x0A:
+                    position += 1
+            yield end, position
+
+    def _take(self, line: bytes) -> Event | None:
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(b":")
+        if value[:1] == b" ":
+            value = value[1:]
+        if name == b"data":
+            self._size += len(value) + 1
+            self._data.append(value)
+        elif name == b"event":
+            self._event = value.decode(errors="replace")
+        elif name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
+            self._id = value.decode(errors="replace")
+        elif name == b"retry" and value.isdigit() and len(value) <= 12:
+            self._retry = int(value)
+        return None
+
+    def _dispatch(self) -> Event | None:
+        data = b"\n".join(self._data) or None
+        event = None
+        if data is not None or self._id is not None or self._retry is not None:
+            event = Event(data, self._event or "message", self._id, self._retry)
+        self._reset()
+        return event
+
+    def _reset(self) -> None:
+        self._size = 0
+        self._data = []
+        self._event = ""
+        self._id = self._retry = None
+
+    def _check(self, more: int) -> None:
+        if self._size + more > self._limit + 16:  # the name of a field does not count as contents
+            raise RemoteProtocolError(
+                "message_too_large",
+                f"the event exceeds {self._limit} bytes",
+                data={"maxSize": self._limit, "unit": "bytes"},
+            )
+
+
+def encode_event(
+    data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None
+) -> bytes:
+    """Write one event. ``data`` may have several lines; empty data makes a priming event.
+
+    Raises:
+        ValueError: the id or the event name holds a line end or a NUL and would break the stream.
+    """
+    if id is None and event is None and retry is None and b"\n" not in data and b"\r" not in data:
+        return b"data: " + data + b"\n\n"
+    lines: list[bytes] = []
+    if event is not None:
+        lines.append(b"event: " + _one_line(event))
+    if id is not None:
+        lines.append(b"id: " + _one_line(id))
+    if retry is not None:
+        lines.append(b"retry: %d" % retry)
+    text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines.extend(b"data: " + line for line in text.split(b"\n"))
+    return b"\n".join(lines) + b"\n\n"
+
+
+def _one_line(value: str) -> bytes:
+    if "\n" in value or "\r" in value or "\0" in value:
+        raise ValueError("an event's id and name must fit on one line")
+    return value.encode()
