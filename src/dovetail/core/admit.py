@@ -1,0 +1,503 @@
+"""May this message be served? The one place that decides, before anything runs.
+
+`Admission.admit` turns a frame into a `Call` with its params decoded, a `Notice`, a `Rejection` that is
+ready to be written, or a `Violation` to count and drop. It never raises for what a peer sent.
+
+A modern request climbs a ladder, and the first rung that fails is the answer:
+
+====  =============================================================  ==============================  ======
+rung  check                                                          answer                          status
+====  =============================================================  ==============================  ======
+3     ``_meta`` has protocolVersion (string), clientCapabilities     -32602 naming what is missing   400
+4     HTTP: version, method and name headers equal the body          -32020                          400
+5     the revision is served                                         -32022 {supported, requested}   400
+6     the method exists there and its capability is offered          -32601                          404
+7     HTTP: ``Mcp-Param-*`` equal the arguments                      -32020                          400
+8     params have the shape of the method                            -32602                          200
+9     the client declared the extension the method belongs to        -32021                          400
+====  =============================================================  ==============================  ======
+
+(1 and 2, JSON and JSON-RPC, are `wire.frames`; unknown names, cursors and the handler itself come later.)
+Nearly every request passes, so `admit` first decodes as if everything were in order, and only a request that
+turns out not to be goes back to `_climb`, which takes the rungs one by one.
+
+Requests without modern metadata belong to the legacy session they come in. Without one there are two that may
+be said, ``initialize`` and ``ping``; all others are told what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from ..errors import CapabilityError, DovetailError, ProtocolError, Refusal, RemoteProtocolError, http_status
+from ..model import ClientCapabilities, Implementation, InitializeRequestParams, ServerCapabilities
+from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, TASKS_EXTENSION
+from ..wire import headers as routing
+from ..wire.codec import Codec
+from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_for, strictly, wire_error
+from ..wire.frames import UNREADABLE, Frame, RequestId
+from ..wire.headers import HeaderMap, RoutingHeaders
+from ..wire.methods import Method
+from ..wire.revisions import BY_NAME, LATEST, REVISIONS, Revision
+from . import metadata, phases
+from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
+from .offers import Offers, Side
+
+NOTHING: Final = ClientCapabilities()
+INITIALIZE: Final = "initialize"
+INITIALIZED: Final = "notifications/initialized"
+
+OPT_IN: Final = frozenset({TASKS_EXTENSION})
+"""Extensions whose methods a client may call only if it declares the extension on that very request."""
+
+_NAMED: Final = {"name": "name", "uri": "uri", "taskId": "task_id"}
+_LONGEST_ECHO: Final = 128
+"""Characters of a peer's own words that come back in an error message."""
+_ENVELOPE: Final = frozenset({"parse_error", "invalid_request", "message_too_large"})
+
+
+def _no_param_headers(tool: str) -> HeaderMap | None:
+    return None
+
+
+class Admission:
+    """The rules of one service. Build it once; call `offer` whenever the service's capabilities change.
+
+    ``side`` is ours: a server admits what clients say, a client what servers say. ``param_headers`` gives the
+    ``x-mcp-header`` map of a tool by name. ``strict`` switches off aliases and requests before
+    ``initialized``.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        revisions: Sequence[Revision] = REVISIONS,
+        dialect: Dialect = OFFICIAL,
+        server_info: Implementation | None = None,
+        param_headers: Callable[[str], HeaderMap | None] = _no_param_headers,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.side: Side = side
+        self.dialect = strictly(dialect) if strict else dialect
+        self.strict = strict
+        self.revisions = tuple(sorted(revisions, key=lambda revision: revision.index))
+        self.supported = tuple(revision.name for revision in reversed(self.revisions))
+        """Modern revisions first: the order of `server/discover` and of -32022."""
+        self.codecs: dict[str, Codec] = {
+            revision.name: Codec(revision, self.dialect, server_info) for revision in REVISIONS
+        }
+        """Also of revisions that are not served: their peers are told so in their own words."""
+        self._server_info = server_info
+        self._foreign: dict[tuple[str, str], Codec] = {}
+        self._param_headers = param_headers
+        self.newest = self.codecs[self.revisions[-1].name]
+        legacy = [revision for revision in self.revisions if not revision.modern]
+        self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
+        self._offers = Offers(side, self.revisions, self.dialect)
+        self._decode = self.codecs[LATEST.name].decode_params
+        self._serving = phases.SERVING - {"negotiating"} if strict else phases.SERVING
+        self.offer(ServerCapabilities() if side == "server" else ClientCapabilities())
+
+    def offer(
+        self, capabilities: ServerCapabilities | ClientCapabilities, also: Collection[str] = frozenset()
+    ) -> None:
+        """Recompute which methods exist: those of each revision whose capability is in ``capabilities``.
+
+        ``also`` names methods of other projects that are served (``tasks/create``, ``shutdown``).
+        """
+        self.capabilities = capabilities
+        self._offers.rebuild(capabilities, also)
+        # Where 2026-07-28 is not served this table is empty, and no request takes the first branch.
+        self._modern = self._offers.requests[LATEST.name]
+
+    def may_send(self, method: str, revision: Revision) -> bool:
+        """Whether our side may say ``method`` on ``revision``."""
+        return method in self._offers.sayable[revision.name]
+
+    def admit(
+        self,
+        frame: Frame,
+        session: Session | None,
+        *,
+        headers: RoutingHeaders | None = None,
+        principal: str | None = None,
+        scope: Mapping[str, Any] = EMPTY,
+    ) -> Admitted:
+        """Decide about one request or notification. ``headers`` are given over HTTP only."""
+        if frame.id is UNSET:
+            return self._admit_notification(frame, session, principal)
+        if session is not None:
+            return self._admit_in_session(frame, session, headers, principal, scope)
+        row = self._modern.get(frame.method)
+        if row is None:
+            return self._admit_without_session(frame, headers, principal, scope)
+        try:
+            params = self._decode(row, frame.params)
+            meta = params.meta
+            version = meta[PROTOCOL_VERSION]
+            declared = meta[CLIENT_CAPABILITIES]
+        except (RemoteProtocolError, KeyError, TypeError):
+            return self._admit_without_session(frame, headers, principal, scope)
+        if (
+            version != LATEST.name
+            or type(declared) is not dict
+            or row.extension is not None
+            or metadata.problem(meta) is not None
+            or (headers is not None and self._doubtful(headers, version, frame, row, params))
+        ):
+            return self._climb(frame, headers, principal, scope)
+        return Call(
+            id=frame.id,
+            method=row.name,
+            params=params,
+            revision=LATEST,
+            codec=self.codecs[LATEST.name],
+            capabilities=ClientCapabilities(cast("dict[str, Any]", declared)),
+            meta=meta,
+            client_info=meta.get(CLIENT_INFO),
+            principal=principal,
+            scope=scope,
+        )
+
+    def refuse(
+        self,
+        error: DovetailError,
+        id: RequestId | None = None,
+        session: Session | None = None,
+        *,
+        codec: Codec | None = None,
+        status: int | None = None,
+    ) -> Rejection:
+        """Put ``error`` into the words of the session, or of the newest revision served."""
+        if codec is None:
+            codec = self.newest if session is None else session.codec
+        if status is None:
+            status = self.status_of(error, codec.revision)
+        return Rejection(id, error, status, codec.encode_error(id, error))
+
+    def status_of(self, error: DovetailError, revision: Revision) -> int:
+        """The HTTP status for a request that ends in ``error`` before anything was streamed."""
+        if revision.modern and isinstance(error, CapabilityError):
+            status = 400  # told as -32021
+        elif revision.modern or error.kind in _ENVELOPE:
+            status = http_status(error.kind)
+        else:
+            status = 200  # legacy clients may not read the body of anything else
+        if self.dialect.http_status:
+            code, _, _ = wire_error(error, revision.index, self.dialect)
+            status = status_for(code, status, self.dialect)
+        return status
+
+    # --- modern -------------------------------------------------------------------------------------------
+
+    def _climb(
+        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
+    ) -> Admitted:
+        codec = self.codecs[LATEST.name]
+        try:
+            meta = metadata.read(frame.params)
+            if headers is not None:
+                routing.check(headers, frame)
+            revision = self._served(meta[PROTOCOL_VERSION])
+        except ProtocolError as error:
+            return self.refuse(error, frame.id, codec=codec, status=400)
+        codec = self.codecs[revision.name]
+        try:
+            row = self._find(frame.method, revision)
+            params = codec.decode_params(row, frame.params)
+            if headers is not None:
+                self._check_arguments(headers, row, params)
+            metadata.check(meta)
+            _check_extension(row, meta[CLIENT_CAPABILITIES])
+        except ProtocolError as error:
+            return self.refuse(error, frame.id, codec=codec)
+        return Call(
+            id=frame.id,
+            method=row.name,
+            params=params,
+            revision=revision,
+            codec=codec,
+            capabilities=ClientCapabilities(meta[CLIENT_CAPABILITIES]),
+            meta=params.meta,
+            client_info=meta.get(CLIENT_INFO),
+            principal=principal,
+            scope=scope,
+        )
+
+    def _doubtful(
+        self, headers: RoutingHeaders, version: str, frame: Frame, row: Method, params: Any
+    ) -> bool:
+        """Whether the headers need a closer look than equality: they differ, are encoded or came twice."""
+        if headers.duplicated or headers.version != version or headers.method != frame.method:
+            return True
+        if row.name_header is not None:
+            name = headers.name
+            if name is None or name != getattr(params, _NAMED[row.name_header]) or name.startswith("=?"):
+                return True
+        try:
+            self._check_arguments(headers, row, params)
+        except ProtocolError:
+            return True
+        return False
+
+    def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
+        if row.name == "tools/call":
+            header_map = self._param_headers(params.name)
+            if header_map:
+                routing.check_arguments(headers, params.arguments, header_map)
+
+    def _served(self, name: str) -> Revision:
+        revision = BY_NAME.get(name)
+        if revision is None or not revision.modern or revision not in self.revisions:
+            raise self._unsupported(name)
+        return revision
+
+    def _unsupported(self, requested: str) -> ProtocolError:
+        return ProtocolError(
+            "unsupported_protocol_version",
+            f"unsupported protocol version; supported: {', '.join(self.supported)}",
+            data={"supported": list(self.supported), "requested": requested[:_LONGEST_ECHO]},
+        )
+
+    def _find(self, method: str, revision: Revision) -> Method:
+        row = self._offers.requests[revision.name].get(method)
+        if row is not None:
+            return row
+        known = self._offers.known[revision.name].get(method)
+        need = None if known is None or known.kind != "request" else known.needs(revision)
+        if need is None:
+            name = method[:_LONGEST_ECHO]
+            raise ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
+        raise ProtocolError(
+            "capability_not_supported",
+            f"{method} needs the capability {need!r}, which is not offered here",
+            data={"method": method, "capability": need},
+        )
+
+    # --- legacy -------------------------------------------------------------------------------------------
+
+    def _admit_in_session(
+        self,
+        frame: Frame,
+        session: Session,
+        headers: RoutingHeaders | None,
+        principal: str | None,
+        scope: Mapping[str, Any],
+    ) -> Admitted:
+        row = self._offers.requests[session.revision.name].get(frame.method)
+        if row is None or row.name == "initialize" or _foreign(headers, session.revision):
+            return self._refuse_in_session(frame, session, headers, principal, scope)
+        try:
+            params = session.codec.decode_params(row, frame.params)
+            meta = getattr(params, "meta", UNSET)
+            if meta is UNSET:
+                meta = EMPTY
+            elif PROTOCOL_VERSION in meta:
+                return self._climb(frame, headers, principal, scope)
+            else:
+                metadata.check(meta)
+            if self.side == "client":
+                _check_declared(row, params, session.capabilities)
+            if session.phase not in self._serving:
+                self._check_phase(row, session)
+        except (ProtocolError, Refusal) as error:
+            return self._refuse_in_session(frame, session, headers, principal, scope, error)
+        return Call(
+            id=frame.id,
+            method=row.name,
+            params=params,
+            revision=session.revision,
+            codec=session.codec,
+            capabilities=session.capabilities,
+            meta=meta,
+            client_info=session.client_info,
+            session=session,
+            principal=principal,
+            scope=scope,
+        )
+
+    def _refuse_in_session(
+        self,
+        frame: Frame,
+        session: Session,
+        headers: RoutingHeaders | None,
+        principal: str | None,
+        scope: Mapping[str, Any],
+        error: DovetailError | None = None,
+    ) -> Admitted:
+        """Nothing a session admits: a modern request beside it, or something to refuse."""
+        if self.side == "client":
+            if session.revision.modern:
+                # 2026-07-28: only servers respond, so there is no answer we could give.
+                return Violation("unexpected_request", frame.method[:_LONGEST_ECHO])
+        elif _is_modern(frame, headers):
+            return self._climb(frame, headers, principal, scope)
+        if error is None:
+            error = self._reason(frame, session, headers)
+        return self.refuse(error, frame.id, session)
+
+    def _reason(self, frame: Frame, session: Session, headers: RoutingHeaders | None) -> DovetailError:
+        if _foreign(headers, session.revision):
+            return ProtocolError(
+                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {session.revision.name}"
+            )
+        if frame.method == "initialize":
+            return ProtocolError("invalid_request", "this session is already initialized")
+        try:
+            self._find(frame.method, session.revision)
+        except ProtocolError as error:
+            return error
+        return ProtocolError("internal_error")  # unreachable: the caller found no such row
+
+    def _check_phase(self, row: Method, session: Session) -> None:
+        if row.name == "ping":
+            return
+        if session.phase in ("paused", "draining"):
+            raise Refusal(1008, message=f"the session is {session.phase}")
+        raise ProtocolError("not_initialized", f"the session is {session.phase}")
+
+    def _admit_without_session(
+        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
+    ) -> Admitted:
+        legacy = self._legacy
+        if _is_modern(frame, headers):
+            return self._climb(frame, headers, principal, scope)
+        if legacy is None:
+            return self._refuse_legacy(frame, headers, principal, scope)
+        row = self._offers.requests[legacy.revision.name].get(frame.method)
+        if row is None or row.name not in ("initialize", "ping"):
+            error = ProtocolError(
+                "not_initialized",
+                f"send {INITIALIZE} first, or put {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} in _meta",
+                data={"supported": list(self.supported)},
+            )
+            return self.refuse(error, frame.id, codec=legacy, status=400)
+        try:
+            params = legacy.decode_params(row, frame.params)
+        except RemoteProtocolError as error:
+            return self.refuse(error, frame.id, codec=legacy)
+        session = None
+        if row.name == "initialize":
+            session = phases.open_session(params, self._codec_for(params), principal)
+        return Call(
+            id=frame.id,
+            method=row.name,
+            params=params,
+            revision=legacy.revision if session is None else session.revision,
+            codec=legacy if session is None else session.codec,
+            capabilities=NOTHING if session is None else session.capabilities,
+            client_info=None if session is None else session.client_info,
+            session=session,
+            principal=principal,
+            scope=scope,
+        )
+
+    def _refuse_legacy(
+        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
+    ) -> Admitted:
+        """A request of the legacy era where only the modern one is served."""
+        if headers is not None and headers.version is None:
+            error = ProtocolError("header_mismatch", "the header MCP-Protocol-Version is missing")
+        elif frame.method == INITIALIZE:
+            # Legacy clients can only show the message, so it names the versions too.
+            error = self._unsupported(_proposal(frame))
+        else:
+            return self._climb(frame, headers, principal, scope)
+        return self.refuse(error, frame.id, status=400)
+
+    def _codec_for(self, params: InitializeRequestParams) -> Codec:
+        """The codec of the session that ``params`` ask for: its revision and, if named, its dialect."""
+        revision = phases.negotiate(params.protocol_version, self.revisions)
+        assert revision is not None
+        experimental = ClientCapabilities(params.capabilities).experimental or {}
+        wish: Any = experimental.get("dialect")
+        name = cast("dict[str, Any]", wish).get("name") if isinstance(wish, dict) else None
+        return self.codec_for(revision, name if isinstance(name, str) else self.dialect.name)
+
+    def codec_for(self, revision: Revision, dialect: str) -> Codec:
+        """How to speak ``revision`` in the dialect of that name; in our own if there is none."""
+        if dialect == self.dialect.name or dialect not in DIALECTS:
+            return self.codecs[revision.name]
+        codec = self._foreign.get((revision.name, dialect))
+        if codec is None:
+            codec = Codec(revision, DIALECTS[dialect], self._server_info)
+            self._foreign[revision.name, dialect] = codec
+        return codec
+
+    # --- notifications ------------------------------------------------------------------------------------
+
+    def _admit_notification(
+        self, frame: Frame, session: Session | None, principal: str | None
+    ) -> Notice | Violation:
+        revision = LATEST if session is None else session.revision
+        codec = self.codecs[LATEST.name] if session is None else session.codec
+        row = self._offers.notifications[revision.name].get(frame.method)
+        if row is None:
+            return Violation("unknown_notification", frame.method[:_LONGEST_ECHO])
+        try:
+            params = codec.decode_params(row, frame.params)
+        except RemoteProtocolError as error:
+            return Violation("malformed_notification", f"{row.name}: {error.message}")
+        if row.name == INITIALIZED and session is not None:
+            if session.phase != "negotiating":
+                return Violation("unexpected_notification", row.name)
+            phases.advance(session, "initialized")
+        return Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
+
+
+class _Proposal(Struct, rename="camel"):
+    protocol_version: str
+
+
+def _proposal(frame: Frame) -> str:
+    try:
+        return msgspec.json.decode(frame.params, type=_Proposal).protocol_version  # pyright: ignore
+    except (*UNREADABLE, TypeError):
+        return ""
+
+
+def _is_modern(frame: Frame, headers: RoutingHeaders | None) -> bool:
+    """Whether the modern ladder decides: by the body first, by the version header second."""
+    meta = metadata.peek(frame.params)
+    if meta is not None and PROTOCOL_VERSION in meta:
+        return True
+    if headers is None or headers.version is None:
+        return False
+    revision = BY_NAME.get(headers.version)
+    return revision is None or revision.modern
+
+
+def _foreign(headers: RoutingHeaders | None, revision: Revision) -> bool:
+    """The request names another revision than its session negotiated."""
+    return headers is not None and headers.version is not None and headers.version != revision.name
+
+
+def _check_extension(row: Method, declared: Mapping[str, Any]) -> None:
+    if row.extension not in OPT_IN:
+        return
+    path = f"extensions.{row.extension}"
+    if not ClientCapabilities(declared).has(path):
+        raise ProtocolError(
+            "missing_required_client_capability",
+            f"{row.name} needs the client capability {path}",
+            data={"requiredCapabilities": ClientCapabilities.requiring(path)},
+        )
+
+
+def _check_declared(row: Method, params: Any, declared: ClientCapabilities) -> None:
+    """Refuse a server's request that uses a part of a capability the client left out (2025-11-25)."""
+    if row.name == "elicitation/create":
+        mode = getattr(params, "mode", UNSET)
+        missing = mode == "url" and not declared.elicitation_url and "elicitation mode url"
+    elif row.name == "sampling/createMessage":
+        tools = params.tools is not UNSET or params.tool_choice is not UNSET
+        missing = tools and not declared.has("sampling.tools") and "tools in sampling"
+    else:
+        return
+    if missing:
+        raise ProtocolError("invalid_params", f"this client did not declare {missing}")

@@ -1,0 +1,211 @@
+"""The words that core, servers, clients, drivers and transports share.
+
+A transport hands whole messages to a `Receiver`. The receiver asks the core what they are: a `Call` to
+answer, a `Notice` to take note of, an `Answer` to a request of our own, a `Cancel`, or a `Reply`, bytes that
+are to be written as they are. A `Service` answers calls; while it works it speaks through a `Channel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..errors import DovetailError, ProtocolError, Refusal, TransportError
+from ..model import ClientCapabilities
+from ..settings import Limits
+from ..wire.codec import Codec
+from ..wire.frames import RequestId
+from ..wire.revisions import Revision
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class Session(Struct, kw_only=True, eq=False):
+    """A legacy session: what `initialize` settled, and what changed since."""
+
+    revision: Revision
+    codec: Codec
+    capabilities: ClientCapabilities
+    """What the *client* declared. On the client's side: its own."""
+    client_info: dict[str, Any] | None = None
+    id: str | None = None
+    principal: str | None = None
+    phase: str = "negotiating"
+    """A state of `phases.PHASES`."""
+    log_level: str | None = None
+    subscriptions: set[str] | None = None
+    """Made when the first resource is subscribed to."""
+    notify: Callable[[str, Struct | None], None] | None = None
+    """Send a notification that belongs to no call; set by the driver."""
+    tasks: dict[str, None] | None = None
+    """The ids of tasks begun in this session, oldest first; made with the first one."""
+    subscriber: Any = None
+    """The service's own handle for what this session listens to."""
+
+
+class Call(Struct, kw_only=True, eq=False):
+    """One admitted request: everything checked, params decoded once."""
+
+    id: RequestId
+    method: str
+    params: Any
+    revision: Revision
+    codec: Codec
+    capabilities: ClientCapabilities
+    meta: Mapping[str, Any] = EMPTY
+    client_info: Mapping[str, Any] | None = None
+    session: Session | None = None
+    principal: str | None = None
+    scope: Mapping[str, Any] = EMPTY
+    """What the transport knows: ``transport``, ``headers``, ``client``, … Never sent anywhere."""
+    cancelled: bool = False
+    batch: Any = None
+    """The batch this call came in, when it came in one; the endpoint's business."""
+
+
+class Notice(Struct, kw_only=True, eq=False):
+    """One admitted notification."""
+
+    method: str
+    params: Any
+    revision: Revision | None = None
+    session: Session | None = None
+    principal: str | None = None
+
+
+class Answer(Struct, kw_only=True, eq=False):
+    """The peer's answer to a request of ours; ``result`` is still raw."""
+
+    id: RequestId
+    method: str
+    result: Raw | UnsetType = UNSET
+    error: ProtocolError | Refusal | None = None
+
+
+class Reply(Struct, eq=False):
+    """Bytes to write now: a rejection, or a whole batch that has just been completed."""
+
+    data: bytes
+    status: int = 200
+    """The HTTP status, where there is one."""
+
+
+class Cancel(Struct, eq=False):
+    """The peer wants this call stopped; it must not be answered."""
+
+    call: Call
+    reason: str | None = None
+
+
+class Violation(Struct, eq=False):
+    """Something to count and drop: a late answer, an unknown notification, a malformed cancel."""
+
+    kind: str
+    detail: str
+
+
+class Rejection(Struct, eq=False):
+    """A request that never becomes a call. Write ``body`` (with HTTP status ``status``)."""
+
+    id: RequestId | None
+    error: DovetailError
+    status: int
+    body: bytes
+
+
+Admitted = Call | Notice | Rejection | Violation
+Event = Call | Notice | Answer | Reply | Cancel | Violation
+
+
+class Channel(Protocol):
+    """What a service may do while it works on one call."""
+
+    def notify(self, method: str, params: Struct | None) -> None:
+        """Send a notification on the stream of this call."""
+        ...
+
+    async def request(self, method: str, params: Struct) -> Any:
+        """Ask the client and return its decoded result.
+
+        Raises:
+            NoBackChannel: this call has no way back to the client.
+            ProtocolError: the client answered with an error.
+        """
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken what was sent."""
+        ...
+
+
+class NoBackChannel(DovetailError):
+    """Nobody listens for requests on this call: modern era, or a stateless exchange."""
+
+    kind = "no_back_channel"
+
+
+class Service(Protocol):
+    """What a driver or transport needs of a server (or of a client, which answers too)."""
+
+    limits: Limits
+
+    @property
+    def admission(self) -> Any:  # core.admit.Admission; the class imports this module
+        ...
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        """Answer one call. Raises only `DovetailError`s; anything else was masked already."""
+        ...
+
+    def take_note(self, notice: Notice) -> None:
+        """Take note of a notification. Never raises, never blocks."""
+        ...
+
+    def session_opened(self, session: Session) -> None: ...
+
+    def session_closed(self, session: Session) -> None: ...
+
+
+class Link(Protocol):
+    """A way to the peer that carries whole messages. Transports implement it."""
+
+    def send(self, message: bytes) -> None:
+        """Send one message; the link adds its own framing. Never blocks; silent after close."""
+        ...
+
+    async def drain(self) -> None: ...
+
+    def pause(self) -> None:
+        """Stop reading until `resume`."""
+        ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        """Flush what was sent, then close."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class Receiver(Protocol):
+    """Whoever takes what a link delivers. Drivers implement it."""
+
+    def connected(self, link: Link) -> None: ...
+
+    def received(self, message: bytes) -> None: ...
+
+    def oversized(self, limit: int) -> None:
+        """A message outgrew the limit; the link is closed after this returns."""
+        ...
+
+    def ended(self) -> None:
+        """The peer will send nothing more but may still read. `lost` follows when the link is closed."""
+        ...
+
+    def lost(self, error: TransportError | None) -> None:
+        """The peer is gone (``None``: an orderly end). Called exactly once."""
+        ...

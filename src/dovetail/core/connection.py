@@ -1,0 +1,131 @@
+"""The states of a client's connection, as one table.
+
+====================  =============================================================================
+state                 meaning
+====================  =============================================================================
+``starting``          the transport is being opened
+``negotiating``       the transport is up; era and revision are being found
+``ready``             requests may be sent
+``paused``            held back on purpose; nothing was lost
+``backoff``           lost; waiting for the next try
+``draining``          no new requests; those in flight may finish
+``failed``            given up; close to release what is left
+``closed``            over, for good
+====================  =============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from ..errors import StateError
+
+STATES: Final = (
+    "starting",
+    "negotiating",
+    "ready",
+    "paused",
+    "backoff",
+    "draining",
+    "failed",
+    "closed",
+)
+
+TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "starting": {
+        "connected": "negotiating",
+        "lost": "backoff",
+        "fail": "failed",
+        "drain": "draining",
+        "close": "closed",
+    },
+    "negotiating": {
+        "established": "ready",
+        "restart": "starting",  # this peer needs another process, or another transport
+        "lost": "backoff",
+        "fail": "failed",
+        "drain": "draining",
+        "close": "closed",
+    },
+    "ready": {
+        "pause": "paused",
+        "renegotiate": "negotiating",  # the server forgot the session
+        "lost": "backoff",
+        "fail": "failed",
+        "drain": "draining",
+        "close": "closed",
+    },
+    "paused": {
+        "resume": "ready",
+        "lost": "backoff",
+        "fail": "failed",
+        "drain": "draining",
+        "close": "closed",
+    },
+    "backoff": {"retry": "starting", "fail": "failed", "drain": "draining", "close": "closed"},
+    "draining": {"lost": "closed", "fail": "failed", "close": "closed"},
+    "failed": {"close": "closed"},
+    "closed": {},
+}
+"""State → event → next state. What is not here is refused."""
+
+
+class Change(Struct, frozen=True):
+    """One step a connection took."""
+
+    before: str
+    event: str
+    after: str
+    reason: str | None = None
+    """Why, in words, when there is more to say than the event."""
+
+
+Observer = Callable[[Change], None]
+
+
+class ConnectionMachine:
+    """Where a connection stands. ``state`` is for reading; `advance` is the only way to change it.
+
+    Every observer is told of every change, after it happened. Observers must not raise.
+    """
+
+    def __init__(self, *observers: Observer) -> None:
+        self.state = "starting"
+        self.observers: list[Observer] = list(observers)
+        self.reason: str | None = None
+        """The reason of the last change that had one: why a connection failed stays readable."""
+
+    def may(self, event: str) -> bool:
+        """Whether ``event`` is possible in this state."""
+        return event in TRANSITIONS[self.state]
+
+    def advance(self, event: str, reason: str | None = None) -> str:
+        """Take one step and return the new state.
+
+        Raises:
+            StateError: this state has no such step; nothing changed and no observer was told.
+        """
+        before = self.state
+        after = TRANSITIONS[before].get(event)
+        if after is None:
+            raise StateError(f"a connection that is {before} cannot {event}")
+        self.state = after
+        if reason is not None:
+            self.reason = reason
+        change = Change(before, event, after, reason)
+        for observer in tuple(self.observers):
+            observer(change)
+        return after
+
+    def require_ready(self) -> None:
+        """Refuse a request outside ``ready``.
+
+        Raises:
+            StateError: connect first, or wait until the connection is back.
+        """
+        if self.state != "ready":
+            why = f": {self.reason}" if self.reason and self.state in ("backoff", "failed") else ""
+            raise StateError(f"the connection is {self.state}{why}")

@@ -1,0 +1,464 @@
+"""One end of a lasting connection: which message answers which, and what may still be said.
+
+`Endpoint` does no I/O and knows no clock. Give it every message that arrives; it says what each one is. Ask
+it for the bytes of everything you send. It is the only place that knows ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from ..errors import (
+    DovetailError,
+    LocalProtocolError,
+    ProtocolError,
+    Refusal,
+    RemoteProtocolError,
+    StateError,
+)
+from ..model import CancelledNotificationParams, ClientCapabilities, RequestParams
+from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..settings import Limits
+from ..wire.codec import Codec
+from ..wire.frames import Frame, RequestId, decode, decode_batch, is_batch
+from ..wire.headers import RoutingHeaders
+from ..wire.methods import METHODS
+from ..wire.revisions import Revision
+from . import phases
+from .admit import INITIALIZE, Admission
+from .batch import Batch
+from .channel import (
+    EMPTY,
+    Answer,
+    Call,
+    Cancel,
+    Event,
+    Notice,
+    Rejection,
+    Reply,
+    Session,
+    Violation,
+)
+from .pending import Pending
+
+CANCELLED: Final = "notifications/cancelled"
+PROGRESS: Final = "notifications/progress"
+LISTEN: Final = "subscriptions/listen"
+
+
+class Endpoint:
+    """The state of one connection. Make one per connection, on either side.
+
+    Receiving: give `receive` each message. It returns an event, a list of them, or None:
+
+    - `Call`: run the service, then pass the call to `send_result` or `send_error` and write the bytes they
+      return. They return None when nothing may be written: the call was cancelled, or is part of a batch that
+      still waits for others.
+    - `Notice`: tell the service. ``notifications/initialized`` has already moved the session on.
+    - `Answer`: finish the request of ours that has this ``id``; it is forgotten here.
+    - `Cancel`: stop the work on ``call``. Its id is free again and `send_result` will return None.
+    - `Reply`: write ``data`` now.
+    - `Violation`: nothing to do; it has been counted in ``violations``. Log it at most.
+
+    Answers and cancellations are settled inside `receive`, before any event is seen, so they never queue
+    behind work.
+
+    Sending: `send_request` gives an id and bytes; keep a future under the id. When you stop waiting, call
+    `send_cancel` and write what it returns; a late answer is then dropped. `send_notification` gives bytes.
+    `close` ends it all and returns the ids nobody will answer any more: fail their futures.
+
+    On the server's side ``session`` is set from the ``initialize`` call itself, so requests that arrive
+    together with it find their session; when it is answered with an error, the session is gone again.
+    ``on_session`` is called with it as soon as it exists: set its ``notify`` there. On the client's side,
+    call `establish` after negotiating.
+
+    An error without an id answers nothing: even if only one request is waiting it may be about another
+    message, so it is a `Violation` and the request runs into its timeout.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        limits: Limits | None = None,
+        next_id: Callable[[], RequestId] | None = None,
+        *,
+        principal: str | None = None,
+        scope: Mapping[str, Any] = EMPTY,
+        session: Session | None = None,
+        on_session: Callable[[Session], None] | None = None,
+    ) -> None:
+        self.admission = admission
+        self.side = admission.side
+        self.limits = Limits() if limits is None else limits
+        self.principal = principal
+        self.scope = scope
+        self.session = session
+        self.on_session = on_session
+        self.meta: Mapping[str, Any] = EMPTY
+        """Merged into the ``_meta`` of every request; `establish` fills it on modern connections."""
+        self.violations: dict[str, int] = {}
+        """Kind → count. The kinds are ours, so the table cannot grow with what a peer sends."""
+        self.closed = False
+        self.in_flight: dict[RequestId, Call] = {}
+        """The peer's requests that are being worked on."""
+        self._own = Pending(self.limits, next_id)
+
+    @property
+    def pending(self) -> dict[RequestId, str]:
+        """Our requests that wait for an answer, with their methods."""
+        return self._own.methods
+
+    # --- receiving ----------------------------------------------------------------------------------------
+
+    def receive(
+        self,
+        message: bytes,
+        *,
+        headers: RoutingHeaders | None = None,
+        principal: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> Event | list[Event] | None:
+        """Take one message. Never raises for what a peer sent; ``None``: nothing to do.
+
+        ``headers``, ``principal`` and ``scope`` belong to this message alone (HTTP); without them those of
+        the connection hold.
+        """
+        try:
+            frame = decode(message)
+        except RemoteProtocolError as error:
+            if error.kind == "invalid_request" and is_batch(message):
+                return self._receive_batch(message, principal, scope)
+            return self._receive_unreadable(error, message)
+        return self.receive_frame(frame, headers=headers, principal=principal, scope=scope)
+
+    def receive_frame(
+        self,
+        frame: Frame,
+        *,
+        headers: RoutingHeaders | None = None,
+        principal: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+        batch: Batch | None = None,
+    ) -> Event | list[Event]:
+        """`receive` for a message that has been decoded already; ``batch`` is the one it came in."""
+        if frame.method is UNSET:
+            return self._receive_answer(frame)
+        admitted = self.admission.admit(
+            frame,
+            self.session,
+            headers=headers,
+            principal=self.principal if principal is None else principal,
+            scope=self.scope if scope is None else scope,
+        )
+        kind = type(admitted)
+        if kind is Call:
+            return self._start(cast("Call", admitted), batch)
+        if kind is Notice:
+            return self._receive_notice(cast("Notice", admitted))
+        if kind is Rejection:
+            return Reply(cast("Rejection", admitted).body, cast("Rejection", admitted).status)
+        violation = cast("Violation", admitted)
+        return self._violation(violation.kind, violation.detail)
+
+    def _start(self, call: Call, batch: Batch | None) -> Event:
+        """Take a call into the table of those in flight, or refuse it."""
+        in_flight = self.in_flight
+        error: DovetailError | None = None
+        if call.id in in_flight:
+            error = ProtocolError("invalid_request", "a request with this id is still in flight")
+        elif len(in_flight) >= self.limits.in_flight:
+            error = Refusal(1008, message="too many requests are in flight on this connection")
+        elif batch is not None and call.method == INITIALIZE:
+            error = ProtocolError("invalid_request", "initialize must not be part of a batch")
+        if error is not None:
+            rejection = self.admission.refuse(error, call.id, call.session, codec=call.codec)
+            return Reply(rejection.body, rejection.status)
+        in_flight[call.id] = call
+        if batch is not None:
+            call.batch = batch
+            batch.waiting += 1
+        if call.method == INITIALIZE and call.session is not None:
+            self.session = call.session
+            if self.on_session is not None:
+                self.on_session(call.session)
+        return call
+
+    def _receive_notice(self, notice: Notice) -> Event | list[Event]:
+        if notice.method == CANCELLED:
+            return self._receive_cancel(notice)
+        if notice.method == PROGRESS:
+            return self._receive_progress(notice)
+        return notice
+
+    def _receive_cancel(self, notice: Notice) -> Event | list[Event]:
+        id: RequestId = notice.params.request_id
+        call = self.in_flight.get(id)
+        if call is None:
+            if self.pending.get(id) == LISTEN:
+                return notice  # a server ends a listen stream by cancelling the client's own request
+            return self._violation("unknown_cancel", "no such request is in flight")
+        if call.method == INITIALIZE:
+            return self._violation("unexpected_cancel", "initialize cannot be cancelled")
+        del self.in_flight[id]
+        call.cancelled = True
+        reason = notice.params.reason
+        cancel = Cancel(call, None if reason is UNSET else reason)
+        reply = None if call.batch is None else call.batch.settle(None)
+        return cancel if reply is None else [cancel, Reply(reply)]
+
+    def _receive_progress(self, notice: Notice) -> Event:
+        fault = self._own.progress(notice.params.progress_token, notice.params.progress)
+        return notice if fault is None else self._violation(fault, "no progress of a request that waits")
+
+    def _receive_answer(self, frame: Frame) -> Event:
+        id = frame.id
+        if id is UNSET:
+            return self._violation(
+                "anonymous_error", self._read_error(cast("Raw", frame.error)).message[:200]
+            )
+        method = self._own.settle(id)
+        if method is None:
+            kind = "late_answer" if self._own.was_ours(id) else "unknown_answer"
+            return self._violation(kind, "no request waits for this answer")
+        if frame.error is UNSET:
+            return Answer(id=id, method=method, result=frame.result)
+        return Answer(id=id, method=method, error=self._read_error(frame.error))
+
+    def _read_error(self, raw: Raw) -> ProtocolError | Refusal:
+        try:
+            return self.codec.decode_error(raw)
+        except RemoteProtocolError as error:
+            self._violation("malformed_answer", error.message)
+            return error
+
+    def _receive_unreadable(self, error: RemoteProtocolError, message: bytes) -> Event:
+        """Answer what cannot be read; but a malformed answer to a request of ours fails that request."""
+        id = error.id
+        # Both sides count their own ids, so what names a method is no answer whatever its id.
+        method = None if id is None or b'"method"' in message else self._own.settle(id)
+        if id is not None and method is not None:
+            self._violation("malformed_answer", error.message)
+            return Answer(id=id, method=method, error=error)
+        if self.side == "client" and (id is None or self.codec.revision.modern):
+            # What a server prints by mistake needs no answer, and modern clients never respond.
+            return self._violation("unreadable", error.message)
+        rejection = self.admission.refuse(error, id, self.session)
+        return Reply(rejection.body, rejection.status)
+
+    def _receive_batch(
+        self, message: bytes, principal: str | None, scope: Mapping[str, Any] | None
+    ) -> Event | list[Event] | None:
+        session = self.session
+        if session is None or not (
+            session.revision.batches
+            or (session.codec.dialect.batches_on_legacy and not session.revision.modern)
+        ):
+            error = RemoteProtocolError("invalid_request", "batches are not allowed here")
+            return self._receive_unreadable(error, message)
+        try:
+            frames = decode_batch(message, self.limits.batch_size)
+        except RemoteProtocolError as error:
+            return self._receive_unreadable(error, message)
+        batch = Batch()
+        events: list[Event] = []
+        for frame in frames:
+            if isinstance(frame, RemoteProtocolError):
+                event: Event | list[Event] = self._receive_unreadable(frame, message)
+            else:
+                event = self.receive_frame(frame, principal=principal, scope=scope, batch=batch)
+            if isinstance(event, Reply):
+                batch.replies.append(event.data)
+            elif isinstance(event, list):
+                events += event
+            else:
+                events.append(event)
+        batch.complete = True
+        reply = batch.finished()
+        if reply is not None:
+            events.append(Reply(reply))
+        return events or None
+
+    def _violation(self, kind: str, detail: str) -> Violation:
+        self.violations[kind] = self.violations.get(kind, 0) + 1
+        return Violation(kind, detail)
+
+    # --- answering ----------------------------------------------------------------------------------------
+
+    def send_result(self, call: Call, result: Struct | Raw) -> bytes | None:
+        """The answer to ``call``; write it unless it is None.
+
+        Raises:
+            LocalProtocolError: this revision cannot carry the result. The call is still open: answer with an
+            error.
+        """
+        if self.in_flight.get(call.id) is not call:
+            return None
+        data = call.codec.encode_result(call.id, result)
+        del self.in_flight[call.id]
+        return data if call.batch is None else call.batch.settle(data)
+
+    def send_error(self, call: Call, error: DovetailError) -> bytes | None:
+        """The failure of ``call``; write it unless it is None."""
+        if self.in_flight.get(call.id) is not call:
+            return None
+        data = call.codec.encode_error(call.id, error)
+        del self.in_flight[call.id]
+        if call.method == INITIALIZE and self.session is call.session:
+            self._end_session()
+        return data if call.batch is None else call.batch.settle(data)
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    @property
+    def codec(self) -> Codec:
+        """What we write with when no call says otherwise."""
+        return self.admission.newest if self.session is None else self.session.codec
+
+    def establish(
+        self,
+        revision: Revision,
+        capabilities: Mapping[str, Any],
+        client_info: Mapping[str, Any] | None = None,
+        codec: Codec | None = None,
+    ) -> Session:
+        """Settle the outcome of a client's negotiation: from now on everything is said in ``revision``.
+
+        On a modern revision each later request carries version, capabilities and client info in its
+        ``_meta``.
+        """
+        session = Session(
+            revision=revision,
+            codec=self.admission.codecs[revision.name] if codec is None else codec,
+            capabilities=ClientCapabilities(capabilities),
+            client_info=None if client_info is None else dict(client_info),
+            phase="ready",
+        )
+        self.session = session
+        self.meta = modern_meta(revision, capabilities, client_info) if revision.modern else EMPTY
+        if self.on_session is not None:
+            self.on_session(session)
+        return session
+
+    def send_request(
+        self,
+        method: str,
+        params: Struct | Raw | None = None,
+        *,
+        meta: Mapping[str, Any] | None = None,
+        progress: bool = False,
+        codec: Codec | None = None,
+    ) -> tuple[RequestId, bytes]:
+        """A request of ours: its id, and the bytes to write.
+
+        ``meta`` is merged into ``_meta`` over `Endpoint.meta`; ``progress`` adds the id as progress token.
+        ``codec`` is for probes before anything is negotiated. Raw params go out as they are.
+
+        Raises:
+            LocalProtocolError: the revision has no such request in this direction.
+            Refusal: `Limits.pending` requests wait already.
+            StateError: the endpoint is closed.
+        """
+        if self.closed:
+            raise StateError("the connection is closed")
+        codec = self.codec if codec is None else codec
+        self._check_sending(method, codec)
+        id = self._own.fresh_id()
+        whole = _merged(params, self.meta, meta)
+        if progress:
+            whole.setdefault(PROGRESS_TOKEN, id)
+        data = codec.encode_request(id, method, _with_meta(method, params, whole))
+        self._own.add(id, method, whole.get(PROGRESS_TOKEN))
+        return id, data
+
+    def send_notification(
+        self, method: str, params: Struct | None = None, *, call: Call | None = None
+    ) -> bytes | None:
+        """A notification; ``call`` names the request it belongs to: once that is over, nothing is sent.
+
+        Raises:
+            LocalProtocolError: the revision has no such notification in this direction.
+        """
+        if call is None:
+            codec = self.codec
+        elif self.in_flight.get(call.id) is call:
+            codec = call.codec
+        else:
+            return None
+        self._check_sending(method, codec)
+        return codec.encode_notification(method, params)
+
+    def send_cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
+        """Stop waiting for the answer to ``id``. None: there is nothing to tell the peer.
+
+        Nothing is sent for a request that was answered, or for ``initialize``, which cannot be cancelled.
+        """
+        method = self._own.settle(id)
+        if method is None or method == INITIALIZE:
+            return None
+        return self.codec.encode_notification(
+            CANCELLED, CancelledNotificationParams(id, UNSET if reason is None else reason)
+        )
+
+    def watch_progress(self, token: RequestId) -> None:
+        """Accept progress for ``token`` after its request was answered: 2025-11-25 tasks go on."""
+        self._own.watch(token)
+
+    def forget_progress(self, token: RequestId) -> None:
+        """Accept no more progress for ``token``."""
+        self._own.forget(token)
+
+    def close(self) -> list[RequestId]:
+        """End everything. Fail the requests whose ids it returns; calls still running are not answered."""
+        self.closed = True
+        for call in self.in_flight.values():
+            call.cancelled = True
+        self.in_flight.clear()
+        self._end_session()
+        return self._own.clear()
+
+    def _end_session(self) -> None:
+        session, self.session = self.session, None
+        if session is not None and session.phase != "closed":
+            phases.advance(session, "close")
+
+    def _check_sending(self, method: str, codec: Codec) -> None:
+        # What no revision knows is somebody's own extension; what only another one knows is a mistake.
+        if method in METHODS and not self.admission.may_send(method, codec.revision):
+            raise LocalProtocolError(
+                "method_not_found", f"a {self.side} cannot send {method} on {codec.revision.name}"
+            )
+
+
+def modern_meta(
+    revision: Revision, capabilities: Mapping[str, Any], client_info: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What every modern request says about its client."""
+    meta: dict[str, Any] = {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: dict(capabilities)}
+    if client_info is not None:
+        meta[CLIENT_INFO] = dict(client_info)
+    return meta
+
+
+def _merged(
+    params: Struct | Raw | None, prepared: Mapping[str, Any], meta: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    whole = dict(prepared)
+    own: Any = getattr(params, "meta", UNSET)
+    if own is not UNSET:
+        whole |= own
+    if meta is not None:
+        whole |= meta
+    return whole
+
+
+def _with_meta(method: str, params: Struct | Raw | None, meta: dict[str, Any]) -> Struct | Raw | None:
+    if not meta or isinstance(params, Raw):
+        return params
+    if params is None:
+        row = METHODS.get(method)
+        return (RequestParams if row is None else row.params)(meta=meta)
+    return replace(params, meta=meta)

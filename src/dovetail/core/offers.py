@@ -1,0 +1,73 @@
+"""Which methods exist here: what the revisions know, what the dialect adds, what the service offers.
+
+The tables are made once and again whenever the capabilities change, so that looking up a method is one dict
+access and an alias costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
+
+from ..model.capabilities import Capabilities
+from ..wire.dialects import Dialect
+from ..wire.methods import METHODS, OWN_EXTENSION, Method, methods_for
+from ..wire.revisions import REVISIONS, Revision
+
+Side = Literal["server", "client"]
+Table = dict[str, Method]
+
+EITHER: Final = frozenset({"shutdown"})
+"""Requests that other projects also send as notifications."""
+
+
+class Offers:
+    """The methods around one side: ``requests`` and ``notifications`` are what the *peer* may say."""
+
+    def __init__(self, side: Side, revisions: Sequence[Revision], dialect: Dialect) -> None:
+        peer: Side = "client" if side == "server" else "server"
+        self._revisions = revisions
+        self._dialect = dialect
+        self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in REVISIONS}
+        """By revision: everything the peer could say, offered or not."""
+        self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in REVISIONS}
+        """By revision: everything we may say."""
+        self.requests: dict[str, Table] = {}
+        """By revision: the requests that exist and are offered, under all their names."""
+        self.notifications: dict[str, Table] = {}
+
+    def rebuild(self, capabilities: Capabilities, also: Collection[str]) -> None:
+        """Recompute the tables for these capabilities; ``also`` names methods of other projects."""
+        for revision in REVISIONS:
+            known = self.known[revision.name]
+            rows = {n: row for n, row in known.items() if self._offered(row, revision, capabilities, also)}
+            for alias, name in self._dialect.inbound_methods.items():
+                if name in rows and alias not in known:
+                    rows[alias] = rows[name]
+            served = revision in self._revisions
+            self.requests[revision.name] = {
+                name: row for name, row in rows.items() if served and row.kind == "request"
+            }
+            self.notifications[revision.name] = {
+                name: row for name, row in rows.items() if row.kind == "notification" or row.name in EITHER
+            }
+
+    def _offered(
+        self, row: Method, revision: Revision, capabilities: Capabilities, also: Collection[str]
+    ) -> bool:
+        if row.kind == "notification":
+            return True
+        if row.extension == OWN_EXTENSION:
+            return row.name in also or row.name in self._dialect.methods
+        need = row.needs(revision)
+        return need is None or capabilities.has(need)
+
+
+def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
+    """What the revision and the dialect let one side say."""
+    rows = methods_for(revision, speaker)
+    if speaker == "client":
+        rows |= {name: METHODS[name] for name in dialect.methods}
+        if dialect.client_may_sample and not revision.modern:
+            rows["sampling/createMessage"] = METHODS["sampling/createMessage"]
+    return rows

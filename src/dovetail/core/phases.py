@@ -1,0 +1,112 @@
+"""The life of a legacy session: the handshake, and the phases that follow it.
+
+`negotiate` picks the revision, `open_session` makes the session an ``initialize`` call carries, `handshake`
+writes its result, `advance` moves a session from phase to phase and refuses every step the table does not
+have. The modern era has none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ..errors import StateError
+from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
+from ..wire.codec import Codec
+from ..wire.revisions import Revision
+from .channel import Call, Session
+
+PHASES: Final = ("negotiating", "ready", "paused", "draining", "closed")
+
+TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "negotiating": {"initialized": "ready", "drain": "draining", "close": "closed"},
+    "ready": {"pause": "paused", "drain": "draining", "close": "closed"},
+    "paused": {"resume": "ready", "drain": "draining", "close": "closed"},
+    "draining": {"close": "closed"},
+    "closed": {},
+}
+"""Phase → event → next phase. What is not here is refused."""
+
+SERVING: Final = frozenset({"negotiating", "ready"})
+"""Phases in which requests are admitted.
+
+``negotiating`` is among them: many clients send their first request together with
+``notifications/initialized``, and the specification only asks *them* to wait. Strict admission leaves it out.
+"""
+
+SERVER_FEATURES: Final = ("resources", "tools", "prompts", "logging")
+"""What erlmcp's clients declare as if it were theirs; see `intersect`."""
+
+
+def advance(session: Session, event: str) -> str:
+    """Move ``session`` on and return its new phase.
+
+    Raises:
+        StateError: the phase has no such step; the session is unchanged.
+    """
+    target = TRANSITIONS[session.phase].get(event)
+    if target is None:
+        raise StateError(f"a session that is {session.phase} cannot {event}")
+    session.phase = target
+    return target
+
+
+def negotiate(requested: str, served: Sequence[Revision]) -> Revision | None:
+    """The legacy revision to answer a proposal with; None when no legacy revision is served.
+
+    ``served`` is ordered oldest first. Modern revisions are never the outcome of a handshake.
+    """
+    newest = None
+    for revision in served:
+        if revision.modern:
+            continue
+        if revision.name == requested:
+            return revision
+        newest = revision
+    return newest
+
+
+def open_session(params: InitializeRequestParams, codec: Codec, principal: str | None = None) -> Session:
+    """The session that an admitted ``initialize`` starts; it lives once the call has been answered."""
+    info: dict[str, Any] = msgspec.to_builtins(params.client_info)
+    return Session(
+        revision=codec.revision,
+        codec=codec,
+        capabilities=ClientCapabilities(params.capabilities),
+        client_info=info,
+        principal=principal,
+    )
+
+
+def handshake(
+    call: Call,
+    capabilities: Mapping[str, Any],
+    server_info: Implementation,
+    instructions: str | UnsetType = UNSET,
+    *,
+    narrow: bool = False,
+) -> InitializeResult:
+    """The result of an admitted ``initialize`` call. Send it, and the session on the call is open.
+
+    ``narrow`` answers with the server's capabilities cut down to what the client named (erlmcp).
+    """
+    told = intersect(capabilities, call.capabilities) if narrow else dict(capabilities)
+    return InitializeResult(
+        protocol_version=call.revision.name,
+        capabilities=told,
+        server_info=server_info,
+        instructions=instructions,
+    )
+
+
+def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """``offered`` without the features a client left out, if it named any server feature at all.
+
+    An official client never names them, and then nothing is cut.
+    """
+    if not any(name in declared for name in SERVER_FEATURES):
+        return dict(offered)
+    return {name: value for name, value in offered.items() if name in declared or name not in SERVER_FEATURES}

@@ -1,0 +1,249 @@
+"""Asking the client in the middle of a request, 2026-07-28: answers known, answers wanted.
+
+A modern server cannot send requests. A handler that needs an answer ends the call with ``input_required``;
+the client repeats the call with the answers, and the handler runs again from the top. `Rounds` is what one
+run knows: `ask` returns the answer if an earlier round brought it, or notes the wish and returns `Wanted`;
+then unwind the handler and answer with `result`. `step` and `remember` keep work that must not be done twice.
+
+Between rounds everything travels in ``requestState``, sealed: bound to the principal, the method and the
+salient params (name or uri, and the arguments), expiring, counted. An answer belongs to one question: it is
+found by the question's key (given, or counted in order of asking) and holds only while the digest of the
+question is the same. A question that changed is asked again; so is one whose answer is missing or malformed.
+Answers to questions nobody asked are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, field
+
+from ..errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
+from ..model import (
+    CreateMessageRequest,
+    ElicitRequest,
+    InputRequest,
+    InputRequests,
+    InputRequiredResult,
+    ListRootsRequest,
+)
+from ..settings import Limits
+from ..wire.methods import METHODS
+from ..wire.seal import Seal, bind, digest
+from .channel import Call
+
+PURPOSE: Final = "state"
+LIFETIME: Final = 3600.0
+"""Seconds a client may take for one round: people answer forms after lunch."""
+
+REQUESTS: Final[dict[str, type[CreateMessageRequest | ElicitRequest | ListRootsRequest]]] = {
+    "elicitation/create": ElicitRequest,
+    "sampling/createMessage": CreateMessageRequest,
+    "roots/list": ListRootsRequest,
+}
+
+_canonical = msgspec.json.Encoder(order="sorted").encode
+
+
+class Wanted(Struct, frozen=True):
+    """No answer yet. It has been noted; end the call with `Rounds.result`."""
+
+    key: str
+    request: InputRequest
+
+
+class _Known(Struct, array_like=True):
+    mark: str
+    answer: Raw
+
+
+class _State(Struct, omit_defaults=True):
+    """What travels. One-letter names: it travels in every message of the conversation."""
+
+    r: int = 0
+    """Rounds so far."""
+    q: dict[str, str] = field(default_factory=dict[str, str])
+    """Questions asked in the last round: key → digest."""
+    a: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    """Answers of earlier rounds."""
+    m: dict[str, Raw] = field(default_factory=dict[str, Raw])
+    """Steps done."""
+    s: Any = UNSET
+    """The handler's own."""
+
+
+class _Missing:
+    """There is no memo under this key: do the work, then `remember` it."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+
+class Rounds:
+    """One run of one call. Make it for every call that may ask; it costs nothing until it is used.
+
+    Raises:
+        ProtocolError: ``requestState`` was altered, belongs to another call or person, or is too old
+            (``invalid_request_state``).
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        seal: Seal,
+        *,
+        now: float,
+        limits: Limits | None = None,
+        lifetime: float = LIFETIME,
+    ) -> None:
+        self._call = call
+        self._seal = seal
+        self._limits = Limits() if limits is None else limits
+        self._expires = now + lifetime
+        self._asked: dict[str, str] = {}
+        self._count = 0
+        self._answers: dict[str, Raw] = getattr(call.params, "input_responses", None) or {}
+        self.wanted: InputRequests = {}
+        """What this run asked and has no answer for."""
+        state: Any = getattr(call.params, "request_state", UNSET)
+        self._resumed = state is not UNSET
+        self._state = self._open(state, now) if self._resumed else _State()
+
+    @property
+    def state(self) -> Any:
+        """What the handler left for itself in the last round; UNSET when nothing. Set it for the next one."""
+        return self._state.s
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state.s = value
+
+    @property
+    def round(self) -> int:
+        """How often the client has been asked already."""
+        return self._state.r
+
+    def ask(self, method: str, params: Struct | None = None, key: str | None = None) -> Any | Wanted:
+        """The decoded answer to this question, or `Wanted`.
+
+        Raises:
+            CapabilityError: this client cannot be asked that; nothing was noted.
+            LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
+        """
+        wanted = self.want(method, params, key)
+        answer = self._answer(method, wanted.key, self._asked[wanted.key])
+        if answer is None:
+            return wanted
+        del self.wanted[wanted.key]
+        return answer
+
+    def want(self, method: str, params: Struct | None = None, key: str | None = None) -> Wanted:
+        """Note a question whatever is known already: for handlers that read the answers themselves.
+
+        Raises:
+            CapabilityError, LocalProtocolError: as `ask`.
+        """
+        request = self._request(method, params)
+        if key is None:
+            self._count += 1
+            key = f"input_{self._count}"
+        mark = digest(msgspec.to_builtins(request)).hex()[:32]
+        if self._asked.setdefault(key, mark) != mark:
+            raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
+        self.wanted[key] = request
+        return Wanted(key, request)
+
+    def step(self, key: str) -> Any:
+        """What an earlier round remembered under ``key`` (plain JSON values), or `MISSING`."""
+        memo = self._state.m.get(key)
+        return MISSING if memo is None else msgspec.json.decode(memo)
+
+    def remember(self, key: str, value: Any) -> None:
+        """Keep the outcome of a step for the rounds to come.
+
+        Raises:
+            LocalProtocolError: the value cannot be written as JSON.
+        """
+        try:
+            self._state.m[key] = Raw(msgspec.json.encode(value))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise LocalProtocolError(
+                "internal_error", f"the outcome of step {key!r} cannot be written as JSON"
+            ) from error
+
+    def result(self) -> InputRequiredResult:
+        """The answer that asks: every wish noted so far, and the sealed state.
+
+        Raises:
+            Refusal: the call has asked `Limits.rounds` times, or its state outgrew `Limits.request_state`.
+        """
+        if self._state.r >= self._limits.rounds:
+            raise Refusal(1004, message="this call has asked its client too often")
+        state = msgspec.structs.replace(
+            self._state, r=self._state.r + 1, q={key: self._asked[key] for key in self.wanted}
+        )
+        payload = msgspec.json.encode(state)
+        token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
+        if len(token) > self._limits.request_state:
+            raise Refusal(1004, message="the state of this call is too large to travel")
+        return InputRequiredResult(input_requests=self.wanted or UNSET, request_state=token)
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _open(self, token: str, now: float) -> _State:
+        if len(token) > self._limits.request_state:
+            raise ProtocolError("invalid_request_state")
+        payload = self._seal.open(PURPOSE, token, now=now, bound=self._bound())
+        return msgspec.json.decode(payload, type=_State)
+
+    def _bound(self) -> bytes:
+        """What a state is good for: this person, this method, these params."""
+        params = self._call.params
+        name = getattr(params, "name", getattr(params, "uri", None))
+        return bind(
+            self._call.principal, self._call.method, name, digest(getattr(params, "arguments", UNSET))
+        )
+
+    def _request(self, method: str, params: Struct | None) -> InputRequest:
+        call = self._call
+        row = METHODS.get(call.method)
+        kind = REQUESTS.get(method)
+        if row is None or not row.may_ask or kind is None:
+            raise LocalProtocolError("internal_error", f"{call.method} cannot ask for {method}")
+        need = needed_capability(method, params)
+        if not call.capabilities.has(need):
+            raise CapabilityError(need)
+        return kind(UNSET if params is None else params)  # type: ignore[arg-type]
+
+    def _answer(self, method: str, key: str, mark: str) -> Any | None:
+        known = self._state.a.get(key)
+        if known is not None and known.mark == mark:
+            return self._read(method, known.answer)
+        raw = self._answers.get(key)
+        # Without a state nothing says what was asked: a client that answers by itself is believed.
+        if raw is None or (self._resumed and self._state.q.get(key) != mark):
+            return None
+        answer = self._read(method, raw)
+        if answer is not None:
+            self._state.a[key] = _Known(mark, raw)
+        return answer
+
+    def _read(self, method: str, raw: Raw) -> Any | None:
+        try:
+            return self._call.codec.decode_result(METHODS[method], raw)
+        except RemoteProtocolError:
+            return None  # malformed: asked again
+
+
+def needed_capability(method: str, params: Struct | None) -> str:
+    """The path into the client's capabilities that asking this needs, in every era."""
+    if method == "elicitation/create":
+        return "elicitation.url" if getattr(params, "mode", UNSET) == "url" else "elicitation.form"
+    if method == "roots/list":
+        return "roots"
+    tools = getattr(params, "tools", UNSET) is not UNSET or getattr(params, "tool_choice", UNSET) is not UNSET
+    return "sampling.tools" if tools else "sampling"

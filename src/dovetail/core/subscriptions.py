@@ -1,0 +1,252 @@
+"""Who wants to hear of what: legacy sessions and modern listen streams in one register.
+
+A legacy session hears of every list that changes and of the resources it subscribed to. A listen stream hears
+of exactly what its filter asked for and the server honours, and every notification names the listen request
+in ``_meta``, in the very JSON type of its id. `Hub` decides; the ``notify`` callables it was given do the
+sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
+
+from ..errors import DovetailError, ProtocolError, Refusal
+from ..model import (
+    ClientCapabilities,
+    DetailedTask,
+    NotificationParams,
+    ResourceUpdatedNotificationParams,
+    ServerCapabilities,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenResult,
+)
+from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
+from ..settings import Limits
+from ..wire.frames import RequestId
+from .channel import Session
+
+ListKind = Literal["tools", "prompts", "resources"]
+Notify = Callable[[str, Struct | None], None]
+
+LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
+UPDATED: Final = "notifications/resources/updated"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+_TASKS: Final = f"extensions.{TASKS_EXTENSION}"
+_DEEPEST: Final = 64
+"""Levels above a resource whose subscribers are looked for."""
+
+
+class Subscriber(Struct, eq=False, kw_only=True):
+    """One session or listen stream. Keep it to `Hub.discard` it."""
+
+    notify: Notify
+    id: RequestId | None = None
+    """The id of the listen request; None for a legacy session."""
+    session: Session | None = None
+    filter: SubscriptionFilter = field(default_factory=SubscriptionFilter)
+    """What is honoured of what was asked."""
+    uris: set[str] = field(default_factory=set[str])
+    tasks: frozenset[str] = frozenset()
+
+    @property
+    def meta(self) -> dict[str, Any] | UnsetType:
+        return UNSET if self.id is None else {SUBSCRIPTION_ID: self.id}
+
+    @property
+    def listens(self) -> bool:
+        """A session hears nothing before ``initialized`` and nothing once it is paused or ending."""
+        return self.session is None or self.session.phase == "ready"
+
+
+class Hub:
+    """The register of one server. Publishing costs what the number of *interested* subscribers costs."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = Limits() if limits is None else limits
+        # Dicts as ordered sets: those who came first are told first.
+        self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
+        self._uris: dict[str, dict[Subscriber, None]] = {}
+        self._tasks: dict[str, dict[Subscriber, None]] = {}
+
+    # --- coming and going ---------------------------------------------------------------------------------
+
+    def add(self, filter: SubscriptionFilter, notify: Notify, id: RequestId) -> Subscriber:
+        """Register a listen stream for an *honoured* filter (see `honour`).
+
+        Send its `acknowledgement` before anything is published: register right after it.
+        """
+        subscriber = Subscriber(notify=notify, id=id, filter=filter, tasks=frozenset(filter.task_ids or ()))
+        for kind in LIST_KINDS:
+            if getattr(filter, f"{kind}_list_changed") is True:
+                self._lists[kind][subscriber] = None
+        for uri in filter.resource_subscriptions or ():
+            self._watch(subscriber, uri)
+        for task in subscriber.tasks:
+            self._tasks.setdefault(task, {})[subscriber] = None
+        return subscriber
+
+    def add_session(self, session: Session, notify: Notify) -> Subscriber:
+        """Register a legacy session: it hears of every list, and of what it subscribes to."""
+        subscriber = Subscriber(notify=notify, session=session)
+        for kind in LIST_KINDS:
+            self._lists[kind][subscriber] = None
+        for uri in session.subscriptions or ():
+            self._watch(subscriber, uri)
+        return subscriber
+
+    def discard(self, subscriber: Subscriber) -> None:
+        """Forget a subscriber; forgetting it twice is fine."""
+        for table in self._lists.values():
+            table.pop(subscriber, None)
+        for uri in tuple(subscriber.uris):
+            self._unwatch(subscriber, uri)
+        for task in subscriber.tasks:
+            _drop(self._tasks, task, subscriber)
+
+    def subscribe(self, subscriber: Subscriber, uri: str) -> None:
+        """``resources/subscribe`` of a legacy session; subscribing twice is once.
+
+        Raises:
+            Refusal: the session holds `Limits.subscriptions` already.
+        """
+        if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.subscriptions:
+            raise Refusal(1004, message="too many resource subscriptions")
+        self._watch(subscriber, uri)
+        if subscriber.session is not None:
+            subscriber.session.subscriptions = subscriber.uris
+
+    def unsubscribe(self, subscriber: Subscriber, uri: str) -> None:
+        """``resources/unsubscribe``; unknown addresses are ignored."""
+        self._unwatch(subscriber, uri)
+
+    # --- publishing ---------------------------------------------------------------------------------------
+
+    def publish_list_changed(self, kind: ListKind) -> int:
+        """Tell that the list of tools, prompts or resources changed; return how many were told."""
+        method = f"notifications/{kind}/list_changed"
+        return _tell(self._lists[kind], method, lambda meta: NotificationParams(meta=meta))
+
+    def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
+        """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
+        interested: dict[Subscriber, None] = {}
+        for address in _above(uri):
+            interested |= self._uris.get(address, {})
+        more = {} if meta is None else dict(meta)
+
+        def params(own: dict[str, Any] | UnsetType) -> Struct:
+            whole = {**more, **(own or {})}
+            return ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
+
+        return _tell(interested, UPDATED, params)
+
+    def publish_task(self, task: DetailedTask) -> int:
+        """Tell the state of a task to the listen streams that named it."""
+        interested = self._tasks.get(task.task_id, {})
+        return _tell(interested, "notifications/tasks", lambda meta: replace(task, meta=meta))
+
+    def publish_to(self, subscriber: Subscriber, task: DetailedTask) -> None:
+        """Tell one listen stream the state of a task it named, as `publish_task` would have."""
+        _tell({subscriber: None}, "notifications/tasks", lambda meta: replace(task, meta=meta))
+
+    def _watch(self, subscriber: Subscriber, uri: str) -> None:
+        subscriber.uris.add(uri)
+        self._uris.setdefault(uri, {})[subscriber] = None
+
+    def _unwatch(self, subscriber: Subscriber, uri: str) -> None:
+        subscriber.uris.discard(uri)
+        _drop(self._uris, uri, subscriber)
+
+
+def honour(
+    wish: SubscriptionFilter,
+    offered: ServerCapabilities,
+    declared: ClientCapabilities,
+    limits: Limits | None = None,
+) -> SubscriptionFilter:
+    """The part of a filter that the server can keep: what it has, and no more addresses than the limit.
+
+    Raises:
+        ProtocolError: tasks are named, but the client did not declare the tasks extension on this request.
+    """
+    most = (Limits() if limits is None else limits).subscriptions
+    tasks = wish.task_ids
+    if tasks is not UNSET and not declared.has(_TASKS):
+        raise ProtocolError(
+            "missing_required_client_capability",
+            f"taskIds needs the client capability {_TASKS}",
+            data={"requiredCapabilities": ClientCapabilities.requiring(_TASKS)},
+        )
+    uris = wish.resource_subscriptions
+    return SubscriptionFilter(
+        tools_list_changed=_granted(wish.tools_list_changed, offered, "tools.listChanged"),
+        prompts_list_changed=_granted(wish.prompts_list_changed, offered, "prompts.listChanged"),
+        resources_list_changed=_granted(wish.resources_list_changed, offered, "resources.listChanged"),
+        resource_subscriptions=_first(uris, most) if offered.has("resources.subscribe") else UNSET,
+        task_ids=_first(tasks, most) if offered.has(_TASKS) else UNSET,
+    )
+
+
+def acknowledgement(
+    id: RequestId, honoured: SubscriptionFilter
+) -> SubscriptionsAcknowledgedNotificationParams:
+    """The first message of a listen stream."""
+    return SubscriptionsAcknowledgedNotificationParams(honoured, meta={SUBSCRIPTION_ID: id})
+
+
+def completion(id: RequestId) -> SubscriptionsListenResult:
+    """The last message of a listen stream that the server ends on purpose."""
+    return SubscriptionsListenResult(meta={SUBSCRIPTION_ID: id})
+
+
+def _granted(wish: bool | UnsetType, offered: ServerCapabilities, path: str) -> bool | UnsetType:
+    return True if wish is True and offered.has(path) else UNSET
+
+
+def _first(names: list[str] | UnsetType, most: int) -> list[str] | UnsetType:
+    return UNSET if names is UNSET else list(dict.fromkeys(names))[:most]
+
+
+def _above(uri: str) -> Iterator[str]:
+    """The address and everything it lies in: ``a://b/c/d`` lies in ``a://b/c/``, ``a://b/c`` and so on."""
+    yield uri
+    scheme = uri.find("://")
+    start = 0 if scheme < 0 else scheme + 3
+    end = len(uri)
+    for _ in range(_DEEPEST):
+        end = uri.rfind("/", start, end)
+        if end < 0:
+            return
+        if end + 1 < len(uri):
+            yield uri[: end + 1]
+        if end > start:
+            yield uri[:end]
+
+
+def _drop(table: dict[str, dict[Subscriber, None]], key: str, subscriber: Subscriber) -> None:
+    entry = table.get(key)
+    if entry is not None:
+        entry.pop(subscriber, None)
+        if not entry:
+            del table[key]
+
+
+def _tell(
+    interested: Mapping[Subscriber, None],
+    method: str,
+    params: Callable[[dict[str, Any] | UnsetType], Struct],
+) -> int:
+    told = 0
+    for subscriber in tuple(interested):
+        if not subscriber.listens:
+            continue
+        try:
+            subscriber.notify(method, params(subscriber.meta))
+        except DovetailError:
+            continue  # one stream that cannot be told must not keep the news from the others
+        told += 1
+    return told

@@ -1,0 +1,84 @@
+"""The states of a client's connection."""
+
+import pytest
+
+from dovetail.core.connection import STATES, Change, ConnectionMachine
+from dovetail.errors import StateError
+
+EVENTS = (
+    "connected",
+    "established",
+    "restart",
+    "renegotiate",
+    "pause",
+    "resume",
+    "lost",
+    "retry",
+    "fail",
+    "drain",
+    "close",
+)
+STEPS = {
+    ("starting", "connected"): "negotiating",
+    ("negotiating", "established"): "ready",
+    ("negotiating", "restart"): "starting",
+    ("ready", "renegotiate"): "negotiating",
+    ("ready", "pause"): "paused",
+    ("paused", "resume"): "ready",
+    ("backoff", "retry"): "starting",
+    ("draining", "lost"): "closed",
+    **{(state, "lost"): "backoff" for state in ("starting", "negotiating", "ready", "paused")},
+    **{(state, "drain"): "draining" for state in ("starting", "negotiating", "ready", "paused", "backoff")},
+    **{(state, "fail"): "failed" for state in STATES if state not in ("failed", "closed")},
+    **{(state, "close"): "closed" for state in STATES if state != "closed"},
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_step_of_a_connection_is_allowed_or_refused_as_the_table_says(state: str, event: str) -> None:
+    seen: list[Change] = []
+    machine = ConnectionMachine(seen.append)
+    machine.state = state
+    expected = STEPS.get((state, event))
+    assert machine.may(event) is (expected is not None)
+    if expected is None:
+        with pytest.raises(StateError):
+            machine.advance(event)
+        assert machine.state == state
+        assert seen == []
+    else:
+        assert machine.advance(event, "because") == machine.state == expected
+        assert seen == [Change(state, event, expected, "because")]
+
+
+def test_every_state_can_be_reached_and_every_state_but_closed_can_be_left() -> None:
+    assert set(STEPS.values()) | {"starting"} == set(STATES)
+    assert {before for before, _ in STEPS} == set(STATES) - {"closed"}
+
+
+def test_a_request_outside_ready_is_told_where_the_connection_stands_and_why() -> None:
+    machine = ConnectionMachine()
+    with pytest.raises(StateError, match="the connection is starting"):
+        machine.require_ready()
+    machine.advance("connected")
+    machine.advance("established")
+    machine.require_ready()
+    machine.advance("lost", "the server hung up")
+    with pytest.raises(StateError, match="the connection is backoff: the server hung up"):
+        machine.require_ready()
+
+
+def test_an_observer_sees_the_state_already_changed_and_may_take_the_next_step() -> None:
+    machine = ConnectionMachine()
+    path: list[str] = []
+
+    def follow(change: Change) -> None:
+        path.append(f"{change.before}>{machine.state}")
+        if machine.state == "failed":
+            machine.advance("close")
+
+    machine.observers.append(follow)
+    machine.advance("fail", "no such host")
+    assert path == ["starting>failed", "failed>closed"]
+    assert machine.reason == "no such host"
