@@ -83,7 +83,7 @@ _ROWS: Final = (
          MISSING_REQUIRED_CLIENT_CAPABILITY, 400),
     Kind("unsupported_protocol_version", "Unsupported protocol version", _P,
          UNSUPPORTED_PROTOCOL_VERSION, 400),
-    Kind("invalid_request_state", "Invalid request state", _P, _P),
+    Kind("invalid_request_state", "invalid or expired requestState", _P, _P),
     # Core (erlmcp -32001 … -32010)
     Kind("resource_not_found", "Resource not found", RESOURCE_NOT_FOUND, _P, 200, -32001, -32001),
     Kind("tool_not_found", "Tool not found", _P, _P, 200, -32002, -32003),
@@ -364,9 +364,12 @@ class RemoteProtocolError(ProtocolError):
         data: Any = UNSET,
         code: int | None = None,
         id: int | str | None = None,
+        answers: bool = False,
     ) -> None:
         super().__init__(kind, message, data=data, code=code)
         self.id = id
+        self.answers = answers
+        """It named no method: what could not be read was meant as the answer to ``id``."""
 
 
 class ToolError(DovetailError):

@@ -35,6 +35,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Events kept per session for ``Last-Event-ID``."""
     event_bytes: int = 1 << 20
     """Bytes of events kept per session for ``Last-Event-ID``."""
+    all_event_bytes: int = 64 << 20
+    """Bytes of events kept for all sessions together."""
     write_buffer: int = 1 << 20
     """Unsent bytes above which reading from that peer pauses."""
     header_bytes: int = 64 << 10
@@ -102,7 +104,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     stateless: bool = False
     """Give legacy clients no session: every POST stands alone and nothing can be asked."""
     shared: bool = False
-    """Several processes serve this address; set by ``workers``. Legacy questions and streams are then refused."""
+    """Several processes serve this address; set by ``workers``. Legacy questions and general streams are refused."""
     allowed_hosts: tuple[str, ...] = ()
     """Further ``Host`` names (``name`` or ``name:port``); loopback names are always allowed on loopback."""
     allowed_origins: tuple[str, ...] = ()
@@ -115,8 +117,12 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Seconds between comments on a quiet event stream."""
     retry: int = 1000
     """Milliseconds a client is told to wait before it resumes a stream."""
+    header_timeout: float = 30.0
+    """Seconds a client has to send the head of a request; only where we run the HTTP server ourselves."""
     body_timeout: float = 30.0
     """Seconds a client has to send its request body."""
+    write_timeout: float = 30.0
+    """Seconds a client may take nothing of what was sent to it before its connection is cut."""
     answer_timeout: float = 600.0
     """Seconds a legacy client has to answer a question."""
     session_idle: float = 3600.0

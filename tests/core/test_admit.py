@@ -11,7 +11,7 @@ from dovetail.core.offers import Offers
 from dovetail.errors import CapabilityError, DovetailError, ProtocolError, RemoteProtocolError
 from dovetail.model import ServerCapabilities
 from dovetail.model.meta import TASKS_EXTENSION
-from dovetail.wire.dialects import ERLMCP, MCP_CLIENT, MINIMCP, OFFICIAL
+from dovetail.wire.dialects import ERLMCP, MCP_CLIENT, MINIMCP, OFFICIAL, Dialect
 from dovetail.wire.headers import RoutingHeaders
 from dovetail.wire.revisions import BY_NAME, R4, R5, REVISIONS
 from tests.core.messages import (
@@ -150,6 +150,20 @@ def test_a_name_that_looks_encoded_must_be_encoded() -> None:
     name = "=?base64?YWRk?="
     rejected = admit(modern("tools/call", {"name": name}), headers=headers("tools/call", name))
     assert read(rejected)["code"] == -32020
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"name": "deploy", "arguments": {"region": "eu"}, "requestState": 5},
+        {"name": "deploy", "arguments": {"region": "eu"}, "_meta": META | {LOG_LEVEL: "loud"}},
+    ],
+)
+def test_headers_that_differ_from_the_arguments_win_over_params_of_another_shape(params: Any) -> None:
+    given = headers("tools/call", "deploy")
+    given.params = {"region": "us"}
+    rejected = admit(request("tools/call", {"_meta": META} | params), headers=given)
+    assert (read(rejected)["code"], rejected.status) == (-32020, 400)
 
 
 @pytest.mark.parametrize(
@@ -485,6 +499,15 @@ def test_what_could_not_be_decoded_is_refused_in_the_words_of_the_session() -> N
     assert read(admission.refuse(error, None, session("2025-06-18")), "2025-06-18")["id"] is None
     assert read(admission.refuse(error, 4, session("2025-06-18")), "2025-06-18")["id"] == 4
     assert admission.refuse(error).status == 400
+
+
+@pytest.mark.parametrize("dialect", [ERLMCP, MINIMCP])
+def test_before_any_handshake_a_dialect_says_in_its_own_words_what_it_cannot_read(dialect: Dialect) -> None:
+    rejected = server_admission(dialect).refuse(RemoteProtocolError("parse_error", "line 1 is odd"))
+    error = read(rejected, None)
+    assert (error["id"], error["message"], rejected.status) == (None, "Parse error", 400)
+    modern_only = server_admission(dialect, [R5]).refuse(RemoteProtocolError("parse_error"))
+    assert read(modern_only)["id"] == "absent"
 
 
 def test_a_peer_that_names_a_dialect_shares_its_codec_with_others_that_do() -> None:

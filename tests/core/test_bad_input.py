@@ -58,7 +58,7 @@ BAD: list[tuple[str, bytes, int | None, Any]] = [
         "deep params",
         CALL % (b'{"name":"a","arguments":' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}"),
         -32700,
-        None,
+        1,
     ),
     ("NaN", CALL % b'{"name":NaN}', -32700, None),
     ("a number", b"42", -32600, None),

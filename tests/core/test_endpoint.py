@@ -475,6 +475,16 @@ def test_a_batch_of_nothing_but_refusals_is_answered_at_once() -> None:
     assert [entry["error"]["code"] for entry in json.loads(reply.data)] == [-32601, -32600]
 
 
+def test_a_malformed_answer_in_a_batch_fails_its_request_whatever_else_is_in_the_batch() -> None:
+    endpoint = connected("2025-03-26")
+    id, _ = endpoint.send_request("sampling/createMessage", SAMPLING)
+    broken = {"jsonrpc": "2.0", "id": id, "result": {}, "error": {}}
+    events = endpoint.receive(batch(request("ping", None, 1), broken))
+    assert isinstance(events, list)
+    assert [type(event) for event in events] == [Call, Answer]
+    assert endpoint.pending == {}
+
+
 def test_a_cancelled_request_does_not_hold_up_its_batch() -> None:
     endpoint = connected("2025-03-26")
     first, second = calls_of(endpoint.receive(batch(request("ping", None, 1), request("ping", None, 2))))

@@ -123,11 +123,13 @@ def test_several_questions_leave_in_one_round() -> None:
 @pytest.mark.parametrize(
     "answer", [None, 5, "Ann", [], {}, {"action": "maybe"}, {"action": "accept", "content": 1}]
 )
-def test_a_malformed_answer_is_asked_for_again(answer: Any) -> None:
+def test_a_malformed_answer_is_refused(answer: Any) -> None:
     first = rounds()
     first.ask("elicitation/create", NAME, "k")
     again = rounds(state=state_of(first), answers={"k": answer})
-    assert isinstance(again.ask("elicitation/create", NAME, "k"), Wanted)
+    with pytest.raises(RemoteProtocolError, match=r"inputResponses\['k'\] is no answer") as refused:
+        again.ask("elicitation/create", NAME, "k")
+    assert refused.value.kind == "invalid_params"
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_asked_again() -> None:
@@ -194,7 +196,10 @@ def test_a_state_is_good_for_one_person_one_call_and_a_short_while(other: dict[s
     rounds(state=state)
     with pytest.raises(ProtocolError) as refused:
         rounds(state=state, **other)
-    assert refused.value.kind == "invalid_request_state"
+    assert (refused.value.kind, refused.value.message) == (
+        "invalid_request_state",
+        "invalid or expired requestState",
+    )
 
 
 def test_the_order_of_arguments_does_not_matter() -> None:

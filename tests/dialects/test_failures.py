@@ -122,6 +122,8 @@ def test_a_missing_client_capability_is_named_as_an_object_on_2026_07_28() -> No
         "requiredCapabilities": {"sampling": {"tools": {}}},
         "kind": "missing_required_client_capability",
     }
+    _, _, data = wire_error(CapabilityError("extensions.io.modelcontextprotocol/tasks"), 5, OFFICIAL)
+    assert data["requiredCapabilities"] == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
     assert wire_error(CapabilityError("sampling"), 4, OFFICIAL)[0] == -32601
     assert wire_error(CapabilityError("sampling"), 4, ERLMCP)[0] == -32004
 

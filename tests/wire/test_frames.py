@@ -284,3 +284,42 @@ def test_a_damaged_byte_never_escapes_as_another_error(
 
 def test_the_errors_msgspec_may_raise_are_all_named() -> None:
     assert (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) == frames.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("head", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":', 5),
+        (b'{"jsonrpc":"2.0","id":"five","method":"x","params":', "five"),
+        (b'{"jsonrpc":"2.0","id":"a\\"b","method":"x","params":', 'a"b'),
+        (b'{"jsonrpc":"2.0","x":{"id":9},"method":"\\"id\\":8","params":', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"x","params":', None),
+        (b'{"jsonrpc":"2.0","id":99999999999999999999,"method":"x","params":', None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"x","params":', None),
+        (b'{"jsonrpc":"2.0","method":"x","params":', None),
+    ],
+)
+@pytest.mark.parametrize("depth", [100_000, 2_000_000])
+def test_endless_nesting_is_refused_with_the_id_that_stands_before_it(
+    head: bytes, id: int | str | None, depth: int
+) -> None:
+    error = refusal(head + b'{"a":' * (depth // 5) + b"1" + b"}" * (depth // 5) + b"}")
+    assert (error.kind, error.id) == ("parse_error", id)
+    error = refusal(head + b"[" * depth + b"]" * depth + b"}")
+    assert (error.kind, error.id) == ("parse_error", id)
+
+
+@pytest.mark.parametrize(
+    ("data", "answers"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', False),
+        (b'{"jsonrpc":"2.0","id":1,"result":"\\ud800"}', True),
+        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":"\\ud800"}', False),
+        (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}", True),
+        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", False),
+    ],
+)
+def test_what_cannot_be_read_still_says_whether_it_was_meant_as_an_answer(data: bytes, answers: bool) -> None:
+    error = refusal(data)
+    assert (error.id, error.answers) == (1, answers)

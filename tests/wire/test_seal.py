@@ -23,7 +23,7 @@ def refused(
     with pytest.raises(ProtocolError) as caught:
         by.open(purpose, token, now=now, bound=bound)  # type: ignore[arg-type]
     assert caught.value.kind == "invalid_request_state"
-    assert caught.value.message == "invalid or expired request state"
+    assert caught.value.message == "invalid or expired requestState"
     assert caught.value.data is UNSET
 
 

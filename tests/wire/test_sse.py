@@ -164,3 +164,11 @@ def test_any_cut_gives_the_same_events(data: bytes, draw: st.DataObject) -> None
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=6)))
     pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
     assert events_of(*pieces) == events_of(data)
+
+
+def test_events_before_one_that_is_too_large_are_given_out_first() -> None:
+    events = iter(EventParser(10).feed(b"data: a\n\ndata: b\n\ndata: " + b"c" * 50 + b"\n\n"))
+    assert [next(events), next(events)] == [Event(b"a"), Event(b"b")]
+    with pytest.raises(RemoteProtocolError) as caught:
+        next(events)
+    assert caught.value.kind == "message_too_large"

@@ -31,7 +31,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import CapabilityError, DovetailError, ProtocolError, Refusal, RemoteProtocolError, http_status
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, ServerCapabilities
@@ -98,6 +98,7 @@ class Admission:
         self.newest = self.codecs[self.revisions[-1].name]
         legacy = [revision for revision in self.revisions if not revision.modern]
         self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
+        self._unaddressed = self._legacy if self.dialect.null_error_id and self._legacy else self.newest
         self._offers = Offers(side, self.revisions, self.dialect)
         self._decode = self.codecs[LATEST.name].decode_params
         self._serving = phases.SERVING - {"negotiating"} if strict else phases.SERVING
@@ -173,9 +174,13 @@ class Admission:
         codec: Codec | None = None,
         status: int | None = None,
     ) -> Rejection:
-        """Put ``error`` into the words of the session, or of the newest revision served."""
+        """Put ``error`` into the words of the session; without one, of the newest revision served.
+
+        A dialect with words of its own for what nobody can read has them on the legacy revisions only, so
+        there the newest of those speaks.
+        """
         if codec is None:
-            codec = self.newest if session is None else session.codec
+            codec = self._unaddressed if session is None else session.codec
         if status is None:
             status = self.status_of(error, codec.revision)
         return Rejection(id, error, status, codec.encode_error(id, error))
@@ -209,9 +214,9 @@ class Admission:
         codec = self.codecs[revision.name]
         try:
             row = self._find(frame.method, revision)
-            params = codec.decode_params(row, frame.params)
             if headers is not None:
-                self._check_arguments(headers, row, params)
+                self._check_arguments(headers, row, _peek_call(frame))
+            params = codec.decode_params(row, frame.params)
             metadata.check(meta)
             _check_extension(row, meta[CLIENT_CAPABILITIES])
         except ProtocolError as error:
@@ -246,7 +251,7 @@ class Admission:
         return False
 
     def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
-        if row.name == "tools/call":
+        if row.name == "tools/call" and type(params.name) is str:
             header_map = self._param_headers(params.name)
             if header_map:
                 routing.check_arguments(headers, params.arguments, header_map)
@@ -452,6 +457,23 @@ class Admission:
 
 class _Proposal(Struct, rename="camel"):
     protocol_version: str
+
+
+class _CalledTool(Struct):
+    """As much of ``tools/call`` as its headers repeat, whatever the rest looks like."""
+
+    name: Any = UNSET
+    arguments: Raw | UnsetType = UNSET
+
+
+_decode_called = msgspec.json.Decoder(_CalledTool).decode
+
+
+def _peek_call(frame: Frame) -> _CalledTool:
+    try:
+        return _CalledTool() if frame.params is UNSET else _decode_called(frame.params)
+    except UNREADABLE:
+        return _CalledTool()  # the params will be refused for what they are
 
 
 def _proposal(frame: Frame) -> str:

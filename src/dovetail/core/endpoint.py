@@ -132,7 +132,7 @@ class Endpoint:
         except RemoteProtocolError as error:
             if error.kind == "invalid_request" and is_batch(message):
                 return self._receive_batch(message, principal, scope)
-            return self._receive_unreadable(error, message)
+            return self._receive_unreadable(error)
         return self.receive_frame(frame, headers=headers, principal=principal, scope=scope)
 
     def receive_frame(
@@ -235,16 +235,16 @@ class Endpoint:
             self._violation("malformed_answer", error.message)
             return error
 
-    def _receive_unreadable(self, error: RemoteProtocolError, message: bytes) -> Event:
+    def _receive_unreadable(self, error: RemoteProtocolError) -> Event:
         """Answer what cannot be read; but a malformed answer to a request of ours fails that request."""
         id = error.id
         # Both sides count their own ids, so what names a method is no answer whatever its id.
-        method = None if id is None or b'"method"' in message else self._own.settle(id)
+        method = self._own.settle(id) if id is not None and error.answers else None
         if id is not None and method is not None:
             self._violation("malformed_answer", error.message)
             return Answer(id=id, method=method, error=error)
-        if self.side == "client" and (id is None or self.codec.revision.modern):
-            # What a server prints by mistake needs no answer, and modern clients never respond.
+        if self.side == "client" and (id is None or error.answers or self.codec.revision.modern):
+            # What a server prints by mistake needs no answer, nor does a broken one; modern clients never respond.
             return self._violation("unreadable", error.message)
         rejection = self.admission.refuse(error, id, self.session)
         return Reply(rejection.body, rejection.status)
@@ -258,16 +258,16 @@ class Endpoint:
             or (session.codec.dialect.batches_on_legacy and not session.revision.modern)
         ):
             error = RemoteProtocolError("invalid_request", "batches are not allowed here")
-            return self._receive_unreadable(error, message)
+            return self._receive_unreadable(error)
         try:
             frames = decode_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
-            return self._receive_unreadable(error, message)
+            return self._receive_unreadable(error)
         batch = Batch()
         events: list[Event] = []
         for frame in frames:
             if isinstance(frame, RemoteProtocolError):
-                event: Event | list[Event] = self._receive_unreadable(frame, message)
+                event: Event | list[Event] = self._receive_unreadable(frame)
             else:
                 event = self.receive_frame(frame, principal=principal, scope=scope, batch=batch)
             if isinstance(event, Reply):

@@ -8,8 +8,8 @@ then unwind the handler and answer with `result`. `step` and `remember` keep wor
 Between rounds everything travels in ``requestState``, sealed: bound to the principal, the method and the
 salient params (name or uri, and the arguments), expiring, counted. An answer belongs to one question: it is
 found by the question's key (given, or counted in order of asking) and holds only while the digest of the
-question is the same. A question that changed is asked again; so is one whose answer is missing or malformed.
-Answers to questions nobody asked are ignored.
+question is the same. A question that changed is asked again; so is one whose answer is missing. A malformed
+answer is refused, and answers to questions nobody asked are ignored.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ class Rounds:
         Raises:
             CapabilityError: this client cannot be asked that; nothing was noted.
             LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
+            RemoteProtocolError: (``invalid_params``) what the client answered is no answer.
         """
         wanted = self.want(method, params, key)
         answer = self._answer(method, wanted.key, self._asked[wanted.key])
@@ -222,21 +223,21 @@ class Rounds:
     def _answer(self, method: str, key: str, mark: str) -> Any | None:
         known = self._state.a.get(key)
         if known is not None and known.mark == mark:
-            return self._read(method, known.answer)
+            return self._read(method, key, known.answer)
         raw = self._answers.get(key)
         # Without a state nothing says what was asked: a client that answers by itself is believed.
         if raw is None or (self._resumed and self._state.q.get(key) != mark):
             return None
-        answer = self._read(method, raw)
-        if answer is not None:
-            self._state.a[key] = _Known(mark, raw)
+        answer = self._read(method, key, raw)
+        self._state.a[key] = _Known(mark, raw)
         return answer
 
-    def _read(self, method: str, raw: Raw) -> Any | None:
+    def _read(self, method: str, key: str, raw: Raw) -> Any:
         try:
             return self._call.codec.decode_result(METHODS[method], raw)
-        except RemoteProtocolError:
-            return None  # malformed: asked again
+        except RemoteProtocolError as error:
+            message = f"inputResponses[{key!r}] is no answer to {method}"
+            raise RemoteProtocolError("invalid_params", message, data=error.data) from None
 
 
 def needed_capability(method: str, params: Struct | None) -> str:

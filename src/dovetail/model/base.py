@@ -10,6 +10,7 @@ dicts (``_meta``, capabilities, annotations, JSON Schemas), which keep everythin
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import fields
 
 RequestId: TypeAlias = int | str
 ProgressToken: TypeAlias = int | str
@@ -106,6 +107,16 @@ class Implementation(Definition):
     description: str | UnsetType = UNSET
     icons: list[Icon] | UnsetType = UNSET
     website_url: str | UnsetType = UNSET
+
+    def __getitem__(self, name: str) -> Any:
+        """A member by the name it has on the wire, for those who think of it as JSON."""
+        value = getattr(self, _IMPLEMENTATION.get(name, ""), UNSET)
+        if value is UNSET:
+            raise KeyError(name)
+        return value
+
+
+_IMPLEMENTATION = {member.encode_name: member.name for member in fields(Implementation)}
 
 
 class Error(Definition):

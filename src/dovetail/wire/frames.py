@@ -6,7 +6,8 @@ What a peer may get wrong, and what it is told:
 message                                               kind             id in the error
 ====================================================  ===============  ==========================
 not JSON, a byte order mark, invalid UTF-8, a lone    parse_error      when it can still be read
-surrogate, nesting deeper than the interpreter takes
+surrogate
+nesting deeper than the interpreter takes             parse_error      when it stands before that
 JSON, but no JSON-RPC 2.0 message                     invalid_request  when it is a legal id
 an id that is null, a boolean, a fraction, beyond     invalid_request  none
 64 bits or longer than `LONGEST_ID`
@@ -36,6 +37,17 @@ LONGEST_ID = 1024
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
+_STRING = rb'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*"'
+_TOKEN = re.compile(
+    rb'"(?P<key>id|method)"[ \t\r\n]*:[ \t\r\n]*(?P<value>'
+    + _STRING
+    + rb"|-?(?:0|[1-9][0-9]{0,19})(?![0-9.eE]))"
+    rb'|"(?:[^"\\]|\\.)*"|[\[\]{}]',
+    re.DOTALL,
+)
+_SHALLOW, _SHALLOW_DEPTH = 4096, 8
+"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
 
@@ -53,6 +65,7 @@ class Frame(Struct, eq=False):
 
 class _Identified(Struct):
     id: Any = UNSET
+    method: Raw | UnsetType = UNSET
 
 
 _decode_frame = msgspec.json.Decoder(Frame).decode
@@ -147,14 +160,37 @@ def encode_batch(messages: list[bytes]) -> bytes:
     return b"[" + b",".join(messages) + b"]"
 
 
-def readable_id(data: bytes) -> RequestId | None:
-    """The id of a message that failed otherwise, if it is a legal one."""
+def _identified(data: bytes) -> _Identified:
+    """Id and method of a message that failed otherwise; an id that is not legal is None."""
     try:
         # A lone surrogate keeps msgspec from reading on; what stands in its place does not matter here.
-        id = _legal(_decode_id(_SURROGATE.sub(rb"\\ufffd", data)).id)
+        found = _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
+    except RecursionError:
+        found = _shallow(data)
     except UNREADABLE:
-        return None
-    return None if type(id) is str and ("\ufffd" in id or "ufffd" in id) else id
+        return _Identified(None)
+    id = _legal(found.id)
+    found.id = None if type(id) is str and ("\ufffd" in id or "ufffd" in id) else id
+    return found
+
+
+def _shallow(data: bytes) -> _Identified:
+    """The outermost id and method of a message nobody can decode, if they stand before the nesting."""
+    found = _Identified()
+    depth = 0
+    for token in _TOKEN.finditer(data, 0, _SHALLOW):
+        text = token[0]
+        if text[:1] in b"{[":
+            depth += 1
+        elif text[:1] in b"}]":
+            depth -= 1
+        elif depth == 1 and token["key"] == b"id":
+            found.id = _decode_any(token["value"])
+        elif depth == 1 and token["key"] == b"method":
+            found.method = Raw(token["value"])
+        if depth > _SHALLOW_DEPTH:
+            break
+    return found
 
 
 # --- writing -----------------------------------------------------------------------------------------------
@@ -196,7 +232,7 @@ def _legal(id: Any) -> RequestId | None:
 
 
 def _refuse(frame: Frame, message: str) -> NoReturn:
-    raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id))
+    raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id), answers=frame.method is UNSET)
 
 
 def _check_text(data: bytes) -> None:
@@ -221,7 +257,8 @@ def _refuse_unreadable(data: bytes | Raw, reason: Exception) -> NoReturn:
         message = "the message is not valid UTF-8"
     elif isinstance(reason, msgspec.ValidationError) and _is_json(data):
         kind, message = "invalid_request", "the message is not a JSON-RPC object"
-    raise RemoteProtocolError(kind, message, id=readable_id(data)) from None
+    found = _identified(data)
+    raise RemoteProtocolError(kind, message, id=found.id, answers=found.method is UNSET) from None
 
 
 def _is_json(data: bytes) -> bool:

@@ -133,9 +133,9 @@ _ROWS = (
     _request("skills/list", 5, 5, m.PaginatedRequestParams, m.ListSkillsResult,
              cacheable=True, extension=SKILLS_EXTENSION),
     _request("skills/get", 5, 5, m.GetSkillRequestParams, m.GetSkillResult,
-             cacheable=True, extension=SKILLS_EXTENSION, name_header="uri"),
+             cacheable=True, extension=SKILLS_EXTENSION),
     _request("resources/directory/read", 5, 5, m.ReadDirectoryRequestParams, m.ReadDirectoryResult,
-             cacheable=True, extension=SKILLS_EXTENSION, name_header="uri"),
+             cacheable=True, extension=SKILLS_EXTENSION),
     # Other projects
     _request("tasks/create", 1, 4, m.ErlmcpCreateTaskRequestParams, m.ErlmcpCreateTaskResult,
              extension=OWN_EXTENSION),

@@ -202,4 +202,4 @@ def _data(text: str) -> bytes:
 
 
 def _refuse() -> NoReturn:
-    raise ProtocolError("invalid_request_state", "invalid or expired request state") from None
+    raise ProtocolError("invalid_request_state") from None

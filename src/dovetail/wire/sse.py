@@ -9,7 +9,7 @@ id or a retry alone, with ``data`` None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -49,17 +49,23 @@ class EventParser:
         self._id: str | None = None
         self._retry: int | None = None
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> Iterable[Event]:
         """Take bytes as they came and return the events they complete.
 
         Raises:
-            RemoteProtocolError: (``message_too_large``) an event outgrew the limit. Close the stream.
+            RemoteProtocolError: (``message_too_large``) an event outgrew the limit. Close the stream. Events
+                before it come first: then it is raised when they have been taken.
         """
         events: list[Event] = []
-        for line in self._lines(data):
-            event = self._take(line)
-            if event is not None:
-                events.append(event)
+        try:
+            for line in self._lines(data):
+                event = self._take(line)
+                if event is not None:
+                    events.append(event)
+        except RemoteProtocolError as error:
+            if not events:
+                raise
+            return _and_then(events, error)
         return events
 
     def finish(self) -> None:
@@ -148,6 +154,11 @@ class EventParser:
                 f"the event exceeds {self._limit} bytes",
                 data={"maxSize": self._limit, "unit": "bytes"},
             )
+
+
+def _and_then(events: list[Event], error: RemoteProtocolError) -> Iterator[Event]:
+    yield from events
+    raise error
 
 
 def encode_event(

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
+from msgspec import UNSET, Struct
+
 from .base import Alias, Object, extra
 from .contents import block, blocks, contents, definition, iso_time, objects, rename
 
@@ -232,7 +235,20 @@ def task_payload(result: Object) -> None:
 
 # --- tables ------------------------------------------------------------------------------------------------
 
-_TOKEN = Alias(progress_token, (b'"progressToken"',), unless=b'"_meta":{"progressToken"')
+
+class _Outermost(Struct, rename="camel"):
+    progress_token: Any = UNSET
+
+
+_read_outermost = msgspec.json.Decoder(_Outermost).decode
+
+
+def _token_is_outermost(raw: bytes) -> bool:
+    """Officially the token is in ``_meta``, where rewriting the params would cost and change nothing."""
+    return _read_outermost(raw).progress_token is not UNSET
+
+
+_TOKEN = Alias(progress_token, (b'"progressToken"',), probe=_token_is_outermost)
 _CONTENT = (
     Alias(tool_result, (b'"mimeType"', b'"text"')),
     Alias(tool_result, (b'"mime_type"',)),

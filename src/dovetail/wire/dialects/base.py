@@ -50,13 +50,17 @@ class Alias(Struct, frozen=True):
     """The edit runs when all of these occur in the raw bytes. Empty: only after the typed decode failed."""
     unless: bytes = b""
     """… and not when this occurs: the official spelling that shares the needle."""
+    probe: Callable[[bytes], bool] | None = None
+    """… and when this says so, where only reading tells the alias from the official spelling."""
 
     def claims(self, raw: bytes) -> bool:
         """Whether ``raw`` may use this alias although it decodes without it."""
         for needle in self.needles:
             if needle not in raw:
                 return False
-        return bool(self.needles) and not (self.unless and self.unless in raw)
+        if not self.needles or (self.unless and self.unless in raw):
+            return False
+        return self.probe is None or self.probe(raw)
 
 
 class Dialect(Struct, frozen=True, kw_only=True, eq=False):
@@ -204,10 +208,9 @@ def wire_error(error: DovetailError, revision: int, dialect: Dialect) -> tuple[i
             own = dialect.errors.get(kind)
         elif chosen in _RESERVED and chosen not in _MODERN_CODES:
             own, chosen = chosen, None
-    else:
-        if chosen is None:
-            chosen = dialect.errors.get(kind)
-            message, data = _in_dialect(kind, message, data, dialect)
+    elif chosen is None:
+        chosen = dialect.errors.get(kind)
+        message, data = _in_dialect(kind, message, data, dialect)
     code = _official(kind, revision) if chosen is None else chosen
     if data is UNSET or type(data) is dict:
         data = _with_kind(data, kind, code, own)
@@ -244,13 +247,20 @@ def _said(error: DovetailError, revision: int) -> tuple[str, int | None, str, An
     if isinstance(error, CapabilityError):
         if revision < MODERN:
             return error.kind, None, error.message, {"capability": error.capability}
-        wanted: Object = {}
-        for name in reversed(error.capability.split(".")):
-            wanted = {name: wanted}
         kind = "missing_required_client_capability"
-        return kind, MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, {"requiredCapabilities": wanted}
+        data = {"requiredCapabilities": _required(error.capability)}
+        return kind, MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, data
     row = KINDS.get(error.kind)
     return error.kind, None, "Internal error" if row is None else row.message, UNSET
+
+
+def _required(path: str) -> Object:
+    """``sampling.tools`` as the object a client would have had to declare."""
+    head, _, rest = path.partition(".")
+    if not rest:
+        return {head: {}}
+    # The names of extensions have dots of their own.
+    return {head: {rest: {}} if head == "extensions" else _required(rest)}
 
 
 def _refusal_data(error: Refusal) -> Object:
