@@ -1,0 +1,144 @@
+"""The Model Context Protocol for Python: a server that fits every client, a client that fits every server.
+
+Names are loaded when they are first used, so that importing the package costs next to nothing and a server
+never pays for a client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .errors import (
+        CapabilityError,
+        DovetailError,
+        LocalProtocolError,
+        ProtocolError,
+        Refusal,
+        RegistrationError,
+        RemoteProtocolError,
+        RequestTimeout,
+        SessionLost,
+        StateError,
+        ToolError,
+        TransportError,
+    )
+    from .model import (
+        Annotations,
+        AudioContent,
+        CallToolResult,
+        Completion,
+        EmbeddedResource,
+        GetPromptResult,
+        Icon,
+        ImageContent,
+        PromptMessage,
+        ReadResourceResult,
+        ResourceContents,
+        ResourceLink,
+        Root,
+        SamplingMessage,
+        TextContent,
+        Tool,
+        ToolAnnotations,
+    )
+    from .server import (
+        Accepted,
+        Audio,
+        Context,
+        Declined,
+        Elicit,
+        ElicitUrl,
+        File,
+        Image,
+        InputRequired,
+        Roots,
+        Sample,
+        Sampled,
+        Server,
+    )
+    from .settings import Limits, Reconnect, TaskOptions, Timeouts
+    from .wire.seal import Keys
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "client": "Client",
+    "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
+        RemoteProtocolError RequestTimeout SessionLost StateError ToolError TransportError""",
+    "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
+        Icon ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
+        TextContent Tool ToolAnnotations""",
+    "server": """Accepted Audio Context Declined Elicit ElicitUrl File Image InputRequired Roots
+        Sample Sampled Server""",
+    "settings": "Limits Reconnect TaskOptions Timeouts",
+    "wire.seal": "Keys",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "Accepted",
+    "Annotations",
+    "Audio",
+    "AudioContent",
+    "CallToolResult",
+    "CapabilityError",
+    "Client",
+    "Completion",
+    "Context",
+    "Declined",
+    "DovetailError",
+    "Elicit",
+    "ElicitUrl",
+    "EmbeddedResource",
+    "File",
+    "GetPromptResult",
+    "Icon",
+    "Image",
+    "ImageContent",
+    "InputRequired",
+    "Keys",
+    "Limits",
+    "LocalProtocolError",
+    "PromptMessage",
+    "ProtocolError",
+    "ReadResourceResult",
+    "Reconnect",
+    "Refusal",
+    "RegistrationError",
+    "RemoteProtocolError",
+    "RequestTimeout",
+    "ResourceContents",
+    "ResourceLink",
+    "Root",
+    "Roots",
+    "Sample",
+    "Sampled",
+    "SamplingMessage",
+    "Server",
+    "SessionLost",
+    "StateError",
+    "TaskOptions",
+    "TextContent",
+    "Timeouts",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "TransportError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

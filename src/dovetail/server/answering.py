@@ -1,0 +1,163 @@
+"""Answering the three methods that run an author's code: ``tools/call``, ``prompts/get``, ``resources/read``.
+
+Each has one exception boundary, and nothing leaves it but results and `DovetailError`s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from msgspec import UNSET, Struct
+
+from ..core.channel import Call, Channel
+from ..errors import ProtocolError
+from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents
+from .asking import Asking, InputRequired, asking_for
+from .context import Context
+from .conversions import prompt_messages, resource_contents, tool_result, without_system
+from .failures import Failures
+from .options import CacheScope
+from .register import Register, Registered, RegisteredResource
+
+if TYPE_CHECKING:
+    from .server import Server
+
+
+class Answering:
+    """The part of a `Server` that runs handlers."""
+
+    register: Register
+    failures: Failures
+    ttl_ms: int
+    cache_scope: CacheScope
+    json_mime_type: str
+
+    async def call_tool(self, call: Call, channel: Channel) -> Struct:
+        """``tools/call``: every way it can end is a result or a `DovetailError`."""
+        params = call.params
+        tool = self.register.tools.entries.get(params.name)
+        if tool is None:
+            name = params.name[:128]
+            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
+        function = tool.function
+        try:
+            if tool.context_parameter is None and params.request_state is UNSET:
+                value = await tool.call(**function.decode(params.arguments))
+                return _needs_context() if type(value) is InputRequired else tool_result(value, function)
+            # From here on the handler may ask, or claims to have asked.
+            value = await self._converse(tool, lambda: function.decode(params.arguments), call, channel)
+            return value if type(value) is InputRequiredResult else tool_result(value, function)
+        except BaseException as error:  # noqa: BLE001  the one boundary for tools
+            return self.failures.of_tool(error, tool.name, call)
+
+    async def get_prompt(self, call: Call, channel: Channel) -> Struct:
+        """``prompts/get``."""
+        params = call.params
+        prompt = self.register.prompts.entries.get(params.name)
+        if prompt is None:
+            name = params.name[:128]
+            raise ProtocolError("prompt_not_found", f"Unknown prompt: {name}", data={"prompt": name})
+        try:
+            value = await self._converse(
+                prompt, lambda: prompt.function.decode(params.arguments), call, channel
+            )
+            if type(value) is InputRequiredResult:
+                return value
+            if not isinstance(value, GetPromptResult):
+                messages = prompt_messages(value, prompt.name)
+                value = GetPromptResult(messages, description=prompt.definition.description)
+            keeps_system = call.codec.dialect.system_role and not call.revision.modern
+            return value if keeps_system else without_system(value)
+        except BaseException as error:  # noqa: BLE001  the one boundary for prompts
+            self.failures.raise_other(error, f"prompt {prompt.name!r}", call, {"prompt": prompt.name})
+
+    async def read(self, call: Call, channel: Channel) -> Struct:
+        """``resources/read``."""
+        uri = call.params.uri
+        entry, arguments = self._find(uri)
+        try:
+            value = await self._converse(entry, lambda: dict(arguments), call, channel)
+            if type(value) is InputRequiredResult:
+                return value
+            return self._contents(entry, uri, value)
+        except BaseException as error:  # noqa: BLE001  the one boundary for resources
+            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:1024]})
+
+    async def read_resource(self, uri: str, context: Context) -> list[ResourceContents]:
+        """Read a resource on behalf of the handler that has ``context``.
+
+        Raises:
+            ProtocolError: of kind ``resource_not_found``. What the reader raises comes out as it is.
+        """
+        entry, arguments = self._find(uri)
+        parameter = entry.context_parameter
+        if parameter is not None:
+            arguments[parameter] = context
+        return self._contents(entry, uri, await entry.call(**arguments)).contents
+
+    def _find(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]]:
+        found = self.register.find_resource(uri)
+        if found is None:
+            raise ProtocolError("resource_not_found", data={"uri": uri[:1024]})
+        return found
+
+    def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> ReadResourceResult:
+        if isinstance(value, ReadResourceResult):
+            result = value
+        else:
+            result = ReadResourceResult(
+                resource_contents(value, uri, entry.mime_type, json_mime_type=self.json_mime_type)
+            )
+        if result.ttl_ms is UNSET:
+            result.ttl_ms = self.ttl_ms if entry.ttl_ms is None else entry.ttl_ms
+        if result.cache_scope is UNSET:
+            result.cache_scope = entry.cache_scope or self.cache_scope
+        return result
+
+    async def _converse(
+        self, entry: Registered, decode: Callable[[], dict[str, Any]], call: Call, channel: Channel
+    ) -> Any:
+        """Run a handler that may ask: its value, or the `InputRequiredResult` that asks."""
+        parameter = entry.context_parameter
+        if parameter is None and call.params.request_state is UNSET:
+            value = await entry.call(**decode())
+            return _needs_context() if type(value) is InputRequired else value
+        asking = asking_for(cast("Server", self), call, channel)
+        context = Context(cast("Server", self), call, channel, asking)
+        try:
+            while True:
+                arguments = decode()
+                if parameter is not None:
+                    arguments[parameter] = context
+                value = await _settled(entry.call(**arguments), asking, call)
+                if type(value) is not InputRequired:
+                    return value
+                required = await asking.take(value)
+                if required is not None:
+                    return required
+        finally:
+            context.close()
+
+    def context(self, call: Call, channel: Channel) -> Context:
+        """A context for ``call``, for handlers of methods added with `add_method`."""
+        server = cast("Server", self)
+        return Context(server, call, channel, asking_for(server, call, channel))
+
+
+def _needs_context() -> NoReturn:
+    raise TypeError("a handler that returns InputRequired needs a Context, to read the answers from")
+
+
+async def _settled(run: Coroutine[Any, Any, Any] | Any, asking: Asking, call: Call) -> Any:
+    """What a run came to. With questions open, what the handler made of it does not count."""
+    try:
+        value = await run
+    except asyncio.CancelledError:
+        raise
+    except BaseException:
+        if not asking.open or call.cancelled:
+            raise
+        return asking.result()
+    return asking.result() if asking.open else value

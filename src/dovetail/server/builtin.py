@@ -1,0 +1,230 @@
+"""The protocol's own methods: the handshake, discovery, lists, log level, completion, subscriptions.
+
+Each takes a call and its channel and returns the result; `Server.methods` is the table they live in, and a
+place for extensions to add theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import UNSET, Raw, Struct
+
+from ..core import phases
+from ..core.channel import Call, Channel
+from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
+from ..errors import ProtocolError
+from ..model import (
+    CompleteResult,
+    DetailedTask,
+    DiscoverResult,
+    InitializeResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedResult,
+    ResourceTemplateReference,
+    Result,
+    ServerCapabilities,
+    SubscriptionsListenResult,
+    ToolReference,
+)
+from ..wire.codec import Codec
+from .completing import arguments_for, completion_of
+from .listing import Listing
+
+if TYPE_CHECKING:
+    from .server import Server
+
+Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
+
+KNOWN_FROM: Final[Mapping[str, int]] = {"completions": 2, "tasks": 4, "extensions": 5}
+KNOWN_UNTIL: Final[Mapping[str, int]] = {"tasks": 4}
+"""Server capabilities that not every revision has, by revision index."""
+
+
+class Builtin:
+    """The methods every server has."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        register = server.register
+
+        def listing(name: str, entries: Any, result: Callable[[list[Any]], PaginatedResult]) -> Listing:
+            return Listing(name, lambda: entries, self._cacheable(result), server.seal, server.page_size)
+
+        self.tools = listing("tools", register.tools, ListToolsResult)
+        self.resources = listing("resources", register.resources, ListResourcesResult)
+        self.templates = listing("templates", register.templates, ListResourceTemplatesResult)
+        self.prompts = listing("prompts", register.prompts, ListPromptsResult)
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "initialize": self.initialize,
+            "server/discover": self.discover,
+            "ping": self.ping,
+            "shutdown": self.shutdown,
+            "logging/setLevel": self.set_level,
+            "tools/list": self._list(self.tools),
+            "resources/list": self._list(self.resources),
+            "resources/templates/list": self._list(self.templates),
+            "prompts/list": self._list(self.prompts),
+            "completion/complete": self.complete,
+            "resources/subscribe": self.subscribe,
+            "resources/unsubscribe": self.unsubscribe,
+            "subscriptions/listen": self.listen,
+        }
+
+    def changed(self, kind: str) -> None:
+        """Drop the pages of a list that is another one now."""
+        for listing in (self.resources, self.templates) if kind == "resources" else (getattr(self, kind),):
+            listing.changed()
+
+    # The handshake and its successor
+
+    async def initialize(self, call: Call, channel: Channel) -> InitializeResult:
+        server = self._server
+        capabilities = told(server.capabilities, call.codec)
+        return phases.handshake(
+            call,
+            capabilities,
+            server.info,
+            UNSET if server.instructions is None else server.instructions,
+            narrow=call.codec.dialect.intersect_capabilities,
+        )
+
+    async def discover(self, call: Call, channel: Channel) -> DiscoverResult:
+        server = self._server
+        return DiscoverResult(
+            supported_versions=list(server.admission.supported),
+            capabilities=told(server.capabilities, call.codec),
+            instructions=UNSET if server.instructions is None else server.instructions,
+            ttl_ms=server.ttl_ms,
+            cache_scope=server.cache_scope,
+        )
+
+    async def ping(self, call: Call, channel: Channel) -> Result:
+        return Result()
+
+    async def shutdown(self, call: Call, channel: Channel) -> Result:
+        """End this session: nothing more is admitted, what runs may finish, then the driver closes."""
+        session = call.session
+        if session is not None and "drain" in phases.TRANSITIONS[session.phase]:
+            phases.advance(session, "drain")
+        return Result()
+
+    async def set_level(self, call: Call, channel: Channel) -> Result:
+        if call.session is not None:
+            call.session.log_level = call.params.level
+        return Result()
+
+    # Lists
+
+    @staticmethod
+    def _list(listing: Listing) -> Handler:
+        async def page(call: Call, channel: Channel) -> Raw:
+            return listing.page(call)
+
+        return page
+
+    def _cacheable(
+        self, result: Callable[[list[Any]], PaginatedResult]
+    ) -> Callable[[list[Any]], PaginatedResult]:
+        def build(definitions: list[Any]) -> PaginatedResult:
+            page = result(definitions)
+            page.ttl_ms, page.cache_scope = self._server.ttl_ms, self._server.cache_scope
+            return page
+
+        return build
+
+    # Completion
+
+    async def complete(self, call: Call, channel: Channel) -> CompleteResult:
+        server = self._server
+        params = call.params
+        ref, argument = params.ref, params.argument
+        key = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
+        completer = server.completions.find(key, argument.name)
+        if completer is None:
+            self._check_reference(ref, key)
+            return CompleteResult(completion_of(None))
+        settled = UNSET if params.context is UNSET else params.context.arguments
+        given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
+        try:
+            context = server.context(call, channel) if completer.context is not None else None
+            keywords = arguments_for(completer, argument.value, given, context)
+            return CompleteResult(completion_of(await server.runner.call(completer.function, **keywords)))
+        except BaseException as error:  # noqa: BLE001  the boundary decides
+            server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
+
+    def _check_reference(self, ref: Any, key: str) -> None:
+        register = self._server.register
+        if isinstance(ref, ResourceTemplateReference):
+            known = key in register.templates.entries or register.find_resource(key) is not None
+        elif isinstance(ref, ToolReference):
+            known = key in register.tools.entries
+        else:
+            known = key in register.prompts.entries
+        if not known:
+            raise ProtocolError("completion_not_found", f"nothing to complete for {key[:128]!r}")
+
+    # Subscriptions
+
+    async def subscribe(self, call: Call, channel: Channel) -> Result:
+        subscriber = self._subscriber(call)
+        if subscriber is not None:
+            self._server.hub.subscribe(subscriber, call.params.uri)
+        return Result()
+
+    async def unsubscribe(self, call: Call, channel: Channel) -> Result:
+        subscriber = self._subscriber(call)
+        if subscriber is not None:
+            self._server.hub.unsubscribe(subscriber, call.params.uri)
+        return Result()
+
+    @staticmethod
+    def _subscriber(call: Call) -> Subscriber | None:
+        """Who subscribes. A legacy call without a lasting session has nobody to be told later."""
+        return None if call.session is None else call.session.subscriber
+
+    async def listen(self, call: Call, channel: Channel) -> SubscriptionsListenResult:
+        """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
+        server = self._server
+        honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
+        over: list[DetailedTask] = []
+        if server.tasks is not None:
+            honoured, over = await server.tasks.visible(call, honoured)
+        channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
+        subscriber = server.hub.add(honoured, channel.notify, call.id)
+        for task in over:
+            server.hub.publish_to(subscriber, task)
+        try:
+            await server.listen_until_stopped()
+        except asyncio.CancelledError:
+            # The driver ends a connection by cancelling what is not cancelled by its client: that is an
+            # orderly end.
+            if call.cancelled:
+                raise
+        finally:
+            server.hub.discard(subscriber)
+        return completion(call.id)
+
+
+def told(capabilities: ServerCapabilities, codec: Codec) -> ServerCapabilities:
+    """``capabilities`` as this revision and dialect know them."""
+    index = codec.revision.index
+    known = ServerCapabilities(
+        {
+            name: value
+            for name, value in capabilities.items()
+            if KNOWN_FROM.get(name, 1) <= index <= KNOWN_UNTIL.get(name, index)
+        }
+    )
+    if not codec.revision.modern:
+        for name, members in codec.dialect.server_capabilities.items():
+            if name in known:
+                known[name] = {**known[name], **members}
+    return known

@@ -1,0 +1,396 @@
+"""What a handler sees of the call it serves. Ask for it by annotating a parameter with `Context`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+
+from msgspec import UNSET
+
+from ..core.channel import Call, Channel, Session
+from ..errors import StateError
+from ..model import (
+    ClientCapabilities,
+    LoggingLevel,
+    LoggingMessageNotificationParams,
+    ModelPreferences,
+    ProgressNotificationParams,
+    ResourceContents,
+    Root,
+    SamplingMessage,
+    Tool,
+)
+from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
+from ..wire.dialects.base import VENDOR
+from .asking import Asking
+from .questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
+
+if TYPE_CHECKING:
+    from .server import Server
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+LEVELS: Final[Mapping[str, int]] = {
+    level: rank
+    for rank, level in enumerate(
+        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    )
+}
+
+
+class ClientInfo(dict[str, Any]):
+    """What a client calls itself, as it came; the members everybody has are attributes too."""
+
+    @property
+    def name(self) -> str:
+        return self.get("name", "")
+
+    @property
+    def version(self) -> str:
+        return self.get("version", "")
+
+    @property
+    def title(self) -> str | None:
+        return self.get("title")
+
+
+class Context:
+    """One call, seen from inside: who asks, what may be asked back, how to report.
+
+    It is good for as long as the handler runs; what is sent after that goes nowhere.
+    """
+
+    __slots__ = ("_asking", "_call", "_channel", "_closed", "_loop", "_progress", "_server", "_waiting")
+    __dovetail_context__ = True
+
+    def __init__(self, server: Server, call: Call, channel: Channel, asking: Asking) -> None:
+        self._server = server
+        self._call = call
+        self._channel = channel
+        self._asking = asking
+        self._progress: float | None = None
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[Future[Any]] = set()
+
+    # Who asks
+
+    @property
+    def request_id(self) -> int | str:
+        return self._call.id
+
+    @property
+    def revision(self) -> str:
+        """The revision of the protocol this call is served under, such as ``"2026-07-28"``."""
+        return self._call.revision.name
+
+    @property
+    def client_info(self) -> ClientInfo | None:
+        """What the client calls itself. Never decide anything by it."""
+        info = self._call.client_info
+        return None if info is None else ClientInfo(info)
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What this client can be asked for: ``ctx.client_capabilities.has("sampling.tools")``."""
+        return self._call.capabilities
+
+    @property
+    def principal(self) -> str | None:
+        """Who the transport has authenticated; None when it has not."""
+        return self._call.principal
+
+    @property
+    def session(self) -> Session | None:
+        """The legacy session, None on 2026-07-28, which has none."""
+        return self._call.session
+
+    @property
+    def scope(self) -> Mapping[str, Any]:
+        """What the transport knows about this call: ``transport``, ``headers``, ``client``, …"""
+        return self._call.scope
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The ``_meta`` of the request."""
+        return self._call.meta
+
+    @property
+    def cancelled(self) -> bool:
+        """The client gave up. Async handlers are cancelled; a plain function in a thread looks here."""
+        return self._call.cancelled
+
+    @property
+    def server(self) -> Server:
+        return self._server
+
+    @property
+    def lifespan(self) -> Any:
+        """What the server's lifespan yielded."""
+        return self._server.lifespan_value
+
+    # Asking the client; the same line works on every revision
+
+    @overload
+    async def elicit(
+        self, message: str, schema: type[T], *, key: str | None = None
+    ) -> Accepted[T] | Declined: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Sequence[str], *, key: str | None = None
+    ) -> Accepted[str] | Declined: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any] | None = None, *, key: str | None = None
+    ) -> Accepted[dict[str, Any]] | Declined: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Any, *, key: str | None = None
+    ) -> Accepted[Any] | Declined: ...
+    async def elicit(
+        self, message: str, schema: Any = None, *, key: str | None = None
+    ) -> Accepted[Any] | Declined:
+        """Ask the user to fill in a form made from a flat type, a JSON Schema or a list of choices.
+
+        Check ``.action`` before using ``.data``. On 2026-07-28 the handler is run again from the top once the
+        answer is there: put side effects that come before it into `step`.
+
+        Raises:
+            CapabilityError: the client cannot show forms. Left uncaught, it becomes the proper error.
+        """
+        return (await self._ask((Elicit(message, schema, key=key),)))[0]
+
+    async def elicit_url(
+        self, message: str, url: str, *, key: str | None = None
+    ) -> Accepted[None] | Declined:
+        """Ask the user to visit ``url``, for anything a form must not carry. The answer says whether they
+        agreed.
+
+        Raises:
+            CapabilityError: the client cannot open URLs.
+        """
+        return (await self._ask((ElicitUrl(message, url, key=key),)))[0]
+
+    async def sample(
+        self,
+        messages: str
+        | SamplingMessage
+        | Mapping[str, Any]
+        | Sequence[str | SamplingMessage | Mapping[str, Any]],
+        *,
+        max_tokens: int = 1024,
+        system: str | None = None,
+        temperature: float | None = None,
+        tools: Sequence[Tool | Mapping[str, Any]] | None = None,
+        tool_choice: Literal["auto", "required", "none"] | None = None,
+        model_preferences: ModelPreferences | Mapping[str, Any] | str | Sequence[str] | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        include_context: Literal["none", "thisServer", "allServers"] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Sampled:
+        """Ask the client's model.
+
+        Raises:
+            CapabilityError: the client has no model for us, or not one that takes ``tools``.
+        """
+        question = Sample(
+            messages,
+            max_tokens=max_tokens,
+            system=system,
+            temperature=temperature,
+            tools=tools,
+            tool_choice=tool_choice,
+            model_preferences=model_preferences,
+            stop_sequences=stop_sequences,
+            include_context=include_context,
+            metadata=metadata,
+            key=key,
+        )
+        return (await self._ask((question,)))[0]
+
+    async def list_roots(self, *, key: str | None = None) -> list[Root]:
+        """The folders the client lets us know about.
+
+        Raises:
+            CapabilityError: the client has no roots.
+        """
+        return (await self._ask((Roots(key=key),)))[0]
+
+    @overload
+    async def ask_all(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...
+    @overload
+    async def ask_all(
+        self, first: Question[A], second: Question[B], third: Question[C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    async def ask_all(self, *questions: Question[A]) -> tuple[A, ...]: ...
+    @overload
+    async def ask_all(self, **questions: Question[Any]) -> dict[str, Any]: ...
+    async def ask_all(self, *questions: Question[Any], **named: Question[Any]) -> Any:
+        """Ask independent questions in one round: ``Elicit(…)``, ``ElicitUrl(…)``, ``Sample(…)``,
+        ``Roots()``.
+
+        Questions given by position are answered in a tuple, those given by name in a dict.
+        """
+        if questions and named:
+            raise TypeError("ask_all takes questions by position or by name, not both")
+        if not named:
+            return tuple(await self._ask(questions))
+        for name, question in named.items():
+            question.key = question.key or name
+        return dict(zip(named, await self._ask(tuple(named.values())), strict=True))
+
+    async def _ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        if self._closed:
+            raise StateError("the call is over: nobody is there to be asked any more")
+        return await self._asking.ask(questions)
+
+    @overload
+    async def step(self, key: str, function: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
+    @overload
+    async def step(self, key: str, function: Callable[..., T], /, *args: Any) -> T: ...
+    async def step(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
+        """Call ``function(*args)`` once in the life of this call, though the handler may be run again.
+
+        Its result travels sealed with the questions, so it has to be JSON; the function's return annotation
+        says what it is read back as. Plain functions run in a worker thread.
+        """
+        return await self._asking.step(key, function, args)
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]:
+        """Answers to an `InputRequired` this handler returned in the round before, by its keys."""
+        return self._asking.input_responses
+
+    @property
+    def request_state(self) -> Any:
+        """The state of the `InputRequired` this handler returned in the round before."""
+        return self._asking.handler_state
+
+    # The connection
+
+    async def detach(self) -> None:
+        """From here on this call is a task: the client gets its id, the handler goes on.
+
+        For a tool registered with ``asks_first``; anywhere else nothing happens, and the same handler serves
+        clients that know no tasks.
+        """
+        detach: Callable[[], Awaitable[None]] | None = getattr(self._channel, "detach", None)
+        if detach is not None:
+            await detach()
+
+    async def close_stream(self) -> None:
+        """Let go of the HTTP stream of this call: the client comes back for the rest of it.
+
+        For long work on 2025-11-25; where there is no stream to resume, nothing happens.
+        """
+        close: Callable[[], Awaitable[None]] | None = getattr(self._channel, "close_stream", None)
+        if close is not None:
+            await close()
+
+    # Reporting
+
+    async def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the client how far this call is. Progress only grows; what does not is dropped."""
+        token = self._call.meta.get(PROGRESS_TOKEN)
+        if token is None or self._closed or not isfinite(progress):
+            return
+        if self._progress is not None and progress <= self._progress:
+            return
+        self._progress = progress
+        self._channel.notify(
+            "notifications/progress",
+            ProgressNotificationParams(
+                progress_token=token,
+                progress=progress,
+                total=UNSET if total is None else total,
+                message=UNSET if message is None else message,
+            ),
+        )
+        await self._channel.drain()
+
+    async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message, if the client wants this level (on 2026-07-28: if it asked for any)."""
+        if self._closed or LEVELS[level] < self._threshold():
+            return
+        self._channel.notify(
+            "notifications/message",
+            LoggingMessageNotificationParams(
+                level=level, data=data, logger=UNSET if logger is None else logger
+            ),
+        )
+        await self._channel.drain()
+
+    async def message(self, role: str, content: Any) -> None:
+        """Send a chat line, as erlmcp's clients expect it; in every other dialect nothing is sent."""
+        dialect = self._call.codec.dialect
+        if self._closed or self._call.revision.modern or "notifications/message" not in dialect.field_out:
+            return
+        params = LoggingMessageNotificationParams(level="info", data=content, meta={VENDOR + "role": role})
+        self._channel.notify("notifications/message", params)
+        await self._channel.drain()
+
+    def _threshold(self) -> int:
+        if self._call.revision.modern:
+            wanted = self._call.meta.get(LOG_LEVEL)
+            return len(LEVELS) if wanted is None else LEVELS[wanted]
+        session = self._call.session
+        wanted = None if session is None else session.log_level
+        return LEVELS[self._server.log_level if wanted is None else wanted]
+
+    async def debug(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("debug", data, logger=logger)
+
+    async def info(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("info", data, logger=logger)
+
+    async def notice(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("notice", data, logger=logger)
+
+    async def warning(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("warning", data, logger=logger)
+
+    async def error(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("error", data, logger=logger)
+
+    async def critical(self, data: Any, *, logger: str | None = None) -> None:
+        await self.log("critical", data, logger=logger)
+
+    # The server's own
+
+    async def read_resource(self, uri: str) -> list[ResourceContents]:
+        """Read a resource of this server, as a client would.
+
+        Raises:
+            ProtocolError: of kind ``resource_not_found``.
+        """
+        return await self._server.read_resource(uri, self)
+
+    def wait(self, awaitable: Coroutine[Any, Any, T]) -> T:
+        """For a plain function in a worker thread: run one of these methods on the event loop, wait for it.
+
+        ``ctx.wait(ctx.report_progress(1, 2))``. An async handler uses ``await`` in its place.
+        """
+        future = asyncio.run_coroutine_threadsafe(awaitable, self._loop)
+        self._waiting.add(future)
+        if self._closed:  # the call ended between the two lines above
+            future.cancel()
+        try:
+            return future.result()
+        finally:
+            self._waiting.discard(future)
+
+    def close(self) -> None:
+        """The handler is done: nothing more is sent in its name, and no thread of its waits any longer."""
+        self._closed = True
+        for future in tuple(self._waiting):
+            future.cancel()

@@ -1,0 +1,119 @@
+"""What a docstring says about a function: its first paragraph, and a line for each parameter.
+
+Three styles are read: Google (``Args:`` with indented entries), NumPy (``Parameters`` underlined with dashes)
+and Sphinx (``:param name: …``). A docstring in no style at all simply describes no parameter.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params|Attributes|Keyword Args|Other Parameters):\s*$")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:\s*(.*)$")
+_NUMPY = re.compile(r"(?:Parameters|Other Parameters|Attributes)\s*$")
+_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
+_SPHINX_ENTRY = re.compile(
+    r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
+)
+_SECTION = re.compile(r"[A-Z][A-Za-z ]*:\s*$")
+
+
+class Docstring(NamedTuple):
+    """The parts of a docstring that travel."""
+
+    summary: str | None
+    parameters: dict[str, str]
+
+
+NOTHING = Docstring(None, {})
+
+
+def parse(text: str | None) -> Docstring:
+    """Read ``text``, the raw ``__doc__`` of a function or class."""
+    if not text:
+        return NOTHING
+    begins_with_section = _GOOGLE.match(text.partition("\n")[0].strip())
+    # The first line does not count for the margin, unless the entries below are to stay indented under it.
+    lines = inspect.cleandoc("\n" + text.lstrip() if begins_with_section else text).splitlines()
+    parameters = {name: " ".join(words.split()) for name, words in _entries(lines)}
+    return Docstring(_summary(lines), {name: words for name, words in parameters.items() if words})
+
+
+def _summary(lines: list[str]) -> str | None:
+    paragraph: list[str] = []
+    for number, line in enumerate(lines):
+        if not line.strip() or _starts_section(lines, number):
+            break
+        paragraph.append(line.strip())
+    return " ".join(paragraph) or None
+
+
+def _starts_section(lines: list[str], number: int) -> bool:
+    line = lines[number]
+    if line.startswith((":param", ":arg", ":key", ":return", ":rtype", ":raise", ":type")):
+        return True
+    return bool(_GOOGLE.match(line)) or _is_underlined(lines, number)
+
+
+def _is_underlined(lines: list[str], number: int) -> bool:
+    following = lines[number + 1].strip() if number + 1 < len(lines) else ""
+    return len(following) >= 3 and set(following) <= {"-", "="}
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines):
+        if _GOOGLE.match(line):
+            yield from _google(lines[number + 1 :])
+        elif _NUMPY.match(line) and _is_underlined(lines, number):
+            yield from _numpy(lines[number + 2 :])
+        elif found := _SPHINX_ENTRY.match(line):
+            yield found[1], " ".join((found[2], *_indented(lines[number + 1 :])))
+
+
+def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Entries share the indentation of the first; what is indented deeper continues one."""
+    depth = 0
+    name, words = "", ""
+    for line in lines:
+        if not line.strip():
+            continue
+        indentation = _indentation(line)
+        if indentation == 0 or indentation < depth:
+            break
+        depth = depth or indentation
+        found = _GOOGLE_ENTRY.match(line.strip()) if indentation == depth else None
+        if found:
+            if name:
+                yield name, words
+            name, words = found[1], found[2]
+        else:
+            words += " " + line.strip()
+    if name:
+        yield name, words
+
+
+def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines):
+        if not line.strip() or _indentation(line):
+            continue
+        if _is_underlined(lines, number) or _SECTION.match(line):
+            return
+        if found := _NUMPY_ENTRY.match(line):
+            words = " ".join(_indented(lines[number + 1 :]))
+            for name in found[1].split(","):
+                yield name.strip().lstrip("*"), words
+
+
+def _indented(lines: list[str]) -> Iterator[str]:
+    """The indented lines that follow directly."""
+    for line in lines:
+        if not line.strip() or not _indentation(line):
+            return
+        yield line.strip()
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,155 @@
+"""The boundary between handlers and the wire: what a failure becomes, and what nobody outside gets to see.
+
+How a kind shows is a column of `errors.KINDS`, changed by the flags of a dialect. Everything a handler did
+not raise on purpose is masked: the peer gets an incident number, the log gets the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from msgspec import UNSET
+
+from ..core.channel import EMPTY, Call, NoBackChannel
+from ..errors import (
+    CapabilityError,
+    ProtocolError,
+    Refusal,
+    ToolError,
+    delivery,
+)
+from ..model import CallToolResult, ClientCapabilities, TextContent
+from ..wire.dialects.base import VENDOR
+from .asking import CannotAsk, Unanswered, plain
+from .media import Media
+from .running import Deadline
+
+logger = logging.getLogger("dovetail.server")
+
+_OURS = (ToolError, Refusal, ProtocolError, Deadline, CapabilityError, NoBackChannel)
+"""Failures whose text was written to be read by a peer."""
+
+
+class Failures:
+    """Turns what handlers raise into answers. ``mask=False`` shows peers the text of every exception."""
+
+    def __init__(self, *, mask: bool = True) -> None:
+        self._mask = mask
+
+    def of_tool(self, error: BaseException, name: str, call: Call) -> CallToolResult:
+        """The result a failed tool answers with.
+
+        Raises:
+            DovetailError: the failure is to be a JSON-RPC error.
+            BaseException: it is none of our business: a cancellation, the end of the process.
+        """
+        _let_pass(error, call)
+        if isinstance(error, CannotAsk) and call.revision.modern:
+            raise missing_capability(error) from None
+        if isinstance(error, Refusal):
+            if error.as_result:
+                return _failed(error.message, error.kind, _refused(error))
+            raise error
+        kind, text, meta = self._explain(error, f"tool {name!r}")
+        if not isinstance(error, Unanswered) and self._shows_as_error(kind, call):
+            if isinstance(error, ProtocolError):
+                raise error
+            raise ProtocolError(kind, text, data={"tool": name, "reason": text, **meta}) from None
+        if isinstance(error, ToolError):
+            return _tool_error(error)
+        return _failed(text, kind, meta)
+
+    def raise_other(
+        self,
+        error: BaseException,
+        what: str,
+        call: Call,
+        data: Mapping[str, Any] = EMPTY,
+        kind: str = "internal_error",
+    ) -> NoReturn:
+        """Raise the JSON-RPC error of ``kind`` for a failed prompt, resource or completion."""
+        _let_pass(error, call)
+        if isinstance(error, ProtocolError | Refusal):
+            raise error
+        if isinstance(error, CannotAsk) and call.revision.modern:
+            raise missing_capability(error) from None
+        own, text, meta = self._explain(error, what)
+        if own != "capability_not_supported":
+            own = kind
+        message = None if meta and self._mask else text
+        raise ProtocolError(own, message, data={**data, **meta} or UNSET) from None
+
+    def _explain(self, error: BaseException, what: str) -> tuple[str, str, dict[str, Any]]:
+        """Kind, text, extra members; of an unexpected exception only a number leaves the house."""
+        if isinstance(error, _OURS):
+            return error.kind, error.message, {}
+        incident = secrets.token_hex(6)
+        logger.error("incident %s: %s failed", incident, what, exc_info=error)
+        text = f"Error executing {what} (incident {incident})"
+        if not self._mask:
+            text = f"{type(error).__name__}: {error}"
+        return "tool_execution_failed", text, {"incident": incident}
+
+    @staticmethod
+    def _shows_as_error(kind: str, call: Call) -> bool:
+        way = "tool_result" if kind in _UNASKED else delivery(kind, call.revision.index)
+        if not call.revision.modern:
+            dialect = call.codec.dialect
+            if kind == "invalid_tool_arguments" and dialect.argument_errors is not None:
+                way = dialect.argument_errors
+            elif dialect.tool_failure_as_error:
+                way = "error"
+        return way != "tool_result"
+
+
+_UNASKED = frozenset({"capability_not_supported", "no_back_channel"})
+"""Raised to the handler by a question that cannot be asked: a failed tool when the handler lets it pass."""
+
+
+def missing_capability(error: CannotAsk) -> ProtocolError:
+    """What 2026-07-28 answers when a call cannot go on without something the client did not declare."""
+    return ProtocolError(
+        "missing_required_client_capability",
+        f"this call needs the client capability {error.capability!r}",
+        data={"requiredCapabilities": ClientCapabilities.requiring(error.capability)},
+    )
+
+
+def _let_pass(error: BaseException, call: Call) -> None:
+    """Re-raise what must not be answered here."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        # Cancelled from outside. Otherwise the handler let the end of a task of its own escape: a failure
+        # like any.
+        if call.cancelled or task is None or task.cancelling():
+            raise error
+    elif not isinstance(error, Exception | SystemExit | BaseExceptionGroup):
+        raise error
+
+
+def _refused(error: Refusal) -> dict[str, Any]:
+    members: dict[str, Any] = {"code": error.code, "hint": error.hint}
+    if error.retry_after is not None:
+        members["retryAfterMs"] = round(error.retry_after * 1000)
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _tool_error(error: ToolError) -> CallToolResult:
+    content = [error.message] if error.content is None else list(error.content)
+    structured = UNSET if error.data is None else plain(error.data)
+    return CallToolResult([_block(item) for item in content], structured_content=structured, is_error=True)
+
+
+def _block(item: Any) -> Any:
+    if isinstance(item, str):
+        return TextContent(item)
+    return item.content() if isinstance(item, Media) else item
+
+
+def _failed(text: str, kind: str, members: Mapping[str, Any]) -> CallToolResult:
+    meta = {VENDOR + "kind": kind, **{VENDOR + name: value for name, value in members.items()}}
+    return CallToolResult([TextContent(text)], is_error=True, meta=meta)

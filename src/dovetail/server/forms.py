@@ -1,0 +1,160 @@
+"""Forms: the flat schema an elicitation sends, made from a type, and the answer read back into that type.
+
+The specification allows one level of fields: text, numbers, booleans, a choice, several choices. A scalar
+type, a ``Literal`` or a list of choices becomes a form with the single field ``value``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+FIELD: Final = "value"
+"""The name of the only field when the type is not an object."""
+
+_TEXT: Final = frozenset({"title", "description", "default"})
+_KEYWORDS: Final[dict[str, frozenset[str]]] = {
+    "string": _TEXT | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf"},
+    "number": _TEXT | {"minimum", "maximum"},
+    "integer": _TEXT | {"minimum", "maximum"},
+    "boolean": _TEXT,
+    "array": _TEXT | {"minItems", "maxItems", "items"},
+}
+"""What each kind of field may say; the rest is checked by us when the answer comes."""
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+
+
+class Form(Struct, frozen=True, eq=False):
+    """A schema to send, and how to read the content that comes back."""
+
+    schema: dict[str, Any]
+    read: Callable[[dict[str, Any]], Any]
+    """Raises a `ValueError` (msgspec's, or the type's own) for content that does not fit."""
+
+
+def form_of(kind: Any) -> Form:
+    """The form that asks for ``kind``: a type, a raw JSON Schema, a list of choices, or None for plain
+    consent.
+
+    Raises:
+        TypeError: it does not fit into one level of fields; the message says which field.
+    """
+    if kind is None:
+        return Form({"type": "object", "properties": {}}, dict[str, Any])
+    if isinstance(kind, Mapping):
+        return Form(dict(cast("Mapping[str, Any]", kind)), dict[str, Any])
+    if isinstance(kind, list | tuple):
+        kind = Literal[tuple(cast("list[str]", kind))]
+    try:
+        hash(kind)
+    except TypeError:  # metadata of an Annotated may be anything
+        return _form_of_type.__wrapped__(kind)
+    return _form_of_type(kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _form_of_type(kind: Any) -> Form:
+    pydantic_schema = getattr(kind, "model_json_schema", None)
+    if pydantic_schema is not None:
+        root: dict[str, Any] = pydantic_schema()
+        return Form(_flat(root, root.get("$defs", {})), kind.model_validate)
+    try:
+        schema = msgspec.json.schema(kind)
+    except TypeError as error:
+        raise TypeError(f"{kind!r} cannot be asked for in a form: {error}") from None
+    definitions = schema.get("$defs", {})
+    root = _resolve(schema, definitions)
+    if "properties" in root:
+        return Form(_flat(root, definitions), _reader(kind))
+    fields = {"type": "object", "properties": {FIELD: schema}, "required": [FIELD]}
+    return Form(_flat(fields, definitions), _value_reader(kind))
+
+
+def _reader(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    def read(content: dict[str, Any]) -> Any:
+        # Not strict: forms are often filled in as text.
+        return msgspec.convert(content, kind, strict=False)
+
+    return read
+
+
+def _value_reader(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    def read(content: dict[str, Any]) -> Any:
+        if FIELD not in content:
+            raise msgspec.ValidationError(f"Object missing required field `{FIELD}`")
+        return msgspec.convert(content[FIELD], kind, strict=False)
+
+    return read
+
+
+def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """``schema`` with its reference replaced by what it names; members beside the reference win."""
+    reference = schema.get("$ref")
+    if reference is None and isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
+        reference = schema["allOf"][0].get("$ref")
+    if reference is None:
+        return schema
+    named = definitions[str(reference).rpartition("/")[2]]
+    beside = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", "$defs")}
+    return {**named, **beside}
+
+
+def _flat(root: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    required = set(root.get("required", ()))
+    fields: dict[str, Any] = {}
+    for name, field in root.get("properties", {}).items():
+        field, optional = _without_null(_resolve(field, definitions), definitions)
+        fields[name] = _primitive(name, field, definitions)
+        if optional or "default" in field:
+            required.discard(name)
+    schema: dict[str, Any] = {"type": "object", "properties": fields}
+    if required:
+        schema["required"] = [name for name in fields if name in required]
+    return schema
+
+
+def _without_null(field: dict[str, Any], definitions: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    options = field.get("anyOf")
+    if not options:
+        return field, False
+    kept = [option for option in options if option.get("type") != "null"]
+    if len(kept) != 1 or len(kept) == len(options):
+        return field, False
+    beside = {key: value for key, value in field.items() if key != "anyOf"}
+    if beside.get("default", 0) is None:
+        del beside["default"]
+    return {**_resolve(kept[0], definitions), **beside}, True
+
+
+def _primitive(name: str, field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if "const" in field:
+        field = {**field, "enum": [field["const"]]}
+    choices = field.get("enum")
+    kind = field.get("type", "string" if choices else None)
+    if kind not in _KEYWORDS or (choices and not all(isinstance(choice, str) for choice in choices)):
+        raise TypeError(
+            f"the field {name!r} does not fit into a form: use text, numbers, booleans, a choice of strings,"
+            " or a list of such choices"
+        )
+    flat = {"type": kind, **{key: value for key, value in field.items() if key in _KEYWORDS[kind]}}
+    if kind == "string" and flat.get("format") not in _FORMATS:
+        flat.pop("format", None)
+    if kind == "array":
+        flat["items"] = _choices(name, _resolve(field.get("items") or {}, definitions))
+    return flat
+
+
+def _choices(name: str, items: dict[str, Any]) -> dict[str, Any]:
+    if "const" in items:
+        items = {"enum": [items["const"]]}
+    if "anyOf" in items or "oneOf" in items:
+        return {"anyOf": items.get("anyOf") or items["oneOf"]}
+    if not items.get("enum"):
+        raise TypeError(
+            f"the field {name!r} does not fit into a form: a list must offer its choices (Literal or Enum)"
+        )
+    return {"type": "string", "enum": items["enum"]}

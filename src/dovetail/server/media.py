@@ -1,0 +1,110 @@
+"""Images, sounds and files to return from a tool, a prompt or a resource, without thinking of base64.
+
+return Image(path="chart.png")
+return ["Here it is:", Image(data=png, format="png")]
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec import UNSET, UnsetType
+
+from ..model import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceContents
+
+
+class Media:
+    """Bytes with a MIME type. Use `Image`, `Audio` or `File`.
+
+    Give ``data``, or a ``path`` that is read at once. The MIME type is ``mime_type``, or follows from
+    ``format`` ("png", "mp3"), or from the file name.
+
+    Raises:
+        ValueError: neither or both of ``data`` and ``path`` were given, or the type cannot be told.
+        OSError: the file cannot be read.
+    """
+
+    family: ClassVar[str] = ""
+    fallback: ClassVar[str] = "application/octet-stream"
+
+    def __init__(
+        self,
+        data: bytes | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        format: str | None = None,
+        mime_type: str | None = None,
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        if (data is None) == (path is None):
+            raise ValueError(f"{type(self).__name__} needs either data or a path")
+        self.path = None if path is None else Path(path)
+        self.data: bytes = bytes(data) if data is not None else Path(path or "").read_bytes()
+        self.mime_type = mime_type or self._mime_type(format)
+        self.annotations: dict[str, Any] | UnsetType = annotations if annotations is not None else UNSET
+
+    def _mime_type(self, format: str | None) -> str:
+        if format is not None and self.family:
+            return f"{self.family}/{_FORMATS.get(format.lower(), format.lower())}"
+        name = f"x.{format}" if format is not None else str(self.path or "")
+        return mimetypes.guess_type(name)[0] or self.fallback
+
+    @property
+    def encoded(self) -> str:
+        return b64encode(self.data).decode("ascii")
+
+    def content(self) -> ContentBlock:
+        """The content block to send."""
+        raise NotImplementedError
+
+    def contents(self, uri: str) -> ResourceContents:
+        """The same as the contents of a resource."""
+        return ResourceContents(uri, mime_type=self.mime_type, blob=self.encoded)
+
+
+_FORMATS = {"jpg": "jpeg", "svg": "svg+xml", "mp3": "mpeg", "m4a": "mp4", "ico": "x-icon"}
+
+
+class Image(Media):
+    """A picture."""
+
+    family = "image"
+    fallback = "image/png"
+
+    def content(self) -> ImageContent:
+        return ImageContent(self.encoded, self.mime_type, annotations=self.annotations)
+
+
+class Audio(Media):
+    """A sound."""
+
+    family = "audio"
+    fallback = "audio/wav"
+
+    def content(self) -> AudioContent:
+        return AudioContent(self.encoded, self.mime_type, annotations=self.annotations)
+
+
+class File(Media):
+    """Any other file; it travels as an embedded resource, as text when its type is text."""
+
+    def __init__(
+        self, data: bytes | None = None, *, uri: str | None = None, name: str = "file", **options: Any
+    ) -> None:
+        super().__init__(data, **options)
+        self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else f"file:///{name}")
+
+    def content(self) -> EmbeddedResource:
+        return EmbeddedResource(self.contents(self.uri), annotations=self.annotations)
+
+    def contents(self, uri: str) -> ResourceContents:
+        if self.mime_type.startswith("text/") or self.mime_type == "application/json":
+            try:
+                return ResourceContents(uri, mime_type=self.mime_type, text=self.data.decode())
+            except UnicodeDecodeError:
+                pass
+        return super().contents(uri)

@@ -1,0 +1,203 @@
+"""Classes with named members, seen alike: dataclass, TypedDict, NamedTuple, attrs, msgspec Struct."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import NODEFAULT, UNSET, Struct, structs
+
+from .docstrings import NOTHING, Docstring, parse
+
+
+class Field(NamedTuple):
+    """One member."""
+
+    name: str
+    annotation: Any
+    key: str
+    """Its name on the wire."""
+    default: Any = NODEFAULT
+    factory: Any = NODEFAULT
+    optional: bool = False
+    """May be absent without a default (TypedDict's NotRequired)."""
+
+    @property
+    def required(self) -> bool:
+        return self.default is NODEFAULT and self.factory is NODEFAULT and not self.optional
+
+
+class Shape(NamedTuple):
+    """A class, taken apart."""
+
+    name: str
+    docstring: Docstring
+    fields: tuple[Field, ...]
+    build: Callable[[dict[str, Any]], Any]
+    """Make an object of the class from its members."""
+    array: bool = False
+    """Travels as an array of its members."""
+    closed: bool = False
+    """Refuses members it does not know."""
+    tag: tuple[str, Any] | None = None
+    """The member that names the class, and what stands there."""
+    native: bool = True
+    """msgspec may build it without `build`."""
+
+
+def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
+    """Take a class (or a generic one with its arguments) apart; None when it has no named members.
+
+    Raises:
+        NameError: a member's annotation names something that cannot be found.
+    """
+    cls = typing.get_origin(annotation) or annotation
+    if not isinstance(cls, type):
+        return None
+    reader = next((reader for matches, reader in _READERS if matches(cls)), None)
+    if reader is None:
+        return None
+    hints = typing.get_type_hints(cls, localns=dict(scope), include_extras=True)
+    return reader(cls, _Hints(hints, _bindings(cls, annotation)), _name(annotation))
+
+
+class _Hints:
+    """The annotations of a class with its type variables filled in."""
+
+    def __init__(self, hints: dict[str, Any], bindings: dict[Any, Any]) -> None:
+        self._hints = hints
+        self._bindings = bindings
+
+    def __getitem__(self, name: str) -> Any:
+        hint = self._hints[name]
+        if not self._bindings:
+            return hint
+        if hint in self._bindings:
+            return self._bindings[hint]
+        variables = getattr(hint, "__parameters__", ())
+        return hint[tuple(self._bindings.get(v, Any) for v in variables)] if variables else hint
+
+
+def _bindings(cls: Any, annotation: Any) -> dict[Any, Any]:
+    variables = getattr(cls, "__parameters__", ())
+    given = typing.get_args(annotation) or (Any,) * len(variables)
+    return dict(zip(variables, given, strict=False))
+
+
+def _name(annotation: Any) -> str:
+    cls = typing.get_origin(annotation) or annotation
+    arguments = [getattr(a, "__name__", "any") for a in typing.get_args(annotation)]
+    return "_".join([cls.__name__, *arguments])
+
+
+def _docstring(cls: type[Any]) -> Docstring:
+    text = cls.__dict__.get("__doc__")
+    generated = isinstance(text, str) and text.startswith(f"{cls.__name__}(")
+    return NOTHING if generated else parse(text)
+
+
+def _constructor(cls: Any) -> Callable[[dict[str, Any]], Any]:
+    def build(values: dict[str, Any]) -> Any:
+        return cls(**values)
+
+    return build
+
+
+def _struct(cls: Any, hints: _Hints, name: str) -> Shape:
+    config = cls.__struct_config__
+    fields = tuple(
+        Field(f.name, hints[f.name], f.encode_name, f.default, f.default_factory) for f in structs.fields(cls)
+    )
+    tag = (config.tag_field, config.tag) if config.tag_field is not None else None
+    return Shape(
+        name,
+        _docstring(cls),
+        fields,
+        _constructor(cls),
+        config.array_like,
+        config.forbid_unknown_fields,
+        tag,
+    )
+
+
+def _dataclass(cls: Any, hints: _Hints, name: str) -> Shape:
+    def field(f: dataclasses.Field[Any]) -> Field:
+        default = NODEFAULT if f.default is dataclasses.MISSING else f.default
+        factory = NODEFAULT if f.default_factory is dataclasses.MISSING else f.default_factory
+        return Field(f.name, hints[f.name], f.name, default, factory)
+
+    fields = tuple(field(f) for f in dataclasses.fields(cls) if f.init)
+    return Shape(name, _docstring(cls), fields, _constructor(cls))
+
+
+def _attrs(cls: Any, hints: _Hints, name: str) -> Shape:
+    nothing = sys.modules["attr"].NOTHING
+
+    def field(a: Any) -> Field:
+        default: Any = NODEFAULT if a.default is nothing else a.default
+        factory: Any = NODEFAULT
+        if hasattr(default, "takes_self"):
+            # A factory that wants the object itself is left to the class: UNSET is not passed on.
+            factory = (lambda: UNSET) if default.takes_self else default.factory
+            default = NODEFAULT
+        return Field(a.name, hints[a.name] if a.type is not None else Any, a.name, default, factory)
+
+    attributes = [a for a in cls.__attrs_attrs__ if a.init]
+    aliases = {a.name: getattr(a, "alias", None) or a.name.lstrip("_") for a in attributes}
+
+    def build(values: dict[str, Any]) -> Any:
+        try:
+            return cls(**{aliases[name]: value for name, value in values.items() if value is not UNSET})
+        except (ValueError, TypeError) as error:
+            # The validators of attrs end their texts with the value.
+            raise ValueError(re.split(r": | \(got ", str(error.args[0]))[0]) from None
+
+    validated = any(a.validator is not None for a in attributes)
+    fields = tuple(field(a) for a in attributes)
+    return Shape(name, _docstring(cls), fields, build, native=not validated)
+
+
+def _typed_dict(cls: Any, hints: _Hints, name: str) -> Shape:
+    def field(key: str) -> Field:
+        hint, required = hints[key], key in cls.__required_keys__
+        while (origin := typing.get_origin(hint)) in _QUALIFIERS:
+            # Deferred annotations hide these from __required_keys__.
+            required = {typing.Required: True, typing.NotRequired: False}.get(origin, required)
+            hint = typing.get_args(hint)[0]
+        return Field(key, hint, key, optional=not required)
+
+    def build(values: dict[str, Any]) -> Any:
+        return {key: value for key, value in values.items() if value is not UNSET}
+
+    return Shape(name, _docstring(cls), tuple(field(key) for key in cls.__annotations__), build)
+
+
+_QUALIFIERS = (typing.Required, typing.NotRequired)
+
+
+def _named_tuple(cls: Any, hints: _Hints, name: str) -> Shape:
+    defaults = cls._field_defaults
+    annotated = inspect.get_annotations(cls)
+    fields = tuple(
+        Field(key, hints[key] if key in annotated else Any, key, defaults.get(key, NODEFAULT))
+        for key in cls._fields
+    )
+    return Shape(name, _docstring(cls), fields, _constructor(cls), array=True, closed=True)
+
+
+def _is_named_tuple(cls: Any) -> bool:
+    return issubclass(cls, tuple) and "_fields" in dir(cls)  # pyright: ignore[reportUnknownArgumentType]
+
+
+_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Hints, str], Shape]], ...] = (
+    (lambda cls: issubclass(cls, Struct), _struct),
+    (lambda cls: hasattr(cls, "__attrs_attrs__"), _attrs),
+    (dataclasses.is_dataclass, _dataclass),
+    (typing.is_typeddict, _typed_dict),
+    (_is_named_tuple, _named_tuple),
+)

@@ -1,0 +1,390 @@
+"""`Server`: write a tool once, serve every revision.
+
+A server is a register, a table of methods and one exception boundary. It is a `core.channel.Service`:
+transports and drivers hand it calls through `respond`; whoever has bytes and wants bytes uses `handle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Literal, Self
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ..core.admit import Admission
+from ..core.channel import EMPTY, Call, Channel, Notice, Session
+from ..core.subscriptions import LIST_KINDS, Hub
+from ..errors import ProtocolError
+from ..model import (
+    Icon,
+    Implementation,
+    LoggingLevel,
+    ServerCapabilities,
+)
+from ..settings import Limits, TaskOptions
+from ..stores.base import Store
+from ..wire.dialects import DIALECTS, Dialect
+from ..wire.dialects.base import VENDOR
+from ..wire.revisions import BY_NAME, REVISIONS, Revision
+from ..wire.seal import Keys, Seal
+from . import embedding, serving
+from .answering import Answering
+from .builtin import Builtin, Handler, told
+from .completing import Completions
+from .executor import InProcessExecutor
+from .failures import Failures
+from .lifespan import Lifespan
+from .options import CacheScope
+from .register import (
+    Changed,
+    Register,
+    RegisteredPrompt,
+    RegisteredResource,
+    RegisteredTool,
+)
+from .registration import Registration
+from .running import Runner
+from .skills import Skills
+from .task_methods import TaskMethods
+from .tasks import Tasks
+
+Layer = Callable[[Handler], Handler]
+"""Wraps everything a server answers: takes what answers a call, returns what answers it instead."""
+
+STATE_LIFETIME: Final = 3600.0
+
+
+class Server(Registration, Answering):
+    """A server of the Model Context Protocol, for every revision at once.
+
+    ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
+    the same ones. ``tasks`` says how tools run as tasks, ``store`` where their results are kept (in memory
+    without one). ``mask_errors=False`` shows clients the text of unexpected exceptions; never in production.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0.0.0",
+        instructions: str | None = None,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon | Mapping[str, Any]] | None = None,
+        website_url: str | None = None,
+        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+        dialect: str | Dialect = "official",
+        limits: Limits | None = None,
+        revisions: Sequence[str | Revision] = REVISIONS,
+        seal_keys: Keys | bytes | str | Sequence[bytes | str] | None = None,
+        state_lifetime: float = STATE_LIFETIME,
+        page_size: int | None = None,
+        ttl_ms: int = 0,
+        cache_scope: CacheScope = "private",
+        timeout: float | None = None,
+        mask_errors: bool = True,
+        log_level: LoggingLevel = "debug",
+        layers: Sequence[Layer] = (),
+        tasks: TaskOptions | None = None,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.time,
+        strict: bool = False,
+    ) -> None:
+        self.dialect = DIALECTS[dialect] if isinstance(dialect, str) else dialect
+        self.limits = limits or self.dialect.limits or Limits()
+        self.info = _implementation(name, version, title, description, icons, website_url)
+        self.instructions = instructions
+        self.page_size = page_size or self.limits.page_size
+        self.ttl_ms = ttl_ms
+        self.cache_scope: CacheScope = cache_scope
+        self.timeout = timeout
+        self.log_level: LoggingLevel = log_level
+        """What legacy clients hear before they have set a level."""
+        self.clock = clock
+        self.state_lifetime = state_lifetime
+        self.seal = Seal(_keys(seal_keys), self.limits.request_state)
+        self.runner = Runner(self.limits)
+        self.failures = Failures(mask=mask_errors)
+        self.hub = Hub(self.limits)
+        self.register = Register(self._changed)
+        self.completions = Completions(self._offer)
+        self.task_options = tasks or TaskOptions()
+        self.store = store
+        self.tasks: TaskMethods | None = None
+        """Made with the first tool that may run as a task."""
+        self.skills: Skills | None = None
+        """Made with the first folder of skills."""
+        self._lifespan = None if lifespan is None else Lifespan(lambda: lifespan(self))
+        self._listening: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where subscribers are told of changes; known once there are any."""
+        self.capabilities = ServerCapabilities({"logging": {}})
+        """What is offered, computed from what is registered; once offered it stays."""
+        self.admission = Admission(
+            "server",
+            [BY_NAME[revision] if isinstance(revision, str) else revision for revision in revisions],
+            self.dialect,
+            self.info,
+            self.register.param_headers,
+            strict=strict,
+        )
+        self._builtin = Builtin(self)
+        self.methods: dict[str, Handler] = {
+            **self._builtin.methods(),
+            "tools/call": self.call_tool,
+            "resources/read": self.read,
+            "prompts/get": self.get_prompt,
+        }
+        """Who answers which method. Extensions put theirs here with `add_method`."""
+        self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
+        self._own: set[str] = {"shutdown"}
+        for layer in reversed(layers):
+            # Set on the instance: a server without layers is not slowed down by the possibility.
+            self.respond = layer(self.respond)  # pyright: ignore[reportAttributeAccessIssue]
+        self._offer()
+
+    # --- answering ------------------------------------------------------------------------------------------
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        """Answer one admitted call. Raises only `DovetailError`s (and lets cancellation through)."""
+        handler = self.methods.get(call.method)
+        if handler is None:
+            raise ProtocolError("method_not_found", data={"method": call.method})
+        if self._lifespan is not None and not self._lifespan.running:
+            await self.start()
+        return await handler(call, channel)
+
+    # --- what others may add --------------------------------------------------------------------------------
+
+    def add_method(self, name: str, handler: Handler) -> None:
+        """Answer ``name`` with ``handler(call, channel)``; a handler that was there before is replaced.
+
+        A method of an extension becomes reachable when its capability is declared, see `add_capability`.
+        """
+        self.methods[name] = handler
+        self._own.add(name)
+        self._offer()
+
+    def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
+        """Declare a capability that cannot be seen in the register, such as ``extensions.com.example/x``."""
+        head, _, rest = path.partition(".")
+        if rest and head == "extensions":
+            self.capabilities.setdefault("extensions", {})[rest] = dict(settings)
+        elif rest:
+            self.capabilities.setdefault(head, {})[rest] = dict(settings)
+        else:
+            self.capabilities[head] = dict(settings)
+        self._offer()
+
+    def enable_tasks(self) -> None:
+        """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
+        if self.tasks is None:
+            from ..stores.memory import MemoryStore  # a server without tasks never needs one
+
+            store = self.store
+            if store is None:
+                store = MemoryStore(self.limits.tasks, clock=self.clock)
+            executor = InProcessExecutor(self.limits.tasks)
+            self.tasks = TaskMethods(self, Tasks(self, store, executor, self.task_options))
+            self.tasks.install()
+
+    def add_skills(self, folder: str | os.PathLike[str], *, prefix: str = "") -> list[str]:
+        """Serve the skills in ``folder`` (each a folder with a ``SKILL.md``) and return their URIs.
+
+        ``prefix`` comes before their paths: ``add_skills("skills", prefix="acme")`` serves
+        ``skill://acme/review/SKILL.md``. Files are read when they are asked for.
+
+        Raises:
+            RegistrationError: a skill cannot be served; the message says why.
+        """
+        if self.skills is None:
+            self.skills = Skills(self)
+            self.skills.install()
+        return self.skills.add(folder, prefix)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def version(self) -> str:
+        return self.info.version
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """The tools by name, live and read-only."""
+        return self.register.tools.view
+
+    @property
+    def resources(self) -> Mapping[str, RegisteredResource]:
+        return self.register.resources.view
+
+    @property
+    def resource_templates(self) -> Mapping[str, RegisteredResource]:
+        return self.register.templates.view
+
+    @property
+    def prompts(self) -> Mapping[str, RegisteredPrompt]:
+        return self.register.prompts.view
+
+    # --- what changes ---------------------------------------------------------------------------------------
+
+    def _changed(self, kind: Changed) -> None:
+        self._offer()
+        self._builtin.changed(kind)
+        if self._loop is None or self._loop is asyncio._get_running_loop():
+            self.hub.publish_list_changed(kind)
+        elif not self._loop.is_closed():
+            # A plain function in a worker thread: subscribers are told on the loop they live on.
+            self._loop.call_soon_threadsafe(self.hub.publish_list_changed, kind)
+
+    def _offer(self) -> None:
+        """Declare what is registered. What was declared once stays: sessions have been told."""
+        offered = self.capabilities
+        register = self.register
+        if register.tools.entries:
+            offered.setdefault("tools", {"listChanged": True})
+        if register.prompts.entries:
+            offered.setdefault("prompts", {"listChanged": True})
+        if register.resources.entries or register.templates.entries:
+            offered.setdefault("resources", {"subscribe": True, "listChanged": True})
+        if len(self.completions):
+            offered.setdefault("completions", {})
+        self.admission.offer(offered, self._own)
+
+    async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Tell everybody who subscribed to ``uri`` (or to what it lies in) that it changed."""
+        self.hub.publish_resource_updated(
+            uri, None if metadata is None else {VENDOR + "metadata": dict(metadata)}
+        )
+
+    # --- the rest of a Service ------------------------------------------------------------------------------
+
+    def take_note(self, notice: Notice) -> None:
+        """Nothing to do: what notifications change has been changed by the core."""
+
+    def session_opened(self, session: Session) -> None:
+        """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
+        offered = told(self.capabilities, session.codec)
+        silent = {
+            f"notifications/{kind}/list_changed"
+            for kind in LIST_KINDS
+            if not offered.has(f"{kind}.listChanged")
+        }
+
+        def notify(method: str, params: Struct | None) -> None:
+            if session.notify is not None and method not in silent:
+                session.notify(method, params)
+
+        self._loop = asyncio._get_running_loop()
+        session.subscriber = self.hub.add_session(session, notify)
+
+    def session_closed(self, session: Session) -> None:
+        if session.subscriber is not None:
+            self.hub.discard(session.subscriber)
+            session.subscriber = None
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    @property
+    def lifespan_value(self) -> Any:
+        """What the lifespan yielded; None while it is not running."""
+        return None if self._lifespan is None else self._lifespan.value
+
+    async def start(self) -> None:
+        """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
+        if self._lifespan is not None:
+            await self._lifespan.start()
+
+    async def stop(self) -> None:
+        """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
+        self.end_listening()
+        if self.tasks is not None:
+            await self.tasks.tasks.close()
+        await self.runner.close()
+        if self._lifespan is not None:
+            await self._lifespan.stop()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self, None]:
+        """`start` and `stop` around a block."""
+        await self.start()
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    def end_listening(self) -> None:
+        """Complete every ``subscriptions/listen`` in an orderly way."""
+        for future in self._listening:
+            if not future.done():
+                future.set_result(None)
+
+    async def listen_until_stopped(self) -> None:
+        """Wait until the server stops."""
+        self._loop = asyncio.get_running_loop()
+        future = self._loop.create_future()
+        self._listening.add(future)
+        try:
+            await future
+        finally:
+            self._listening.discard(future)
+
+    async def handle(self, message: bytes, scope: Mapping[str, Any] | None = None) -> bytes | None:
+        """Answer one message: bytes in, bytes out, None when there is nothing to say. Never raises for its
+        content.
+
+        ``scope`` says what the surroundings know: ``session`` (a legacy `Session` to serve in), ``revision``
+        (serve without a session, as if that revision had been negotiated), ``principal``, and ``notify``, a
+        callable that takes the notifications that come before the reply. The handler sees all of it as
+        ``ctx.scope``.
+        """
+        return await embedding.handle(self, message, EMPTY if scope is None else scope)
+
+    async def serve(
+        self, transport: Literal["stdio", "http", "tcp", "ws", "sse"] = "stdio", **options: Any
+    ) -> None:
+        """Serve until told to stop; the options are the transport's."""
+        await serving.serve(self, transport, options)
+
+    def run(self, transport: Literal["stdio", "http", "tcp", "ws", "sse"] = "stdio", **options: Any) -> None:
+        """`serve` in an event loop of its own: ``server.run()``, ``server.run("http", port=8000)``."""
+        serving.run(self, transport, options)
+
+    def asgi(self, **options: Any) -> Any:
+        """This server as an ASGI application, for any ASGI host."""
+        return serving.asgi(self, options)
+
+    def __repr__(self) -> str:
+        return f"Server({self.info.name!r}, tools={len(self.tools)})"
+
+
+def _implementation(
+    name: str,
+    version: str,
+    title: str | None,
+    description: str | None,
+    icons: Sequence[Icon | Mapping[str, Any]] | None,
+    website_url: str | None,
+) -> Implementation:
+    return Implementation(
+        name,
+        version,
+        title=title or UNSET,
+        description=description or UNSET,
+        icons=msgspec.convert(list(icons), list[Icon]) if icons else UNSET,
+        website_url=website_url or UNSET,
+    )
+
+
+def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys:
+    if keys is None:
+        return Keys.random()
+    if isinstance(keys, Keys):
+        return keys
+    return Keys(keys) if isinstance(keys, bytes | str) else Keys(*keys)

@@ -1,0 +1,49 @@
+"""How a server gets onto a wire. Transports are imported when asked for: a pipe costs no HTTP stack."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import DovetailError
+
+if TYPE_CHECKING:
+    from .server import Server
+
+TRANSPORTS: Final[Mapping[str, str]] = {
+    "stdio": "dovetail.transports.stdio",
+    "tcp": "dovetail.transports.tcp",
+    "http": "dovetail.transports.http.serving",
+    "ws": "dovetail.transports.http.serving",
+    "sse": "dovetail.transports.http.serving",
+}
+"""The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
+
+
+async def serve(server: Server, transport: str, options: Mapping[str, Any]) -> None:
+    """Serve on ``transport`` until it ends."""
+    await _module(transport).serve(server, **options)
+
+
+def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
+    """Serve until a signal or the end of the peer; the transport knows how. A failure is the exit status.
+
+    Raises:
+        SystemExit: with the status, when it is not 0: 130 after a Ctrl-C.
+    """
+    status = _module(transport).run(server, **options)
+    if status:
+        raise SystemExit(status)
+
+
+def asgi(server: Server, options: Mapping[str, Any]) -> Any:
+    """The ASGI application of ``server``."""
+    return importlib.import_module("dovetail.transports.http.app").app(server, **options)
+
+
+def _module(transport: str) -> Any:
+    name = TRANSPORTS.get(transport)
+    if name is None:
+        raise DovetailError(f"there is no transport {transport!r}: use one of {', '.join(TRANSPORTS)}")
+    return importlib.import_module(name)

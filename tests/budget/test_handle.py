@@ -1,0 +1,96 @@
+"""What one tools/call costs, bytes in to bytes out, in Python calls: a number that does not flutter."""
+
+import asyncio
+import json
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from dovetail import Server
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def serving(tools: int) -> Server:
+    server = Server("budget", "1")
+
+    @server.tool
+    async def add(a: int, b: int = 2) -> int:
+        """Add."""
+        return a + b
+
+    for index in range(tools - 1):
+        server.add_tool(add, name=f"add_{index}")
+    return server
+
+
+def message(method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def count(server: Server, data: bytes, scope: dict[str, Any] | None = None) -> int:
+    calls = 0
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async def measure() -> None:
+        for _ in range(3):  # caches fill on the way
+            await server.handle(data, scope)
+        sys.setprofile(profile)
+        try:
+            reply = await server.handle(data, scope)
+        finally:
+            sys.setprofile(None)
+        assert reply is not None
+        assert b'"result"' in reply
+
+    asyncio.run(measure())
+    return calls
+
+
+CALL = message("tools/call", name="add", arguments={"a": 1}, _meta=MODERN)
+
+
+def test_a_modern_call_stays_within_its_budget() -> None:
+    assert count(serving(1), CALL) <= 40
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_a_legacy_call_stays_within_its_budget(revision: str) -> None:
+    assert (
+        count(serving(1), message("tools/call", name="add", arguments={"a": 1}), {"revision": revision}) <= 55
+    )
+
+
+def test_the_number_of_tools_does_not_matter() -> None:
+    assert count(serving(1), CALL) == count(serving(300), CALL)
+
+
+def test_a_list_that_was_served_before_is_served_from_its_bytes() -> None:
+    listing = message("tools/list", _meta=MODERN)
+    assert count(serving(100), listing) <= 20
+    assert count(serving(10), listing) == count(serving(100), listing)
+
+
+def test_a_call_starts_no_task() -> None:
+    async def measure() -> None:
+        server = serving(1)
+        before = len(asyncio.all_tasks())
+        seen: list[int] = []
+
+        @server.tool
+        async def look() -> str:
+            seen.append(len(asyncio.all_tasks()))
+            return ""
+
+        await server.handle(message("tools/call", name="look", _meta=MODERN))
+        assert seen == [before]
+
+    asyncio.run(measure())

@@ -1,0 +1,67 @@
+"""The store in memory: the contract, and what its limits add to it."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from dovetail.stores.base import Store, StoreFull
+from dovetail.stores.memory import MemoryStore
+from tests.support.aio import run
+
+from .contract import Clock, StoreContract
+
+
+class TestMemoryStore(StoreContract):
+    def make(self, clock: Callable[[], float], *, entries: int = 1000) -> Store:
+        return MemoryStore(entries, clock=clock)
+
+
+@run
+async def test_bytes_are_limited_too() -> None:
+    store = MemoryStore(size=10)
+    await store.put("a", b"12345678")
+    with pytest.raises(StoreFull, match="10 bytes"):
+        await store.put("b", b"123")
+    await store.put("a", b"1")
+    await store.put("b", b"123")
+
+
+@run
+async def test_a_key_set_over_and_over_does_not_grow_the_store() -> None:
+    clock = Clock()
+    store = MemoryStore(10, clock=clock)
+    for _ in range(10_000):
+        clock.now += 1
+        await store.put("a", b"1", ttl=1_000_000)
+    assert len(store) == 1
+    assert len(store._expiring) < 100
+
+
+@run
+async def test_leases_are_limited_but_those_that_ran_out_make_room() -> None:
+    clock = Clock()
+    store = MemoryStore(2, clock=clock)
+    assert await store.lease("a", "me", 5)
+    assert await store.lease("b", "me", 50)
+    with pytest.raises(StoreFull):
+        await store.lease("c", "me", 5)
+    clock.now += 6
+    assert await store.lease("c", "me", 5)
+
+
+@run
+async def test_a_listener_that_raises_does_not_keep_the_news_from_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    heard: list[bytes] = []
+
+    def broken(message: bytes) -> None:
+        raise RuntimeError("no")
+
+    store.subscribe("news", broken)
+    store.subscribe("news", heard.append)
+    with caplog.at_level(logging.CRITICAL):
+        await store.publish("news", b"1")
+    assert heard == [b"1"]

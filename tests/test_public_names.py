@@ -1,0 +1,173 @@
+"""The names people import are a promise: this list changes only on purpose."""
+
+import subprocess
+import sys
+
+import pytest
+
+import dovetail
+
+PROMISED = [
+    "Accepted",
+    "Annotations",
+    "Audio",
+    "AudioContent",
+    "CallToolResult",
+    "CapabilityError",
+    "Client",
+    "Completion",
+    "Context",
+    "Declined",
+    "DovetailError",
+    "Elicit",
+    "ElicitUrl",
+    "EmbeddedResource",
+    "File",
+    "GetPromptResult",
+    "Icon",
+    "Image",
+    "ImageContent",
+    "InputRequired",
+    "Keys",
+    "Limits",
+    "LocalProtocolError",
+    "PromptMessage",
+    "ProtocolError",
+    "ReadResourceResult",
+    "Reconnect",
+    "Refusal",
+    "RegistrationError",
+    "RemoteProtocolError",
+    "RequestTimeout",
+    "ResourceContents",
+    "ResourceLink",
+    "Root",
+    "Roots",
+    "Sample",
+    "Sampled",
+    "SamplingMessage",
+    "Server",
+    "SessionLost",
+    "StateError",
+    "TaskOptions",
+    "TextContent",
+    "Timeouts",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "TransportError",
+    "__version__",
+]
+
+CONTEXT = [
+    "ask_all",
+    "cancelled",
+    "client_capabilities",
+    "client_info",
+    "close_stream",
+    "critical",
+    "debug",
+    "detach",
+    "elicit",
+    "elicit_url",
+    "error",
+    "info",
+    "input_responses",
+    "lifespan",
+    "list_roots",
+    "log",
+    "message",
+    "meta",
+    "notice",
+    "principal",
+    "read_resource",
+    "report_progress",
+    "request_id",
+    "request_state",
+    "revision",
+    "sample",
+    "scope",
+    "server",
+    "session",
+    "step",
+    "wait",
+    "warning",
+]
+
+SERVER = [
+    "add_capability",
+    "add_method",
+    "add_prompt",
+    "add_resource",
+    "add_resource_template",
+    "add_tool",
+    "asgi",
+    "completion",
+    "handle",
+    "notify_resource_updated",
+    "prompt",
+    "prompts",
+    "remove_prompt",
+    "remove_resource",
+    "remove_resource_template",
+    "remove_tool",
+    "resource",
+    "resource_templates",
+    "resources",
+    "respond",
+    "run",
+    "running",
+    "serve",
+    "start",
+    "stop",
+    "tool",
+    "tools",
+]
+
+
+def test_exactly_the_promised_names_are_exported() -> None:
+    assert sorted(dovetail.__all__) == sorted(PROMISED)
+    assert set(PROMISED) <= set(dir(dovetail))
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(dovetail, name) is getattr(dovetail, name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Servre"):
+        dovetail.Servre  # noqa: B018  # pyright: ignore
+
+
+def test_contexts_and_servers_have_what_was_promised() -> None:
+    public = {name for name in dir(dovetail.Context) if not name.startswith("_")}
+    assert public == {*CONTEXT, "close"}
+    assert set(SERVER) <= set(dir(dovetail.Server))
+
+
+@pytest.mark.parametrize("statement", ["import dovetail", "from dovetail import Context, Server, ToolError"])
+def test_importing_brings_nothing_but_the_standard_library_and_msgspec(statement: str) -> None:
+    code = f"""
+import sys
+{statement}
+outside = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
+print(*sorted(name for name in outside if not name.startswith("_")))
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    # msgspec takes typing_extensions when it finds it; we never do.
+    assert set(done.stdout.split()) <= {"dovetail", "msgspec", "typing_extensions"}
+
+
+def test_importing_the_package_loads_no_part_of_it() -> None:
+    code = "import sys, dovetail; print(*[m for m in sys.modules if m.startswith('dovetail.')])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_a_server_does_not_pay_for_a_client_or_http() -> None:
+    code = "import sys; from dovetail import Server; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "dovetail.client" not in loaded
+    assert not [name for name in loaded if name.startswith("dovetail.transports")]
