@@ -1,0 +1,199 @@
+"""``dovetail list|call|read|prompt TARGET``: any server from the command line.
+
+TARGET is a URL, a Python file, or a quoted command. The exit status is 0 when all went well, 1 when the tool or the
+server failed, 2 for a wrong command line. Questions of the server are asked at the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..client import Client
+from ..client.targets import parse_target
+from ..errors import DovetailError
+from ..settings import Timeouts
+from .asking import ask
+from .output import Output, printable
+
+_HELP = {
+    "list": "show the tools, resources and prompts of a server",
+    "call": "call a tool and print its result",
+    "read": "read a resource and print it",
+    "prompt": "fill in a prompt and print its messages",
+}
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run one of the four commands; returns the exit status."""
+    options = _parser(command).parse_args(list(arguments))
+    try:
+        client = _client(options)
+        values = _pairs(getattr(options, "values", []), typed=command == "call")
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail {command}: {error}\n")
+        return 2
+    return asyncio.run(_run(command, client, options, values))
+
+
+async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
+    output = Output(json=options.json)
+    try:
+        async with client:
+            return await _COMMANDS[command](client, options, values, output)
+    except DovetailError as error:
+        if options.json:
+            output.json({"error": {"kind": error.kind, "message": error.message}})
+        else:
+            sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
+        return 1
+
+
+async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+    offered = client.server_capabilities
+    found: dict[str, Any] = {}
+    if offered.has("tools"):
+        found["tools"] = await client.list_tools()
+    if offered.has("resources"):
+        found["resources"] = await client.list_resources()
+        found["resourceTemplates"] = await client.list_resource_templates()
+    if offered.has("prompts"):
+        found["prompts"] = await client.list_prompts()
+    server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
+    output.listing(server, found)
+    return 0
+
+
+async def _call(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+    tools = {tool.name: tool for tool in await client.list_tools()}
+    tool = tools.get(options.name)
+    if tool is not None:
+        values = _as_schema_wants(values, tool.input_schema)
+    on_progress = None if options.json else _progress
+    result = await client.call_tool(options.name, values, check=False, on_progress=on_progress)
+    output.tool_result(result)
+    return 1 if result.is_error else 0
+
+
+async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+    output.resource(await client.read_resource(options.name))
+    return 0
+
+
+async def _prompt(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+    output.prompt(await client.get_prompt(options.name, values or None))
+    return 0
+
+
+_COMMANDS = {"list": _list, "call": _call, "read": _read, "prompt": _prompt}
+
+
+def _progress(progress: float, total: float | None, message: str | None) -> None:
+    if sys.stderr.isatty():
+        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        sys.stderr.write(f"[{share}] {printable(message or '')}\n")
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=_HELP[command])
+    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
+    if command == "call":
+        parser.add_argument("name", metavar="TOOL")
+    elif command == "read":
+        parser.add_argument("name", metavar="URI")
+    elif command == "prompt":
+        parser.add_argument("name", metavar="NAME")
+    if command in ("call", "prompt"):
+        parser.add_argument("values", metavar="key=value", nargs="*", help="key=value, or key:=JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
+    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+    )
+    return parser
+
+
+def _client(options: argparse.Namespace) -> Client:
+    timeouts = Timeouts() if options.timeout is None else Timeouts(idle=None, total=options.timeout)
+    return Client(
+        read_target(options.target),
+        revision=options.revision,
+        timeouts=timeouts,
+        headers=_headers(options.header),
+        on_elicit=ask if sys.stdin.isatty() else None,
+    )
+
+
+def read_target(text: str) -> Any:
+    """A URL, a file, or a command line.
+
+    Raises:
+        ValueError: none of them.
+    """
+    words = shlex.split(text)
+    if (
+        "://" in text.split(" ", 1)[0]
+        or text.startswith("unix:")
+        or (len(words) == 1 and text.endswith(".py"))
+    ):
+        return parse_target(text)
+    return words
+
+
+def _headers(lines: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        name, separator, value = line.partition(":")
+        if not separator or not name.strip():
+            raise ValueError(f"--header {line!r} is not NAME: VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not separator:
+            raise ValueError(f"{word!r} is not key=value")
+        if name.endswith(":"):
+            try:
+                found[name[:-1]] = msgspec.json.decode(value)
+            except msgspec.MsgspecError as error:
+                raise ValueError(f"{word!r}: what follows := must be JSON ({error})") from None
+        else:
+            found[name] = _Text(value) if typed else value
+    return found
+
+
+class _Text(str):
+    """A value as typed: the tool's schema says what it means."""
+
+
+def _as_schema_wants(values: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    properties: Any = schema.get("properties") or {}
+    return {
+        name: _typed(value, properties.get(name) or {}) if isinstance(value, _Text) else value
+        for name, value in values.items()
+    }
+
+
+def _typed(text: str, schema: dict[str, Any]) -> Any:
+    """``text`` as JSON when the schema wants no string there, else as it is."""
+    kinds: Any = schema.get("type")
+    if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
+        return str(text)
+    try:
+        return msgspec.json.decode(text.encode())
+    except msgspec.MsgspecError:
+        return str(text)

@@ -1,0 +1,62 @@
+"""``dovetail COMMAND …``: find the command and hand over. Nothing is imported that the command does not need."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from .. import __version__
+from ..errors import DovetailError
+
+COMMANDS = {
+    "run": "dovetail.cli.run",
+    "list": "dovetail.cli.call",
+    "call": "dovetail.cli.call",
+    "read": "dovetail.cli.call",
+    "prompt": "dovetail.cli.call",
+    "bench": "dovetail.cli.bench",
+}
+"""Command → module. The module's ``main(command, arguments)`` returns the exit status."""
+
+SUMMARIES = {
+    "run": "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse",
+    "list": "show the tools, resources and prompts of a server",
+    "call": "call a tool",
+    "read": "read a resource",
+    "prompt": "get a prompt",
+    "bench": "measure a server",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status: 0, 1 for a failure, 2 for a wrong command line."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help", "help"):
+        return _usage(sys.stdout if given else sys.stderr, 0 if given else 2)
+    if given[0] in ("-V", "--version"):
+        sys.stdout.write(f"dovetail {__version__}\n")
+        return 0
+    command = given[0]
+    if command not in COMMANDS:
+        sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
+        return _usage(sys.stderr, 2)
+    try:
+        return importlib.import_module(COMMANDS[command]).main(command, given[1:])
+    except DovetailError as error:
+        sys.stderr.write(f"dovetail {command}: {error.message}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _usage(stream: TextIO, status: int) -> int:
+    lines = [f"  {name:8} {summary}" for name, summary in SUMMARIES.items()]
+    stream.write("usage: dovetail COMMAND …\n\n" + "\n".join(lines) + "\n\n")
+    stream.write("dovetail COMMAND --help explains one of them.\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""``dovetail run FILE[:name]``: serve it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DovetailError
+from . import target
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail run",
+        description="Serve the Server in FILE. Without a transport: over stdin and stdout.",
+    )
+    result.add_argument(
+        "target", metavar="FILE[:name]", help="a Python file or module, and the name of its Server"
+    )
+    way = result.add_mutually_exclusive_group()
+    way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
+    way.add_argument("--sse", action="store_true", help="the HTTP+SSE pair of 2024-11-05")
+    way.add_argument("--ws", action="store_true", help="WebSocket at /mcp")
+    way.add_argument("--tcp", metavar="HOST:PORT", help="newline-framed messages over TCP")
+    way.add_argument("--unix", metavar="PATH", help="the same over a Unix socket")
+    result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
+    result.add_argument("--port", type=int, default=8000, help="port to bind (default: 8000)")
+    result.add_argument(
+        "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
+    )
+    _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
+    result.add_argument(
+        "--log-level",
+        default="info",
+        choices=("debug", "info", "warning", "error"),
+        help="what goes to stderr",
+    )
+    return result
+
+
+def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]
+    group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
+    group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
+    group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
+    group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
+    group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
+    group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
+
+
+def main(command: str, arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    over_stdio = not (options.http or options.sse or options.ws or options.tcp or options.unix)
+    if over_stdio:
+        # Before any user code is imported: a print at its top level must not reach the client.
+        from ..transports import stdio
+
+        stdio.divert()
+    logging.basicConfig(
+        level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s"
+    )
+    server = target.load(options.target)
+    if over_stdio:
+        from ..transports import stdio
+
+        return stdio.run(server)
+    if options.tcp or options.unix:
+        return _run_stream(server, options)
+    return _run_http(server, options)
+
+
+def _run_stream(server: Server, options: argparse.Namespace) -> int:
+    from ..transports import tcp
+
+    if options.unix:
+        sys.stderr.write(f"serving on {options.unix}\n")
+        return tcp.run(server, None, None, path=options.unix)
+    host, port = address(options.tcp)
+    sys.stderr.write(f"serving on tcp://{host}:{port}\n")
+    return tcp.run(server, host, port, allow_remote=options.allow_remote)
+
+
+def address(value: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``; an IPv6 address stands in brackets."""
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise DovetailError(f"--tcp takes HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _run_http(server: Server, options: argparse.Namespace) -> int:
+    # One application has all three faces: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
+    serving: Any = importlib.import_module("dovetail.transports.http.serving")
+    return serving.run(
+        server,
+        host=options.host,
+        port=options.port,
+        uds=options.uds,
+        workers=options.workers,
+        certfile=options.certfile,
+        keyfile=options.keyfile,
+        allow_remote=options.allow_remote,
+        allowed_hosts=tuple(options.allowed_host or ()),
+        allowed_origins=tuple(options.allowed_origin or ()),
+    )

@@ -1,0 +1,375 @@
+"""A lasting peer: one endpoint, one link, one task for each request of the peer.
+
+The link calls `Duplex.received` with every message; everything that can be settled at once (answers,
+cancellations, refusals) is settled inside that call, and a request becomes one task that runs the service and
+writes what it returns. There is no queue, no reader and no writer. Answers that are ready in the same turn of
+the event loop leave in one write; a lone answer leaves at once.
+
+Servers and clients use the same class: `request` and `notify` are there on both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Unpack
+from weakref import WeakKeyDictionary
+
+from msgspec import Raw, Struct
+
+from ..core.channel import (
+    EMPTY,
+    Answer,
+    Call,
+    Cancel,
+    Event,
+    Link,
+    NoBackChannel,
+    Notice,
+    Reply,
+    Service,
+    Session,
+)
+from ..core.endpoint import LISTEN, PROGRESS, Endpoint
+from ..errors import DovetailError, Refusal, RemoteProtocolError, TransportError
+from .exchange import mask
+from .requests import Asking, Requests
+
+log = logging.getLogger("dovetail")
+
+GRACE: Final = 1.5
+"""Seconds calls under way get to finish when the peer has stopped sending."""
+FLUSH: Final = 1.0
+"""Seconds the peer gets to take the last bytes, and cancelled handlers to give in."""
+SHUTDOWN: Final = "shutdown"
+"""An extension of erlmcp: answered, then the connection ends."""
+
+
+class CallChannel:
+    """What the service may do while it works on one call."""
+
+    __slots__ = ("_call", "_duplex")
+
+    def __init__(self, duplex: Duplex, call: Call) -> None:
+        self._duplex = duplex
+        self._call = call
+
+    def notify(self, method: str, params: Struct | None) -> None:
+        duplex = self._duplex
+        data = duplex.endpoint.send_notification(method, params, call=self._call)
+        if data is None:
+            return
+        if self._call.method == LISTEN:
+            duplex.offer(data)  # nobody drains between changes
+        else:
+            duplex.write(data)
+
+    async def request(self, method: str, params: Struct) -> Any:
+        if self._call.session is None:
+            # 2026-07-28: the server sends no requests; questions go back with the result.
+            raise NoBackChannel
+        return await self._duplex.request(method, params)
+
+    async def drain(self) -> None:
+        await self._duplex.drain()
+
+
+class Duplex:
+    """One connection at work. Hand it to a link as its receiver; `wait_closed` returns when all is over."""
+
+    def __init__(self, endpoint: Endpoint, service: Service, *, grace: float = GRACE) -> None:
+        self.endpoint = endpoint
+        self.service = service
+        self.limits = service.limits
+        self.grace = grace
+        self._loop = asyncio.get_running_loop()
+        self._link: Link | None = None
+        self._send_many: Callable[[list[bytes]], None]
+        self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
+        self._requests = Requests(endpoint, self.write)
+        self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped
+        self._frames: list[bytes] = []
+        self._held: dict[bytes, None] = {}
+        self._closing = False
+        self._closer: asyncio.Task[None] | None = None
+        self._holder: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self._session: Session | None = None
+        endpoint.on_session = self._opened
+
+    # --- what the link calls --------------------------------------------------------------------------------
+
+    def connected(self, link: Link) -> None:
+        self._link = link
+        many: Callable[[list[bytes]], None] | None = getattr(link, "send_many", None)
+        self._send_many = self._send_each if many is None else many
+
+    def received(self, message: bytes) -> None:
+        event = self.endpoint.receive(message)
+        if type(event) is Call:
+            self._start(event)
+        elif isinstance(event, list):
+            for one in event:
+                self._happened(one)
+        elif event is not None:
+            self._happened(event)
+
+    def oversized(self, limit: int) -> None:
+        error = RemoteProtocolError(
+            "message_too_large",
+            f"the message exceeds {limit} bytes",
+            data={"maxSize": limit, "unit": "bytes"},
+        )
+        self.write(self.endpoint.admission.refuse(error, None, self.endpoint.session).body)
+
+    def ended(self) -> None:
+        """Nothing more comes in: calls under way may still finish, questions of ours will not be answered."""
+        self._requests.fail(None)
+        if self._closer is None:
+            self._closer = self._loop.create_task(self.close(drain=self.grace))
+
+    def lost(self, error: TransportError | None) -> None:
+        self._closing = True
+        self.endpoint.close()
+        self._requests.fail(error)
+        for call in list(self._tasks):
+            self._stop(call)
+        self._frames.clear()
+        self._held.clear()
+        self._session_over()
+        self._lost.set()
+
+    # --- the peer's requests --------------------------------------------------------------------------------
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case Call():
+                self._start(event)
+            case Answer():
+                self._requests.answered(event)
+            case Notice():
+                self._noticed(event)
+            case Cancel():
+                self._stop(event.call)
+            case Reply():
+                self.write(event.data)
+            case _:
+                log.debug("dropped a message: %s (%s)", event.kind, event.detail)
+
+    def _start(self, call: Call) -> None:
+        if self._closing:
+            data = self.endpoint.send_error(call, Refusal(1008, message="the server is shutting down"))
+            if data is not None:
+                self.write(data)
+            return
+        self._tasks[call] = self._loop.create_task(self._answer(call))
+
+    async def _answer(self, call: Call) -> None:
+        try:
+            result = await self.service.respond(call, CallChannel(self, call))
+            data = self.endpoint.send_result(call, result)
+        except DovetailError as error:
+            data = self._failed(call, error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if call.cancelled or (task is not None and task.cancelling()):
+                raise
+            # Nobody cancelled this call: the handler let the end of something of its own escape.
+            data = self._failed(call, mask(call.method))
+        except (Exception, SystemExit):  # noqa: BLE001  the service has masked its own; this is the net below
+            data = self._failed(call, mask(call.method))
+        self._tasks.pop(call, None)
+        if data is None:
+            return
+        frames = self._frames
+        if not frames and not self._tasks:
+            if self._link is not None:
+                self._link.send(data)
+        else:
+            frames.append(data)
+            if not self._tasks:
+                self._flush()
+            elif len(frames) == 1:
+                self._loop.call_soon(self._flush)
+        if call.method == SHUTDOWN:
+            self.ended()
+
+    def _failed(self, call: Call, error: DovetailError) -> bytes | None:
+        data = self.endpoint.send_error(call, error)
+        if self._session is not None and self.endpoint.session is None:
+            self._session_over()  # a refused initialize takes its session with it
+        return data
+
+    def _stop(self, call: Call) -> None:
+        call.cancelled = True
+        task = self._tasks.pop(call, None)
+        if task is not None and not task.done():
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
+            task.cancel()
+
+    def _noticed(self, notice: Notice) -> None:
+        if notice.method == PROGRESS and self._requests.progressed(notice.params):
+            return
+        self.service.take_note(notice)
+        if notice.method == SHUTDOWN:
+            self.ended()
+
+    def _opened(self, session: Session) -> None:
+        session.notify = self.notify
+        self._session = session
+        self.service.session_opened(session)
+
+    def _session_over(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self.service.session_closed(session)
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send one encoded message: at once when nothing else is going on, else with others of this turn."""
+        frames = self._frames
+        if frames:
+            frames.append(data)
+        elif self._tasks or self._requests.waiting:
+            frames.append(data)
+            self._loop.call_soon(self._flush)
+        elif self._link is not None:
+            self._link.send(data)
+
+    def _flush(self) -> None:
+        frames = self._frames
+        if frames and self._link is not None:
+            self._frames = []
+            self._send_many(frames)
+
+    def _send_each(self, frames: list[bytes]) -> None:
+        assert self._link is not None
+        for frame in frames:
+            self._link.send(frame)
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was sent."""
+        self._flush()
+        if self._link is not None:
+            await self._link.drain()
+
+    def notify(self, method: str, params: Struct | None = None) -> None:
+        """Send a notification that belongs to no call."""
+        data = None if self._closing else self.endpoint.send_notification(method, params)
+        if data is not None:
+            self.offer(data)
+
+    def offer(self, data: bytes) -> None:
+        """Send what a peer may get late: one that does not read gets each different message once, when it does.
+
+        Nothing piles up for it, however often something changes meanwhile.
+        """
+        if not getattr(self._link, "blocked", False):
+            self.write(data)
+        elif len(self._held) < self.limits.subscriptions:
+            self._held[data] = None
+            if self._holder is None:
+                self._holder = self._loop.create_task(self._release())
+
+    async def _release(self) -> None:
+        await self.drain()
+        self._holder = None
+        held, self._held = self._held, {}
+        for data in held:
+            self.write(data)
+
+    # --- our own requests -----------------------------------------------------------------------------------
+
+    async def request(
+        self, method: str, params: Struct | Raw | None = None, **options: Unpack[Asking]
+    ) -> Any:
+        """Ask the peer and return its decoded result; see `Requests.request` for the options and what it raises."""
+        if self._closing or self._link is None:
+            raise TransportError("the connection is closed", cause="closed")
+        return await self._requests.request(method, params, **options)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way in either direction."""
+        return bool(self._tasks or self._requests.waiting)
+
+    async def close(self, *, drain: float = 0.0) -> None:
+        """End the connection. Calls under way get ``drain`` seconds, then they are cancelled.
+
+        While one close is draining, another one waits for it, unless it has no time to give.
+        """
+        if self._closing and drain > 0:
+            await self.wait_closed()
+            return
+        self._closing = True
+        await asyncio.sleep(0)  # listen streams that have just been completed write their result
+        working = [task for call, task in self._tasks.items() if call.method != LISTEN]
+        if drain > 0 and working:
+            await asyncio.wait(working, timeout=drain)
+        for call in list(self._tasks):
+            self._stop(call)
+        self._flush()
+        self._hang_up()
+        await self.wait_closed(FLUSH)
+
+    def _hang_up(self) -> None:
+        if self._link is None:
+            self.lost(None)
+        else:
+            self._link.close()
+
+    async def wait_closed(self, patience: float | None = None) -> None:
+        """Return when the connection and every handler it started have ended.
+
+        ``patience`` limits both in seconds: then the link is aborted, and stubborn handlers are left.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                await self._lost.wait()
+        except TimeoutError:
+            if self._link is not None:
+                self._link.abort()
+            if not self._lost.is_set():
+                self.lost(None)
+        if self._holder is not None:
+            self._holder.cancel()
+        others = self._cancelled - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=FLUSH)
+
+
+def accept(
+    service: Service, *, principal: str | None = None, scope: Mapping[str, Any] = EMPTY, grace: float = GRACE
+) -> Duplex:
+    """The receiver for one new connection to ``service``."""
+    endpoint = Endpoint(service.admission, service.limits, principal=principal, scope=scope)
+    return Duplex(endpoint, service, grace=grace)
+
+
+_users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def lifespan(service: Service) -> AsyncGenerator[None, None]:
+    """Start the service with its first connection and stop it after the last, if it has a ``start`` and ``stop``."""
+    _users[service] = _users.get(service, 0) + 1
+    try:
+        await _call(service, "start")
+        yield
+    finally:
+        _users[service] -= 1
+        if not _users[service]:
+            del _users[service]
+            await _call(service, "stop")
+
+
+async def _call(service: Service, name: str) -> None:
+    method: Callable[[], Awaitable[None]] | None = getattr(service, name, None)
+    if method is not None:
+        await method()

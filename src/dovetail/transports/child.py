@@ -1,0 +1,276 @@
+"""A server as a child process of the client, spoken to over its stdin and stdout.
+
+The child is the leader of a session and process group of its own, so its children can be found and ended with
+it, and a Ctrl-C in the client's terminal does not reach it. Closing follows the specification: close its
+stdin, wait, SIGTERM, wait, SIGKILL, the signals to the whole group.
+
+The group also dies with the client, even when that is killed outright: beside each child sits a guard, a
+shell that waits for the end of a pipe only the client holds open, and then kills the group.
+(`PR_SET_PDEATHSIG` was not chosen: it needs code between fork and exec, is tied to the thread that forked,
+and spares the grandchildren.) A process that leaves its group on purpose escapes; Windows has no groups,
+there only the child itself is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ..core.channel import Receiver
+from ..errors import TransportError
+from ..settings import Limits
+from .stream import LineLink, Sink, Source
+
+GRACE = 2.0
+"""Seconds after closing stdin, and again after SIGTERM."""
+TAIL = 8 << 10
+"""Bytes of stderr kept to explain a failure."""
+STATUS = 0.3
+"""Seconds to wait for the exit status once stdout has ended, so that the error can name it."""
+
+_POSIX = "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
+_WINDOWS = (
+    "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE SYSTEMDRIVE SYSTEMROOT TEMP TMP"
+    " USERNAME USERPROFILE"
+)
+INHERITED = (_WINDOWS if os.name == "nt" else _POSIX).split()
+"""What a child gets of our environment unless told otherwise: enough to start, none of our secrets."""
+
+_GUARD = 'read -r group; read -r done && exit 0; kill -s KILL -- "-$group" 2>/dev/null'
+
+
+def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False) -> dict[str, str]:
+    """The environment of a child: the harmless part of ours, or all of it, and ``extra`` on top."""
+    own = os.environ if inherit else {name: os.environ[name] for name in INHERITED if name in os.environ}
+    # A value that is a shell function would be run by the child's shell.
+    kept = {name: value for name, value in own.items() if not value.startswith("()")}
+    return {**kept, **(extra or {})}
+
+
+class _Guard:
+    """Kills a process group when this process is gone."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        if os.name == "posix":
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env={},
+            )
+
+    def watch(self, group: int) -> None:
+        self._say(f"{group}\n")
+
+    def dismiss(self) -> None:
+        """The group is gone or going: stand down, before its number can belong to somebody else."""
+        process = self._process
+        if process is not None:
+            self._say("done\n")
+            self._process = None
+            if process.stdin is not None:
+                process.stdin.close()
+            process.wait()  # a shell that has been told to exit: no longer than one turn of the scheduler
+
+    def _say(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            try:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+            except OSError:
+                pass  # somebody killed the guard; the child still gets the end of its stdin
+
+
+class ChildLink(LineLink, asyncio.SubprocessProtocol):
+    """The link to a child. `close` begins the orderly end; `wait_closed` waits for it."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        limits: Limits,
+        *,
+        name: str,
+        on_stderr: Callable[[bytes], None],
+        grace: float = GRACE,
+    ) -> None:
+        super().__init__(receiver, limits, recover=True)
+        self._name = name
+        self._on_stderr = on_stderr
+        self._grace = grace
+        self._loop = asyncio.get_running_loop()
+        self._guard = _Guard()
+        self._process: asyncio.SubprocessTransport
+        self._tail = bytearray()
+        self._exited = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        self._reported = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.get_pid()
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.get_returncode()
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last words of the child."""
+        return self._tail.decode(errors="replace")
+
+    # --- Link -----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            if self._sink is not None:
+                self._sink.close()
+            self._end(self._grace)
+
+    def abort(self) -> None:
+        self._closing = True
+        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+        self._end(0.0)
+
+    async def wait_closed(self) -> None:
+        """Return when the child, its group and its pipes are gone."""
+        await self._gone.wait()
+
+    def _end(self, grace: float) -> None:
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._finish_process(grace))
+
+    async def _finish_process(self, grace: float) -> None:
+        if grace and not await self._exits_within(grace):
+            self._kill(signal.SIGTERM)
+            await self._exits_within(grace)
+        if os.name == "posix":
+            self._kill(signal.SIGKILL)  # also for children it left behind in its group
+        await self._exited.wait()
+        self._guard.dismiss()
+        self._process.close()
+        self._report()
+        self._gone.set()
+
+    async def _exits_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._exited.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _kill(self, number: int) -> None:
+        try:
+            if os.name == "posix":
+                os.killpg(self.pid, number)
+            else:
+                self._process.send_signal(number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    # --- what asyncio calls ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process = cast("asyncio.SubprocessTransport", transport)
+        self._guard.watch(self.pid)
+        source: Any = self._process.get_pipe_transport(1)
+        sink: Any = self._process.get_pipe_transport(0)
+        self.attach(cast("Source", source), cast("Sink", sink))
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            if not self._closing:
+                self.data_received(data)
+            return
+        self._tail += data
+        del self._tail[:-TAIL]
+        self._on_stderr(data)
+
+    def pipe_connection_lost(self, fd: int, exc: BaseException | None) -> None:
+        if fd == 1:
+            if not self._closing:
+                self.eof_received()
+            self._loop.call_later(STATUS, self._report)
+            self._end(self._grace)
+        elif fd == 0 and not self._closing:
+            self._sink = None
+
+    def process_exited(self) -> None:
+        self._exited.set()
+        self._loop.call_soon(self._report)
+        self._end(self._grace)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the receiver what became of the child, once its end is certain."""
+        if self._reported:
+            return
+        self._reported = True
+        if self._closing:
+            self.finish(None)
+            return
+        status = self.returncode
+        how = "closed its stdout" if status is None else f"ended with {_status(status)}"
+        last = self.stderr_tail.strip()
+        words = f"; its last words: {last[-1000:]}" if last else ""
+        self.finish(TransportError(f"{self._name} {how}{words}", cause="eof"))
+
+
+def _status(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _pass_on(data: bytes) -> None:
+    """The child's stderr goes where ours goes."""
+    try:
+        sys.stderr.write(data.decode(errors="replace"))
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+async def spawn(
+    receiver: Receiver,
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    inherit_env: bool = False,
+    cwd: str | os.PathLike[str] | None = None,
+    limits: Limits | None = None,
+    on_stderr: Callable[[bytes], None] = _pass_on,
+    grace: float = GRACE,
+) -> ChildLink:
+    """Start ``command`` and connect ``receiver`` to it; it has been told so when this returns.
+
+    Raises:
+        TransportError: the command cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    link = ChildLink(receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, grace=grace)
+    options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
+    try:
+        await loop.subprocess_exec(
+            lambda: link, *command, env=environment(env, inherit=inherit_env), cwd=cwd, **options
+        )
+    except (OSError, ValueError) as error:
+        link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
+        raise TransportError(f"cannot start {command[0]}: {error}", cause="refused") from None
+    return link

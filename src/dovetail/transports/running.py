@@ -1,0 +1,164 @@
+"""Be the main program of a process: one loop, the two signals, and an end that always comes.
+
+SIGINT cancels what runs and ends the process within half a second; SIGTERM (and the end of the input) lets
+calls finish within a grace time. Neither can rely on the event loop alone, because a handler may be blocking
+it, nor on threads coming back, because a handler may be stuck in one. So a watchdog thread ends the process
+when the time is up, and a second signal does so at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+from ..core.channel import Service
+from ..drivers.duplex import Duplex
+from ..drivers.pool import DaemonExecutor, Threads
+from ..drivers.processes import kill_all
+
+GRACE = 1.5
+"""Seconds for calls to finish once the input has ended. Clients send SIGTERM about two seconds after that."""
+DRAIN = 5.0
+"""Seconds for calls to finish after SIGTERM."""
+INTERRUPT = 0.4
+"""Seconds from SIGINT to the end, come what may."""
+TEARDOWN = 1.0
+"""Seconds for what is left over after the last connection has ended."""
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+class Stop:
+    """When to end, and how much time calls under way still get."""
+
+    def __init__(self) -> None:
+        self.drain: float = GRACE
+        self.status = 0
+        self._wanted = asyncio.Event()
+
+    def request(self, drain: float, status: int = 0) -> None:
+        self.drain = drain
+        self.status = status
+        self._wanted.set()
+
+    async def wait(self) -> None:
+        """Return when a signal asked for the end."""
+        await self._wanted.wait()
+
+
+async def until_closed(duplex: Duplex, stop: Stop | None) -> None:
+    """Wait until the peer has left, or end the connection when ``stop`` is asked for."""
+    ended = asyncio.ensure_future(duplex.wait_closed())
+    asked = asyncio.ensure_future(_never() if stop is None else stop.wait())
+    try:
+        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            end_listening(duplex.service)
+            await duplex.close(drain=duplex.grace if stop is None else stop.drain)
+        await ended
+    finally:
+        ended.cancel()
+        asked.cancel()
+
+
+def end_listening(service: Service) -> None:
+    """2026-07-28, Subscriptions: a server that shuts down completes its listen streams before it hangs up."""
+    complete: Callable[[], None] | None = getattr(service, "end_listening", None)
+    if complete is not None:
+        complete()
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+class _Watchdog:
+    """Ends the process after a while unless it is called off."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def arm(self, seconds: float, status: int) -> None:
+        self.call_off()
+        self._timer = threading.Timer(seconds, _exit_now, (status,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def call_off(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _exit_now(status: int) -> None:
+    kill_all()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    os._exit(status)
+
+
+class _Signals:
+    """SIGINT and SIGTERM for as long as the program runs; only the main thread can have them."""
+
+    def __init__(self, stop: Stop, watchdog: _Watchdog, drain: float) -> None:
+        self._stop = stop
+        self._watchdog = watchdog
+        self._drain = drain
+        self._loop = asyncio.get_running_loop()
+        self._previous: dict[int, Any] = {}
+        self._seen = 0
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            # Not `loop.add_signal_handler`: that waits for the loop, and a handler may be blocking it.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._received)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        self._seen += 1
+        interrupted = number == signal.SIGINT
+        status = EXIT_INTERRUPTED if interrupted else 0
+        if self._seen > 1:
+            _exit_now(128 + number)
+        drain = 0.0 if interrupted else self._drain
+        limit = INTERRUPT if interrupted else drain + TEARDOWN
+        self._watchdog.arm(limit, EXIT_INTERRUPTED if interrupted else EXIT_TERMINATED)
+        self._loop.call_soon_threadsafe(self._stop.request, drain, status)
+
+
+def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN, threads: int = 32) -> int:
+    """Run ``main`` until it returns; it must return soon after `Stop.wait` does. Gives the exit status."""
+    watchdog = _Watchdog()
+    executor = DaemonExecutor(Threads(threads))
+    stops: list[Stop] = []
+
+    async def supervised() -> None:
+        stop = Stop()
+        stops.append(stop)
+        asyncio.get_running_loop().set_default_executor(executor)
+        with _Signals(stop, watchdog, drain):
+            await main(stop)
+            # From here on only leftovers of user code can hold us up: tasks that ignore their cancellation.
+            watchdog.arm(TEARDOWN if stop.status == 0 else INTERRUPT, stop.status)
+
+    try:
+        asyncio.run(supervised())
+    finally:
+        watchdog.call_off()
+    return stops[0].status

@@ -1,0 +1,242 @@
+"""One message per line over any byte stream: the link behind stdio, child processes, TCP and Unix sockets.
+
+What arrives goes straight to the receiver: no reader task, no queue. When the peer does not take what we send
+and more than ``limits.write_buffer`` bytes have piled up, reading stops until it does: whoever does not
+listen is not heard either, and neither side can make the other grow.
+
+A line that outgrows ``limits.message_size`` is answered and, where the stream can be trusted to go on
+(``recover=True``), skipped up to its newline; a line of more than `SKIP` times that size ends the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Protocol, cast
+
+from ..core.channel import Receiver
+from ..errors import RemoteProtocolError, TransportError
+from ..settings import Limits
+from ..wire.lines import LineBuffer
+
+SKIP = 4
+"""How many times the size limit of an oversized line is read over before the peer is given up."""
+
+
+class Source(Protocol):
+    """The reading half: an asyncio transport, or a thread that reads a file."""
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """The writing half."""
+
+    def write(self, data: bytes) -> None: ...
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class LineLink(asyncio.Protocol):
+    """A `Link` that is also the asyncio protocol of its stream. Give it a source and a sink with `attach`."""
+
+    def __init__(self, receiver: Receiver, limits: Limits, *, recover: bool = False) -> None:
+        self.blocked = False
+        """The peer takes no more for the moment; reading is paused and `drain` waits."""
+        self.chunks = 0
+        """Grows with every read: whoever watches for silence compares it with what it was."""
+        self._receiver = receiver
+        self._limits = limits
+        self._limit = limits.message_size
+        self._recover = recover
+        self._source: Source | None = None
+        self._sink: Sink | None = None
+        self._unfinished = LineBuffer(self._limit)
+        self._held = False
+        self._skipped = 0  # bytes of an oversized line read over so far; 0: none is being skipped
+        self._paused = False
+        self._closing = False
+        self._lost = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # --- Link -----------------------------------------------------------------------------------------------
+
+    def send(self, message: bytes) -> None:
+        sink = self._sink
+        if sink is None or self._closing:
+            return
+        if b"\n" in message:
+            # Only a value passed on raw can hold one, between its tokens, where a space means the same.
+            message = message.replace(b"\n", b" ")
+        sink.write(message + b"\n")
+
+    def send_many(self, messages: list[bytes]) -> None:
+        """Send several messages in one write."""
+        sink = self._sink
+        if sink is None or self._closing:
+            return
+        data = b"\n".join(messages)
+        if data.count(b"\n") >= len(messages):
+            data = b"\n".join([message.replace(b"\n", b" ") for message in messages])
+        sink.write(data + b"\n")
+
+    async def drain(self) -> None:
+        if self.blocked:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def pause(self) -> None:
+        self._paused = True
+        if self._source is not None and not self._closing:
+            self._source.pause_reading()
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._source is not None and not self.blocked and not self._closing:
+            self._source.resume_reading()
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        source: object = self._source
+        if self._source is not None and source is not self._sink:
+            self._source.close()
+        if self._sink is not None:
+            self._sink.close()
+
+    def abort(self) -> None:
+        self.close()
+        if self._sink is not None:
+            self._sink.abort()
+
+    # --- what asyncio calls ---------------------------------------------------------------------------------
+
+    def attach(self, source: Source, sink: Sink) -> None:
+        """Begin: tell the receiver that it is connected."""
+        sink.set_write_buffer_limits(high=self._limits.write_buffer)
+        self._source, self._sink = source, sink
+        self._receiver.connected(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast("asyncio.Transport", transport)
+        self.attach(stream, stream)
+
+    def data_received(self, data: bytes) -> None:
+        self.chunks += 1
+        if self._held or self._skipped:
+            data = self._continue(data)
+        limit = self._limit
+        received = self._receiver.received
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            if len(line) > limit and len(line.rstrip(b"\r")) > limit:
+                self._too_large(finished=True)
+            elif line and not line.isspace():
+                received(line)
+            if self._closing:
+                return
+        if rest:
+            self._hold(rest)
+
+    def eof_received(self) -> bool:
+        """The peer sends nothing more; it may still read."""
+        last = self._unfinished.finish() if self._held else None
+        self._held = False
+        if last is not None and not self._closing:
+            self._receiver.received(last)
+        self._receiver.ended()
+        return True
+
+    def pause_writing(self) -> None:
+        self.blocked = True
+        if self._source is not None and not self._closing:
+            self._source.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.blocked = False
+        if self._source is not None and not self._paused and not self._closing:
+            self._source.resume_reading()
+        self._release()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.finish(None if exc is None else lost_because(exc))
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def finish(self, error: TransportError | None) -> None:
+        """The stream is gone: tell the receiver, once."""
+        self._sink = self._source = None
+        self.blocked = False
+        self._release()
+        if not self._lost:
+            self._lost = True
+            self._receiver.lost(error)
+
+    def _release(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _continue(self, data: bytes) -> bytes:
+        """Go on with an unfinished line; return what comes after it."""
+        end = data.find(b"\n") + 1
+        if self._skipped:
+            return self._skip(data, end)
+        head, rest = (data[:end], data[end:]) if end else (data, b"")
+        self._unfinished.feed(head)
+        try:
+            line = self._unfinished.next_line()
+        except RemoteProtocolError:
+            self._too_large(finished=bool(end))
+            return rest
+        if end:
+            self._held = False
+            if line is not None:
+                self._receiver.received(line)
+        return rest
+
+    def _hold(self, data: bytes) -> None:
+        self._held = True
+        self._unfinished.feed(data)
+        try:
+            self._unfinished.next_line()
+        except RemoteProtocolError:
+            self._too_large(finished=False)
+
+    def _skip(self, data: bytes, end: int) -> bytes:
+        if end:
+            self._skipped = 0
+            return data[end:]
+        self._skipped += len(data)
+        if self._skipped > SKIP * self._limit:
+            self.abort()
+            self.finish(TransportError("a line of the peer never ended", cause="protocol"))
+        return b""
+
+    def _too_large(self, *, finished: bool) -> None:
+        self._unfinished = LineBuffer(self._limit)
+        self._held = False
+        self._skipped = 0 if finished else 1
+        self._receiver.oversized(self._limit)
+        if not self._recover:
+            self.close()
+
+
+def lost_because(error: BaseException) -> TransportError:
+    """Say in one word why a stream broke."""
+    if isinstance(error, TransportError):
+        return error
+    if isinstance(error, ssl.SSLError):
+        return TransportError(f"TLS failed: {error.reason or error}", cause="tls")
+    if isinstance(error, TimeoutError):
+        return TransportError("the connection timed out", cause="timeout")
+    if isinstance(error, ConnectionError):
+        return TransportError("the peer reset the connection", cause="reset")
+    return TransportError(f"the connection broke: {error}", cause="reset")

@@ -1,0 +1,261 @@
+"""Newline-framed messages over TCP, TLS and Unix sockets.
+
+`listen` serves a service to everybody who connects; `connect` gives a client its link. A message that is too
+large is answered and ends the connection. Connections beyond the limit are closed at once, silent ones after
+``idle`` seconds unless a call is under way, those that take nothing of what we send in any case; a peer that
+vanished without a word is found by TCP keep-alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from ipaddress import ip_address
+from ssl import CERT_REQUIRED, SSLContext
+from typing import Any, cast
+
+from ..core.channel import Receiver, Service
+from ..drivers.duplex import Duplex, accept, lifespan
+from ..errors import RequestTimeout, TransportError
+from ..settings import Limits
+from . import running
+from .stream import LineLink, lost_because
+
+CONNECTIONS = 1000
+IDLE = 300.0
+KEEPALIVE = 60
+"""Seconds of silence before the kernel asks whether the peer is still there."""
+
+
+class SocketLink(LineLink):
+    """A link over one socket."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._secure = transport.get_extra_info("sslcontext") is not None
+        keep_alive(transport.get_extra_info("socket"))
+        super().connection_made(transport)
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return not self._secure  # TLS has no half-open state: the transport closes itself
+
+
+def keep_alive(connection: socket.socket | None) -> None:
+    """Have the kernel notice a peer that is gone. Unix sockets need no such thing."""
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", KEEPALIVE), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class _Connection(SocketLink):
+    """One accepted connection: it registers with its listener and watches for silence."""
+
+    def __init__(self, listener: Listener, duplex: Duplex) -> None:
+        super().__init__(duplex, duplex.limits)
+        self.duplex = duplex
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._watch: asyncio.TimerHandle | None = None
+        self._seen = 0
+        self._stalled = 0  # bytes the peer had not taken when we last looked
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.duplex.endpoint.scope = _scope(transport)
+        super().connection_made(transport)
+        if len(self._listener.connections) >= self._listener.limit:
+            self.abort()
+            return
+        self._listener.connections.add(self)
+        self._look_again()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._listener.connections.discard(self)
+        if self._watch is not None:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _look_again(self) -> None:
+        if self._listener.idle is not None:
+            self._watch = self._loop.call_later(self._listener.idle, self._check)
+
+    def _check(self) -> None:
+        unsent = self._unsent()
+        if self.blocked and unsent >= self._stalled > 0:
+            self.abort()  # it has taken nothing for as long
+        elif self._seen == self.chunks and not self.duplex.busy:
+            self.close()
+        else:
+            self._seen = self.chunks
+            self._stalled = unsent if self.blocked else 0
+            self._look_again()
+
+    def _unsent(self) -> int:
+        return cast("asyncio.Transport", self._sink).get_write_buffer_size() if self._sink else 0
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether only this machine can reach ``host``; None means every interface."""
+    if host == "localhost":
+        return True
+    try:
+        return host is not None and ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _scope(transport: asyncio.BaseTransport) -> Mapping[str, Any]:
+    scope: dict[str, Any] = {"transport": "tcp", "client": transport.get_extra_info("peername")}
+    certificate = transport.get_extra_info("peercert")
+    if certificate:
+        scope["peer_certificate"] = certificate
+    return scope
+
+
+class Listener:
+    """An open door. Close it with `close`; ``address`` says where it is."""
+
+    def __init__(self, service: Service, *, connections: int, idle: float | None, grace: float) -> None:
+        self.service = service
+        self.limit = connections
+        self.idle = idle
+        self.grace = grace
+        self.connections: set[_Connection] = set()
+        self._server: asyncio.Server
+
+    def accept(self) -> _Connection:
+        return _Connection(self, accept(self.service, grace=self.grace))
+
+    @property
+    def address(self) -> Any:
+        """What the first socket is bound to: (host, port, …), or the path of a Unix socket."""
+        return self._server.sockets[0].getsockname()
+
+    async def open(
+        self, host: str | None, port: int | None, path: str | None, ssl: SSLContext | None
+    ) -> Listener:
+        loop = asyncio.get_running_loop()
+        if path is not None:
+            self._server = await loop.create_unix_server(self.accept, path, ssl=ssl)
+        else:
+            self._server = await loop.create_server(self.accept, host, port or 0, ssl=ssl)
+        return self
+
+    async def close(self, *, drain: float = 0.0) -> None:
+        """Let nobody in any more, give calls under way ``drain`` seconds, and end every connection."""
+        self._server.close()
+        running.end_listening(self.service)
+        open_ones = list(self.connections)
+        await asyncio.gather(*(one.duplex.close(drain=drain) for one in open_ones))
+        await self._server.wait_closed()
+
+
+async def listen(
+    service: Service,
+    host: str | None = "127.0.0.1",
+    port: int | None = 0,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    connections: int = CONNECTIONS,
+    idle: float | None = IDLE,
+    grace: float = running.GRACE,
+    allow_remote: bool = False,
+) -> Listener:
+    """Serve ``service`` on a TCP port, or on the Unix socket ``path``; with ``ssl`` over TLS.
+
+    There is no authentication but that of TLS client certificates, so without those an address that others can
+    reach needs ``allow_remote=True``.
+
+    Raises:
+        TransportError: the address cannot be used, or may not without ``allow_remote``.
+    """
+    trusted = allow_remote or (ssl is not None and ssl.verify_mode == CERT_REQUIRED)
+    if path is None and not trusted and not is_loopback(host):
+        raise TransportError(
+            f"serving on {host} would let everybody who can reach it call this server: ask for client "
+            "certificates, or say allow_remote=True (--allow-remote)",
+            cause="refused",
+        )
+    listener = Listener(service, connections=connections, idle=idle, grace=grace)
+    try:
+        return await listener.open(host, port, path, ssl)
+    except OSError as error:
+        where = path or f"{host}:{port}"
+        raise TransportError(
+            f"cannot listen on {where}: {error.strerror or error}", cause="refused"
+        ) from None
+
+
+async def serve(
+    service: Service,
+    host: str | None = "127.0.0.1",
+    port: int | None = 0,
+    *,
+    stop: running.Stop | None = None,
+    **options: Any,
+) -> None:
+    """`listen` with the service's lifespan around it, until cancelled or asked to stop."""
+    async with lifespan(service):
+        listener = await listen(service, host, port, **options)
+        try:
+            await (stop.wait() if stop is not None else asyncio.Event().wait())
+        finally:
+            await listener.close(drain=0.0 if stop is None else stop.drain)
+
+
+def run(service: Service, host: str | None = "127.0.0.1", port: int | None = 0, **options: Any) -> int:
+    """Serve until a signal comes; gives the exit status."""
+
+    async def main(stop: running.Stop) -> None:
+        await serve(service, host, port, stop=stop, **options)
+
+    return running.run(main, threads=service.limits.threads)
+
+
+async def connect(
+    receiver: Receiver,
+    host: str | None = None,
+    port: int | None = None,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    limits: Limits | None = None,
+    timeout: float | None = 30.0,
+) -> SocketLink:
+    """Connect ``receiver`` to a server; it has been told so when this returns.
+
+    Raises:
+        TransportError: nobody listens there, or TLS failed.
+        RequestTimeout: there was no answer in time (``limit="connect"``).
+    """
+    loop = asyncio.get_running_loop()
+    limits = limits or Limits()
+
+    def link() -> SocketLink:
+        return SocketLink(receiver, limits)
+
+    where = path or f"{host}:{port}"
+    try:
+        async with asyncio.timeout(timeout):
+            if path is not None:
+                name = host if ssl else None
+                _, made = await loop.create_unix_connection(link, path, ssl=ssl, server_hostname=name)
+            else:
+                _, made = await loop.create_connection(link, host or "127.0.0.1", port or 0, ssl=ssl)
+    except TimeoutError:
+        raise RequestTimeout(f"{where} did not answer within {timeout:g} s", limit="connect") from None
+    except OSError as error:
+        raise _refused(where, error) from None
+    return made
+
+
+def _refused(where: str, error: OSError) -> TransportError:
+    reason = lost_because(error)
+    if reason.cause == "tls":
+        return reason
+    return TransportError(f"cannot connect to {where}: {error.strerror or error}", cause="refused")

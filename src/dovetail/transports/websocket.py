@@ -1,0 +1,288 @@
+"""The client's link over WebSocket: one message per text frame, no task and no queue.
+
+The rules of WebSocket are those of the `websockets` package, used without its I/O; bytes go straight from the socket
+to the receiver. The server's side of WebSocket is part of the ASGI application.
+
+A frame may hold several messages separated by newlines (erlmcp's servers do that); we send one each. A ping goes out
+after `KEEPALIVE` seconds, and a connection that does not answer it within as many more is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from ..core.channel import Receiver
+from ..errors import DovetailError, RequestTimeout, TransportError
+from ..settings import Limits
+from .stream import lost_because
+
+if TYPE_CHECKING:
+    from websockets.client import ClientProtocol
+    from websockets.http11 import Response
+
+SUBPROTOCOLS = ("mcp", "mcp.v1")
+"""Offered in this order: the official one, and erlmcp's."""
+KEEPALIVE = 30.0
+CLOSING = 1.0
+"""Seconds the server gets to answer our close frame."""
+
+TEXT, BINARY, CONTINUATION, CLOSE, PONG = 0x1, 0x2, 0x0, 0x8, 0xA
+_CAUSES = {1000: "eof", 1001: "eof", 1002: "protocol", 1003: "protocol", 1007: "protocol", 1009: "protocol"}
+
+
+class WebSocketLink(asyncio.Protocol):
+    """A link that is also the asyncio protocol of its socket. Await `opened` before using it."""
+
+    def __init__(
+        self, receiver: Receiver, protocol: ClientProtocol, headers: Mapping[str, str], limits: Limits
+    ) -> None:
+        self.blocked = False
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._receiver = receiver
+        self._protocol = protocol
+        self._headers = headers
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._fragments = bytearray()
+        self._fragmented = False
+        self._closing = False
+        self._over = asyncio.Event()
+        self._reason: TransportError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._pinged = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # --- Link -----------------------------------------------------------------------------------------------------
+
+    def send(self, message: bytes) -> None:
+        if not self._closing and self._transport is not None:
+            self._protocol.send_text(message)
+            self._flush()
+
+    async def drain(self) -> None:
+        if self.blocked:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._closing:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._closing:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        if self._transport is None:
+            return
+        if self.opened.done() and not self.opened.cancelled() and self.opened.exception() is None:
+            self._protocol.send_close(1000)
+            self._flush()
+            self._arm(CLOSING, self.abort)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is gone."""
+        await self._over.wait()
+
+    # --- what asyncio calls ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
+        request = self._protocol.connect()
+        for name, value in self._headers.items():
+            request.headers[name] = value
+        self._protocol.send_request(request)
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        self._protocol.receive_data(data)
+        self._pinged = False
+        for event in self._protocol.events_received():
+            if hasattr(event, "status_code"):
+                self._shaken(cast("Response", event))
+            else:
+                self._frame(event)
+        self._flush()
+
+    def eof_received(self) -> None:
+        self._protocol.receive_eof()
+        self._flush()
+
+    def pause_writing(self) -> None:
+        self.blocked = True
+
+    def resume_writing(self) -> None:
+        self.blocked = False
+        self._release()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self.blocked = False
+        self._release()
+        self._over.set()
+        error = self._reason or (None if exc is None else lost_because(exc))
+        if not self.opened.done():
+            self.opened.set_exception(error or TransportError("the server hung up", cause="eof"))
+        elif not self.opened.cancelled() and self.opened.exception() is None:
+            self._receiver.lost(error)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _shaken(self, response: Response) -> None:
+        """The server answered the handshake."""
+        if self.opened.done():
+            return
+        refusal = self._protocol.handshake_exc
+        if refusal is not None or response.status_code != 101:
+            status = response.status_code
+            self._reason = TransportError(
+                f"the server refused the WebSocket with HTTP {status}", cause="status"
+            )
+            self.abort()
+            return
+        self.opened.set_result(None)
+        self._receiver.connected(self)
+        self._arm(KEEPALIVE, self._ping)
+
+    def _frame(self, frame: Any) -> None:
+        if frame.opcode == TEXT or (frame.opcode == CONTINUATION and self._fragmented):
+            if frame.fin and not self._fragmented:
+                self._deliver(frame.data)
+                return
+            self._fragments += frame.data
+            self._fragmented = not frame.fin
+            if frame.fin:
+                data = bytes(self._fragments)
+                self._fragments.clear()
+                self._deliver(data)
+        elif frame.opcode in (BINARY, CONTINUATION):
+            self._reason = TransportError("the server sent a binary frame", cause="protocol")
+            self._protocol.fail(1003, "text frames only")
+        elif frame.opcode == CLOSE and not self._closing:
+            received = self._protocol.close_rcvd
+            code = 1005 if received is None else received.code
+            said = "" if received is None or not received.reason else f": {received.reason[:200]}"
+            cause = _CAUSES.get(code, "reset")
+            self._reason = TransportError(f"the server closed the WebSocket ({code}){said}", cause=cause)
+
+    def _deliver(self, data: bytes) -> None:
+        for message in bytes(data).split(b"\n") if b"\n" in data else (bytes(data),):
+            if message.strip():
+                self._receiver.received(message)
+
+    def _flush(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        for data in self._protocol.data_to_send():
+            if data:
+                transport.write(data)
+            elif transport.can_write_eof():
+                transport.write_eof()
+        if self._protocol.parser_exc is not None and self._reason is None:
+            self._fail(self._protocol.parser_exc)
+        if self._protocol.close_expected():
+            self._arm(CLOSING, self.abort)
+
+    def _fail(self, error: Exception) -> None:
+        """The server broke the rules of WebSocket; a message that is too large is the common case."""
+        if type(error).__name__ == "PayloadTooBig":
+            self._receiver.oversized(self._limits.message_size)
+        if self.opened.done():
+            self._reason = TransportError(
+                f"the server broke the WebSocket protocol: {error}", cause="protocol"
+            )
+
+    def _ping(self) -> None:
+        if self._pinged:
+            self._reason = TransportError("the server does not answer pings any more", cause="idle")
+            self.abort()
+            return
+        self._pinged = True
+        self._protocol.send_ping(b"")
+        self._flush()
+        self._arm(KEEPALIVE, self._ping)
+
+    def _arm(self, seconds: float, action: Any) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, action)
+
+    def _release(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def connect(
+    receiver: Receiver,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    timeout: float | None = 30.0,
+    ssl: tls.SSLContext | None = None,
+) -> WebSocketLink:
+    """Connect ``receiver`` to ``url`` (ws or wss); it has been told so when this returns.
+
+    Raises:
+        TransportError: nobody listens there, or the handshake was refused.
+        RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
+    """
+    limits = limits or Limits()
+    parts = urlsplit(url)
+    secure = parts.scheme == "wss"
+    port = parts.port or (443 if secure else 80)
+    context = (ssl or tls.create_default_context()) if secure else None
+    link = WebSocketLink(receiver, _protocol(url, limits), headers or {}, limits)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout):
+            await loop.create_connection(lambda: link, parts.hostname or "", port, ssl=context)
+            await link.opened
+    except TimeoutError:
+        link.abort()
+        raise RequestTimeout(f"{parts.netloc} did not answer within {timeout} s", limit="connect") from None
+    except OSError as error:
+        reason = lost_because(error)
+        cause = reason.cause if reason.cause == "tls" else "refused"
+        raise TransportError(
+            f"cannot connect to {parts.netloc}: {error.strerror or error}", cause=cause
+        ) from None
+    except BaseException:
+        link.abort()
+        raise
+    return link
+
+
+def _protocol(url: str, limits: Limits) -> ClientProtocol:
+    try:
+        from websockets.client import ClientProtocol
+        from websockets.typing import Subprotocol
+        from websockets.uri import parse_uri
+    except ImportError:
+        raise DovetailError(
+            "WebSocket targets need websockets: pip install 'dovetail[ws]'", kind="missing_extra"
+        ) from None
+    offered = [Subprotocol(name) for name in SUBPROTOCOLS]
+    return ClientProtocol(parse_uri(url), subprotocols=offered, max_size=limits.message_size)

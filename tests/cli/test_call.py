@@ -1,0 +1,114 @@
+"""`dovetail list|call|read|prompt`: run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail.cli.call import read_target
+from dovetail.cli.output import printable
+
+SERVER = '''
+from dovetail import Server, ToolError
+server = Server("shop", version="2.0")
+
+@server.tool
+async def add(a: int, b: int, label: str = "sum") -> str:
+    """Add two numbers."""
+    return f"{label}={a + b}"
+
+@server.tool
+async def broken() -> str:
+    """Fails."""
+    raise ToolError("the till is empty")
+
+@server.resource("shop://hours", mime_type="text/plain")
+async def hours() -> str:
+    return "9 to 5"
+
+@server.prompt
+async def greet(name: str) -> str:
+    """A greeting."""
+    return f"Greet {name}."
+'''
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("cli") / "shop_server.py"
+    path.write_text(SERVER)
+    return str(path)
+
+
+def dovetail(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dovetail.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+
+
+def test_list_shows_everything(server: str) -> None:
+    done = dovetail("list", server)
+    assert done.returncode == 0, done.stderr
+    assert "shop 2.0 (2026-07-28)" in done.stdout
+    assert "add(a, b, label?)" in done.stdout
+    assert "shop://hours" in done.stdout
+    assert "greet(name)" in done.stdout
+
+
+def test_list_as_json_on_an_older_revision(server: str) -> None:
+    done = dovetail("list", server, "--json", "--revision", "2025-06-18")
+    found = json.loads(done.stdout)
+    assert found["revision"] == "2025-06-18"
+    assert [tool["name"] for tool in found["tools"]] == ["add", "broken"]
+
+
+def test_call_reads_values_as_the_schema_wants_them(server: str) -> None:
+    done = dovetail("call", server, "add", "a=1", "b=2", "label=7")
+    assert (done.returncode, done.stdout) == (0, "7=3\n"), done.stderr
+    done = dovetail("call", server, "add", "a:=40", "b=2", "--json")
+    assert json.loads(done.stdout)["content"] == [{"type": "text", "text": "sum=42"}]
+
+
+def test_a_failed_tool_prints_its_words_and_exits_with_1(server: str) -> None:
+    done = dovetail("call", server, "broken")
+    assert (done.returncode, done.stdout) == (1, "the till is empty\n")
+
+
+def test_read_and_prompt(server: str) -> None:
+    assert dovetail("read", server, "shop://hours").stdout == "9 to 5\n"
+    assert dovetail("prompt", server, "greet", "name=Ada").stdout == "user:\n  Greet Ada.\n"
+
+
+def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:
+    done = dovetail("read", server, "shop://nothing")
+    assert done.returncode == 1
+    assert done.stderr.startswith("dovetail read: ")
+    assert "Traceback" not in done.stderr
+    done = dovetail("list", "http://127.0.0.1:9/mcp")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "refused" in done.stderr
+    done = dovetail("list", "http://127.0.0.1:9/mcp", "--json")
+    assert json.loads(done.stdout)["error"]["kind"] == "transport_error"
+
+
+def test_a_wrong_command_line_exits_with_2(server: str) -> None:
+    assert dovetail("call", server, "add", "a").returncode == 2
+    assert dovetail("call", server, "add", "a:=x").returncode == 2
+    assert dovetail("list", server, "--revision", "1999").returncode == 2
+    assert dovetail("call").returncode == 2
+
+
+def test_targets_are_urls_files_or_commands(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.py"
+    path.write_text("print('hello')")
+    assert read_target("https://x.example/mcp").kind == "http"
+    assert read_target("tcp://h:1").kind == "tcp"
+    assert read_target(str(path)).command == (sys.executable, str(path))
+    assert read_target("npx -y 'some server' --flag") == ["npx", "-y", "some server", "--flag"]
+
+
+def test_a_server_cannot_steer_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\x07\nc") == "a\ufffd[2Jb\ufffd\nc"

@@ -1,0 +1,167 @@
+"""Threads for what blocks."""
+
+import asyncio
+import contextvars
+import random
+import threading
+import time
+
+import pytest
+
+from dovetail.drivers.pool import DaemonExecutor, Threads
+from tests.support.aio import run
+
+word = contextvars.ContextVar("word", default="none")
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "test-pool"]
+
+
+async def gone(pool: Threads) -> None:
+    pool.close()
+    for _ in range(500):
+        if not workers():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"threads are left: {workers()}")
+
+
+@run
+async def test_a_function_runs_elsewhere_with_our_context_and_its_result_comes_back() -> None:
+    pool = Threads(2, name="test-pool")
+    word.set("ours")
+    assert await pool.run(lambda a, *, b: (a, b, word.get(), threading.current_thread().daemon), 1, b=2) == (
+        1,
+        2,
+        "ours",
+        True,
+    )
+    await gone(pool)
+
+
+@run
+async def test_what_it_raises_is_raised_here() -> None:
+    pool = Threads(1, name="test-pool")
+    with pytest.raises(ZeroDivisionError):
+        await pool.run(lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await pool.run(next, iter(()))
+    assert await pool.run(lambda: "still works") == "still works"
+    await gone(pool)
+
+
+@run
+async def test_no_more_threads_than_the_limit_and_the_rest_wait_their_turn() -> None:
+    pool = Threads(3, name="test-pool")
+    most = running = 0
+    lock = threading.Lock()
+
+    def busy() -> None:
+        nonlocal most, running
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with lock:
+            running -= 1
+
+    await asyncio.gather(*(pool.run(busy) for _ in range(12)))
+    assert most == 3
+    assert len(workers()) == 3
+    await gone(pool)
+
+
+@run
+async def test_a_cancelled_call_that_has_not_begun_never_begins() -> None:
+    pool = Threads(1, name="test-pool")
+    release = threading.Event()
+    first = asyncio.ensure_future(pool.run(release.wait))
+    begun: list[int] = []
+    second = asyncio.ensure_future(pool.run(begun.append, 1))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    assert await first
+    assert await pool.run(lambda: "next") == "next"
+    assert begun == []
+    await gone(pool)
+
+
+@run
+async def test_threads_that_never_return_are_replaced_so_that_others_are_served() -> None:
+    pool = Threads(2, name="test-pool")
+    release = threading.Event()
+    for _ in range(2):
+        stuck = asyncio.ensure_future(pool.run(release.wait))
+        await asyncio.sleep(0.01)
+        stuck.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+    assert await asyncio.wait_for(pool.run(lambda: "served"), 5) == "served"
+    # More than the limit are not written off: then calls wait until a thread comes back.
+    again = [asyncio.ensure_future(pool.run(release.wait)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    for one in again:
+        one.cancel()
+    late = asyncio.ensure_future(pool.run(lambda: "late"))
+    await asyncio.sleep(0.05)
+    assert not late.done()
+    release.set()
+    assert await late == "late"
+    await gone(pool)
+
+
+@run
+async def test_no_call_is_lost_between_cancellations_and_closings() -> None:
+    chance = random.Random(7)
+    pool = Threads(3, name="test-pool")
+    for _ in range(60):
+        calls = [asyncio.ensure_future(pool.run(time.sleep, chance.random() / 500)) for _ in range(6)]
+        await asyncio.sleep(chance.random() / 500)
+        if chance.random() < 0.5:
+            pool.close()
+        given_up = chance.sample(calls, 2)
+        for one in given_up:
+            one.cancel()
+        _, pending = await asyncio.wait(calls, timeout=10)
+        assert not pending
+    await gone(pool)
+
+
+@run
+async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.drivers.pool.IDLE", 0.02)
+    pool = Threads(4, name="test-pool")
+    await asyncio.gather(*(pool.run(time.sleep, 0.01) for _ in range(4)))
+    for _ in range(500):
+        if not workers():
+            break
+        await asyncio.sleep(0.01)
+    assert not workers()
+    assert await pool.run(lambda: "again") == "again"
+    await gone(pool)
+
+
+@run
+async def test_the_executor_behind_to_thread_never_waits_for_its_threads() -> None:
+    pool = Threads(2, name="test-pool")
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(DaemonExecutor(pool))
+    assert await asyncio.to_thread(lambda: "done") == "done"
+    with pytest.raises(ValueError, match="no"):
+        await asyncio.to_thread(_refuse)
+    release = threading.Event()
+    stuck = asyncio.ensure_future(asyncio.to_thread(release.wait))
+    await asyncio.sleep(0.01)
+    begun = time.monotonic()
+    await loop.shutdown_default_executor()
+    assert time.monotonic() - begun < 1
+    release.set()
+    await stuck
+    await gone(pool)
+
+
+def _refuse() -> None:
+    raise ValueError("no")

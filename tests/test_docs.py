@@ -1,0 +1,56 @@
+"""Every Python block of the README and the guides runs, top to bottom, one file after the other."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import os
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    text = page.read_text()
+    return [
+        (text[: match.start()].count("\n") + 1, match[2]) for match in BLOCK.finditer(text) if match[1] == language
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    # A real module, so that annotations of the examples can be resolved as in a file of the reader's.
+    module = types.ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
+    for line, source in blocks(page, "python"):
+        code = compile(
+            "\n" * line + source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
+        value = eval(code, module.__dict__)
+        if inspect.iscoroutine(value):
+            asyncio.run(asyncio.wait_for(value, 30))
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    targets = set(TARGET.findall((ROOT / "Makefile").read_text()))
+    for page in PAGES:
+        for _, source in blocks(page, "console"):
+            for command in re.findall(r"^make ([a-z-]+)", source, re.MULTILINE):
+                assert command in targets, f"{page.name} names `make {command}`"
+
+
+def test_every_link_of_the_docs_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,263 @@
+"""TCP, TLS and Unix sockets, on both sides."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dovetail.errors import RequestTimeout, TransportError
+from dovetail.settings import Limits
+from dovetail.transports import tcp
+from tests.drivers.parrot import Gate, Parrot, call, said
+from tests.support.aio import run
+from tests.support.rawclient import MODERN, RawClient, until
+
+from .recorder import Recorder
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+
+
+@run
+async def test_many_clients_at_once_each_get_their_own_answers() -> None:
+    listener = await tcp.listen(Parrot())
+    clients = [RawClient(MODERN) for _ in range(20)]
+    for client in clients:
+        await tcp.connect(client, *listener.address)
+    results = await asyncio.gather(*(client.request("tools/call", call("echo")) for client in clients))
+    assert [said(result) for result in results] == ["echo"] * 20
+    for client in clients:
+        await client.close()
+    await listener.close()
+
+
+@run
+async def test_a_connection_beyond_the_limit_is_closed_and_a_free_place_is_given_again() -> None:
+    listener = await tcp.listen(Parrot(), connections=1)
+    first, second = RawClient(MODERN), Recorder()
+    await tcp.connect(first, *listener.address)
+    await first.request("tools/call", call("echo"))
+    await tcp.connect(second, *listener.address)
+    await second.until(lambda: second.has_ended or second.losses)
+    second.link.abort()
+    await first.close()
+    await until(lambda: not listener.connections)
+    third = RawClient(MODERN)
+    await tcp.connect(third, *listener.address)
+    assert said(await third.request("tools/call", call("echo"))) == "echo"
+    await third.close()
+    await listener.close()
+
+
+@run
+async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> None:
+    gate = Gate()
+    listener = await tcp.listen(Parrot(slow=gate), idle=0.05)
+    busy, silent = RawClient(MODERN), Recorder()
+    await tcp.connect(busy, *listener.address)
+    id = busy.start("tools/call", call("slow"))
+    await tcp.connect(silent, *listener.address)
+    await silent.until(lambda: silent.has_ended)
+    silent.link.close()
+    await asyncio.sleep(0.15)
+    gate.open.set()
+    assert said((await busy.response(id))["result"]) == "through"
+    await until(lambda: not listener.connections)
+    await busy.close()
+    await listener.close()
+
+
+@run
+async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
+    gate = Gate()
+    listener = await tcp.listen(Parrot(Limits(write_buffer=10_000), slow=gate), idle=0.1)
+    client = RawClient(MODERN, check=False)
+    await tcp.connect(client, *listener.address)
+    client.start("tools/call", call("slow"))  # busy, so it is not closed for being silent
+    await gate.reached.wait()
+    client.link.pause()
+    (connection,) = listener.connections
+    while not connection.blocked:
+        client.link._sink.write(PING * 1000)
+        await asyncio.sleep(0)
+    await until(lambda: not listener.connections)
+    assert gate.cancelled
+    client.link.abort()
+    await client.over
+    await listener.close()
+
+
+@run
+async def test_a_client_that_half_closes_still_gets_its_answers() -> None:
+    listener = await tcp.listen(Parrot())
+    reader, writer = await asyncio.open_connection(*listener.address)
+    writer.write(PING + PING.replace(b"1,", b"2,"))
+    writer.write_eof()
+    answers = [json.loads(line)["id"] for line in (await reader.read()).splitlines()]
+    assert sorted(answers) == [1, 2]
+    writer.close()
+    await writer.wait_closed()
+    await listener.close()
+
+
+@run
+async def test_a_client_that_vanishes_at_any_byte_leaves_nothing_behind() -> None:
+    service = Parrot()
+    listener = await tcp.listen(service)
+    initialize = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 0,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            },
+        }
+    )
+    data = initialize.encode() + b"\n" + PING
+    for cut in range(0, len(data), 3):
+        _, writer = await asyncio.open_connection(*listener.address)
+        writer.write(data[:cut])
+        writer.transport.abort()
+    await until(lambda: not listener.connections)
+    assert len(service.closed) == len(service.opened)
+    await listener.close()
+
+
+@run
+async def test_a_client_that_sends_and_never_reads_is_not_read_either() -> None:
+    limits = Limits(write_buffer=10_000)
+    listener = await tcp.listen(Parrot(limits))
+    _, writer = await asyncio.open_connection(*listener.address)
+    await until(lambda: listener.connections)
+    (connection,) = listener.connections
+    async with asyncio.timeout(20):
+        while not connection.blocked:
+            writer.write(PING * 1000)
+            await asyncio.sleep(0)
+    writing = asyncio.ensure_future(_write_on(writer))
+    await asyncio.sleep(0.3)  # the kernel's buffers fill up, and then ours stay as they are
+    assert writer.transport.get_write_buffer_size() > 0
+    writing.cancel()
+    assert connection._sink.get_write_buffer_size() < limits.write_buffer + (1 << 20)
+    assert len(connection.duplex.endpoint.in_flight) <= limits.in_flight
+    other = RawClient(MODERN)
+    await tcp.connect(other, *listener.address)
+    assert said(await other.request("tools/call", call("echo"))) == "echo"
+    await other.close()
+    writer.transport.abort()
+    await listener.close()
+
+
+async def _write_on(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(PING * 1000)
+        await writer.drain()
+
+
+@run
+async def test_closing_the_listener_drains_and_then_ends_every_connection() -> None:
+    gate = Gate()
+    listener = await tcp.listen(Parrot(slow=gate))
+    client = RawClient(MODERN)
+    await tcp.connect(client, *listener.address)
+    id = client.start("tools/call", call("slow"))
+    await gate.reached.wait()
+    closing = asyncio.ensure_future(listener.close(drain=5))
+    await asyncio.sleep(0)
+    gate.open.set()
+    assert said((await client.response(id))["result"]) == "through"
+    await closing
+    await client.close()
+    with pytest.raises(TransportError):
+        await tcp.connect(Recorder(), "127.0.0.1", 1)
+
+
+@run
+async def test_nobody_listening_and_nobody_answering_are_told_apart() -> None:
+    with pytest.raises(TransportError) as refused:
+        await tcp.connect(Recorder(), "127.0.0.1", 1)
+    assert refused.value.cause == "refused"
+    with pytest.raises(TransportError):
+        await tcp.connect(Recorder(), path="/no/such/socket")
+    held: list[asyncio.StreamWriter] = []
+    full = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
+    address = full.sockets[0].getsockname()
+    context = ssl.create_default_context()
+    with pytest.raises(RequestTimeout) as silent:
+        await tcp.connect(Recorder(), *address, ssl=context, timeout=0.1)  # a handshake nobody answers
+    assert silent.value.limit == "connect"
+    for writer in held:
+        writer.transport.abort()
+    full.close()
+    await full.wait_closed()
+
+
+@run
+async def test_an_address_others_can_reach_has_to_be_wanted() -> None:
+    for host in ("0.0.0.0", "::", None, "example.org"):
+        with pytest.raises(TransportError, match="allow_remote"):
+            await tcp.listen(Parrot(), host)
+    for host in ("localhost", "127.0.0.5", "::1"):
+        assert tcp.is_loopback(host)
+    listener = await tcp.listen(Parrot(), "0.0.0.0", allow_remote=True)
+    await listener.close()
+
+
+@run
+async def test_an_address_in_use_is_a_clear_error() -> None:
+    listener = await tcp.listen(Parrot())
+    with pytest.raises(TransportError, match=r"cannot listen on 127\.0\.0\.1"):
+        await tcp.listen(Parrot(), *listener.address)
+    await listener.close()
+
+
+def test_tls(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        capture_output=True,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("openssl cannot make a certificate here")
+
+    @run
+    async def scenario() -> None:
+        ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ours.load_cert_chain(certificate, key)
+        listener = await tcp.listen(Parrot(), ssl=ours)
+        client = RawClient(MODERN)
+        await tcp.connect(client, *listener.address, ssl=ssl.create_default_context(cafile=str(certificate)))
+        assert said(await client.request("tools/call", call("echo"))) == "echo"
+        await client.close()
+        with pytest.raises(TransportError) as caught:  # a certificate nobody vouches for
+            await tcp.connect(Recorder(), *listener.address, ssl=ssl.create_default_context())
+        assert caught.value.cause == "tls"
+        await listener.close()
+
+    scenario()
+
+
+@run
+async def test_a_handler_learns_where_its_client_is() -> None:
+    seen: list[object] = []
+
+    async def look(call, channel):  # type: ignore[no-untyped-def]
+        from tests.drivers.parrot import text
+
+        seen.append((call.scope["transport"], call.scope["client"][0]))
+        return text("")
+
+    listener = await tcp.listen(Parrot(look=look))
+    client = RawClient(MODERN)
+    await tcp.connect(client, *listener.address)
+    await client.request("tools/call", call("look"))
+    assert seen == [("tcp", "127.0.0.1")]
+    await client.close()
+    await listener.close()

@@ -1,0 +1,80 @@
+"""Frontmatter: the part of YAML that skills use, and a refusal for all the rest."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.wire.frontmatter import FrontmatterError, read_frontmatter
+
+
+def read(yaml: str) -> dict[str, Any]:
+    return read_frontmatter(f"---\n{yaml}\n---\n# The rest\n")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "value"),
+    [
+        ("a: text", {"a": "text"}),
+        ("a: two words # and a comment", {"a": "two words"}),
+        ("a: C# is a word", {"a": "C# is a word"}),
+        ('a: "quoted: # \\n"', {"a": "quoted: # \n"}),
+        ("a: 'it''s'", {"a": "it's"}),
+        (
+            "a: 1\nb: 1.5\nc: true\nd: null\ne: ~\nf:",
+            {"a": 1, "b": 1.5, "c": True, "d": None, "e": None, "f": None},
+        ),
+        ('a: "1"', {"a": "1"}),
+        ("a:\n  b: 1\n  c:\n    d: 2\ne: 3", {"a": {"b": 1, "c": {"d": 2}}, "e": 3}),
+        ("a:\n  - 1\n  - two\nb:\n- x", {"a": [1, "two"], "b": ["x"]}),
+        ("a:\n  - k: 1\n    l: 2\n  - k: 3", {"a": [{"k": 1, "l": 2}, {"k": 3}]}),
+        ("a: [1, two, 'th,ree']", {"a": [1, "two", "th,ree"]}),
+        ("a: {b: 1, c: [2]}", {"a": {"b": 1, "c": [2]}}),
+        ("a: |\n  line one\n  line two\nb: 1", {"a": "line one\nline two\n", "b": 1}),
+        ("a: >-\n  folded\n  text", {"a": "folded text"}),
+        ("a: goes on\n  in the next line", {"a": "goes on in the next line"}),
+        ("# only a comment\na: 1", {"a": 1}),
+    ],
+)
+def test_what_frontmatter_uses_is_read(yaml: str, value: dict[str, Any]) -> None:
+    assert read(yaml) == value
+
+
+def test_line_ends_of_windows_and_a_byte_order_mark_do_not_matter() -> None:
+    assert read_frontmatter("\ufeff---\r\nname: x\r\n---\r\nrest") == {"name": "x"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "name: x",
+        "---\nname: x",
+        "---\n- a list\n---",
+        "---\nno mapping\n---",
+        "---\na: &anchor 1\n---",
+        "---\na: *alias\n---",
+        "---\na: !!python/object:x 1\n---",
+        "---\na: 1\na: 2\n---",
+        '---\na: "open\n---',
+        "---\na: [1, 2\n---",
+        "---\na: [1] 2\n---",
+        "---\n\ta: 1\n---",
+        "---\na: use when: never\n---",
+        "---\na: 1\n   b: 2\n---",
+        "---\na: " + "[" * 100 + "]" * 100 + "\n---",
+    ],
+)
+def test_what_cannot_be_read_for_certain_is_refused(text: str) -> None:
+    with pytest.raises(FrontmatterError):
+        read_frontmatter(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet=" \t\n:-#[]{},'\"|>&*!abc1.~\\", max_size=60))
+def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
+    try:
+        assert isinstance(read(text), dict)
+    except FrontmatterError:
+        pass
