@@ -1,0 +1,107 @@
+"""The response cache: what a server allowed us to keep, for as long as it said.
+
+Only six methods carry `ttlMs` and `cacheScope`. An entry belongs to one server (``origin``), one method and the
+parameters that change its result; a private entry also to the principal that fetched it, so that a cache shared
+by several clients never hands one user's answer to another.
+
+The clock is passed in: nothing here reads the time by itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from msgspec import Struct
+
+CACHEABLE = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+
+# What a notification makes stale. A resource update names its URI and is handled by `forget_resource`.
+CHANGED_BY: dict[str, tuple[str, ...]] = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+}
+
+Key = tuple[str, str, bytes, str | None]
+
+
+class Entry(Struct, eq=False):
+    """One kept result. Fresh while ``now < expires``."""
+
+    result: Any
+    expires: float
+
+
+class ResponseCache:
+    """Results by server, method, parameters and principal; the least recently used make room.
+
+    Share one instance between clients to share what their servers marked as public.
+    """
+
+    def __init__(self, *, entries: int = 1024, clock: Callable[[], float] = monotonic) -> None:
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._limit = entries
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, origin: str, method: str, params: bytes, principal: str | None) -> Any:
+        """Return the fresh result, or None to ask the server."""
+        for owner in (principal, None) if principal is not None else (None,):
+            key = (origin, method, params, owner)
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            if self._clock() < entry.expires:
+                self._entries.move_to_end(key)
+                return entry.result
+            del self._entries[key]
+        return None
+
+    def put(
+        self,
+        origin: str,
+        method: str,
+        params: bytes,
+        principal: str | None,
+        result: Any,
+        *,
+        ttl_ms: float,
+        public: bool,
+    ) -> None:
+        """Keep ``result``. A time to live of zero or less keeps nothing.
+
+        A private result without a principal stays with the ``origin`` it came from, which is then one client's own.
+        """
+        if ttl_ms <= 0 or method not in CACHEABLE:
+            return
+        key = (origin, method, params, None if public else principal)
+        self._entries[key] = Entry(result, self._clock() + ttl_ms / 1000)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+
+    def forget(self, origin: str, *methods: str) -> None:
+        """Drop what ``origin`` answered to these methods; without methods, everything of it."""
+        for key in [k for k in self._entries if k[0] == origin and (not methods or k[1] in methods)]:
+            del self._entries[key]
+
+    def forget_resource(self, origin: str, uri: str) -> None:
+        """Drop one resource; an update may name a part of the resource that was read, so parents go too."""
+        for key in [k for k in self._entries if k[0] == origin and k[1] == "resources/read"]:
+            kept = key[2].decode()
+            if uri == kept or uri.startswith(kept.rstrip("/") + "/"):
+                del self._entries[key]

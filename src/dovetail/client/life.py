@@ -1,0 +1,262 @@
+"""The life of a client: one background task that connects, watches, waits and connects again.
+
+The task is the only owner of the connection, so a client may be opened in one task and closed in another, in any
+order, any number of times. Callers meet it at one future, ``ready``: a conversation to use, or why there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from ..core.connection import Change, ConnectionMachine
+from ..errors import DovetailError, StateError
+from ..settings import Reconnect
+from .clock import Clock
+from .conversation import Conversation
+
+log = logging.getLogger("dovetail.client")
+
+
+class Keeper(Protocol):
+    """What a life asks of its client."""
+
+    async def connect(self, machine: ConnectionMachine) -> Conversation:
+        """Open and negotiate; advance the machine up to ``negotiating``."""
+        ...
+
+    async def attend(self, conversation: Conversation) -> None:
+        """Look after a conversation that is in use, until it is gone."""
+        ...
+
+    async def release(self, conversation: Conversation) -> None:
+        """Close it and everything that belongs to it."""
+        ...
+
+
+class Life:
+    """Keeps one conversation alive from `open` to `close`. ``keep_trying`` also when the first attempt fails."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        reconnect: Reconnect,
+        clock: Clock,
+        observer: Callable[[Change], None],
+        *,
+        keep_trying: bool = False,
+    ) -> None:
+        self._keeper = keeper
+        self._reconnect = reconnect
+        self._clock = clock
+        self._observer = observer
+        self._keep_trying = keep_trying
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Conversation] | None = None
+        self._queued = 0
+        self._was_ready = False
+        self._closing = False
+        self.machine = ConnectionMachine(observer)
+        self.conversation: Conversation | None = None
+        """The one to use right now; None while there is none, and while draining."""
+        self._kept: Conversation | None = None
+        self.failure: DovetailError | None = None
+        """Why the last connection ended, or was not made."""
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def open(self) -> Conversation:
+        """Begin, or join what has begun. Returns when the connection is ready.
+
+        Raises:
+            DovetailError: it could not be made. Opening again tries again.
+        """
+        if self._closing and self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+        if not self.running:
+            self._begin()
+        return await self._next_ready()
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.machine.state != "starting":
+            self.machine = ConnectionMachine(self._observer)  # a closed one is closed for good
+        self._closing = self._was_ready = False
+        self.failure = None
+        self._ready = loop.create_future()
+        self._task = loop.create_task(self._run(), name="dovetail client")
+
+    async def recovered(self, *, accepted: bool = False) -> Conversation:
+        """The conversation, now or after the reconnect that is under way.
+
+        ``accepted``: the call was let in before, and does not count against `Reconnect.queue`.
+
+        Raises:
+            StateError: not connected, and no room to wait.
+        """
+        conversation = self.conversation
+        if conversation is not None and not conversation.gone.done():
+            return conversation
+        paused = self.machine.state == "paused"
+        if (
+            self.running
+            and not self._closing
+            and not paused
+            and (accepted or self._queued < self._reconnect.queue)
+        ):
+            self._queued += 1
+            try:
+                return await self._next_ready()
+            finally:
+                self._queued -= 1
+        why = f": {self.failure.message}" if self.failure is not None else ""
+        raise StateError(f"the client is not connected (state {self.machine.state}){why}")
+
+    def pause(self) -> None:
+        """Let no new call through until `resume`; those under way go on.
+
+        Raises:
+            StateError: the connection is not ready.
+        """
+        self.machine.advance("pause")
+        self.conversation = None
+
+    def resume(self) -> None:
+        """Go on after `pause`.
+
+        Raises:
+            StateError: the connection is not paused.
+        """
+        self.machine.advance("resume")
+        self.conversation = self._kept
+
+    async def close(self, drain: float = 0.0) -> None:
+        """End it. Returns when everything is released; a second call waits for the first.
+
+        ``drain`` gives calls in flight that many seconds to finish.
+        """
+        self._closing = True
+        self.conversation = None
+        task = self._task
+        if task is not None and not task.done():
+            if self.machine.may("drain"):
+                self.machine.advance("drain")
+            if drain > 0:
+                await self._drained(drain)
+            task.cancel()
+        if task is not None and not task.done() and task is not asyncio.current_task():
+            # Whoever closes may be cancelled here; the life still ends, and the next to close waits for it.
+            await asyncio.wait([task])
+        if self.machine.may("close"):
+            self.machine.advance("close")
+
+    async def _drained(self, drain: float) -> None:
+        until = self._clock.time() + drain
+        while self._kept is not None and self._kept.pending and self._clock.time() < until:
+            await self._clock.sleep(0.01)
+
+    async def _next_ready(self) -> Conversation:
+        if self._ready is None:
+            raise StateError("the client is not connected")
+        while True:
+            conversation = await asyncio.shield(self._ready)
+            if not conversation.gone.done():
+                return conversation
+            self._over(None)  # it ended in this very turn of the loop: wait for the next
+
+    # --- the task -------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            await self._live()
+        except asyncio.CancelledError:
+            self.failure = None
+        finally:
+            await self._let_go()
+            self._settle(self.failure or StateError("the client was closed"))
+
+    async def _live(self) -> None:
+        attempts = 0
+        while True:
+            try:
+                conversation = await self._keeper.connect(self.machine)
+            except DovetailError as error:
+                self.failure = error
+            except Exception as error:
+                log.exception("connecting failed in an unexpected way")
+                self.failure = DovetailError(f"connecting failed: {type(error).__name__}: {error}")
+            else:
+                attempts = 0
+                await self._use(conversation)
+            attempts += 1
+            if not self._goes_on(attempts):
+                self.machine.advance("fail", self._reason)
+                return
+            self.machine.advance("lost", self._reason)
+            self._renew()
+            await self._clock.sleep(delay(self._reconnect, attempts))
+            self.machine.advance("retry")
+
+    @property
+    def _reason(self) -> str | None:
+        return None if self.failure is None else self.failure.message
+
+    async def _use(self, conversation: Conversation) -> None:
+        """Hand the conversation out, and return when it is over."""
+        self.conversation = self._kept = conversation
+        self._was_ready = True
+        self.failure = None
+        self.machine.advance("established")
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(conversation)
+        # Before anybody whose call failed with it can ask for the next one.
+        conversation.gone.add_done_callback(self._over)
+        try:
+            await self._keeper.attend(conversation)
+        except Exception:
+            log.exception("looking after the connection failed; it is used as it is")
+        reason = await asyncio.shield(conversation.gone)
+        self.failure = reason
+        await self._let_go()
+        log.info("the connection was lost: %s", reason.message)
+
+    def _over(self, _: object) -> None:
+        self.conversation = None
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().create_future()
+
+    def _goes_on(self, attempts: int) -> bool:
+        if not self._reconnect.enabled or not (self._was_ready or self._keep_trying):
+            return False
+        limit = self._reconnect.attempts
+        return limit is None or attempts <= limit
+
+    def _renew(self) -> None:
+        """From now on callers wait for the next conversation."""
+        if not self._was_ready and self.failure is not None:
+            self._settle(self.failure)  # the opener learns why it has to wait
+        self._over(None)
+
+    def _settle(self, error: DovetailError) -> None:
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # nobody may be waiting; then it is not an unhandled one
+
+    async def _let_go(self) -> None:
+        self.conversation = None
+        conversation, self._kept = self._kept, None
+        if conversation is not None:
+            await self._keeper.release(conversation)
+
+
+def delay(
+    reconnect: Reconnect, attempt: int, uniform: Callable[[float, float], float] = random.uniform
+) -> float:
+    """Seconds to wait before the given attempt (1: the first after the loss): doubling, bounded, jittered."""
+    base = min(reconnect.maximum, reconnect.first * 2 ** min(max(attempt, 1) - 1, 30))
+    return max(0.0, base * (1 + uniform(-reconnect.jitter, reconnect.jitter)))

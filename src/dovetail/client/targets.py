@@ -1,0 +1,132 @@
+"""What a client may be pointed at, and how each of them is opened.
+
+=============================  ====================================================================
+target                         connection
+=============================  ====================================================================
+a `Server` (any service)       in memory, in this event loop
+``["python", "server.py"]``    a child process on its standard streams
+``"http://…"``, ``"https://…"``  Streamable HTTP, falling back to HTTP+SSE
+``"ws://…"``, ``"wss://…"``      WebSocket
+``"tcp://host:port"``            TCP; ``"tls://…"`` inside TLS
+``"unix:/path"``                 a Unix socket
+``"server.py"``, ``Path(...)``   a Python file: its `Server` is run, or the file itself
+an `Opener`                    whatever it opens: a transport of your own
+=============================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A parsed target. ``kind`` is memory, child, http, websocket, tcp, unix or opener."""
+
+    kind: str
+    url: str = ""
+    command: tuple[str, ...] = ()
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    tls: bool = False
+    service: Any = None
+
+    @property
+    def key(self) -> str | None:
+        """Under which name a verdict about this server is remembered; None for a server in this process."""
+        match self.kind:
+            case "memory" | "opener":
+                return None
+            case "child":
+                return "child:" + "\0".join((os.getcwd(), *self.command))
+            case "http":
+                return self.url.partition("?")[0].partition("#")[0]
+            case _:
+                return f"{self.kind}:{self.url}"
+
+    @property
+    def label(self) -> str:
+        """How messages name it: never with a query string or credentials, which may be secret."""
+        match self.kind:
+            case "memory" | "opener":
+                return "the server in this process"
+            case "child":
+                return " ".join(self.command)
+            case _:
+                parts = urlsplit(self.url)
+                netloc = parts.netloc.rpartition("@")[2]
+                return f"{parts.scheme}://{netloc}{parts.path}" if netloc else self.url
+
+
+def parse_target(target: Any) -> Target:
+    """Read what the application gave.
+
+    Raises:
+        ValueError: a string that is none of the forms above.
+        TypeError: no target at all.
+    """
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, Path):
+        return _file(str(target))
+    if isinstance(target, str):
+        return _parse_text(target)
+    if isinstance(target, Sequence):
+        words = tuple(str(word) for word in cast("Sequence[Any]", target))
+        if not words:
+            raise ValueError("the command is empty")
+        return Target(kind="child", command=words)
+    if callable(getattr(target, "open", None)) and callable(getattr(target, "release", None)):
+        return Target(kind="opener", service=target)
+    if callable(getattr(target, "respond", None)):
+        return Target(kind="memory", service=target)
+    raise TypeError(f"a target is a Server, a command list, a URL or a file; not {type(target).__name__}")
+
+
+def _parse_text(text: str) -> Target:
+    scheme, separator, _ = text.partition(":")
+    match scheme.lower() if separator else "":
+        case "http" | "https":
+            return _checked(Target(kind="http", url=text))
+        case "ws" | "wss":
+            return _checked(Target(kind="websocket", url=text))
+        case "tcp" | "tls":
+            parts = urlsplit(text)
+            if not parts.hostname or not parts.port:
+                raise ValueError(f"{text!r} needs a host and a port, as in tcp://127.0.0.1:9000")
+            tls = scheme.lower() == "tls"
+            return Target(kind="tcp", url=text, host=parts.hostname, port=parts.port, tls=tls)
+        case "unix":
+            path = text.partition(":")[2]
+            path = path[2:] if path.startswith("//") else path
+            return Target(kind="unix", url=text, path=path)
+        case _ if text.endswith(".py"):
+            return _file(text)
+        case _:
+            raise ValueError(
+                f"{text!r} is no target: give a URL (http, https, ws, wss, tcp, unix), a .py file,"
+                " or a command as a list of words"
+            )
+
+
+def _checked(target: Target) -> Target:
+    if not urlsplit(target.url).hostname:
+        raise ValueError(f"{target.url!r} lacks a host")
+    return target
+
+
+def _file(path: str) -> Target:
+    """A file with a `Server` of ours need not run it by itself; any other is a program."""
+    try:
+        ours = b"dovetail" in Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path!r} cannot be read: {error.strerror or error}") from None
+    command = ("-m", "dovetail.cli.main", "run", path) if ours else (path,)
+    return Target(kind="child", command=(sys.executable, *command))

@@ -1,0 +1,277 @@
+"""The client for people without an event loop: the same names, without ``await``.
+
+```python
+from dovetail.sync import Client
+
+with Client("http://127.0.0.1:8000/mcp") as client:
+    print(client.call_tool("forecast", {"city": "Oslo"}).data)
+```
+
+The connection lives on an event loop of its own in a background thread, so this works in scripts, notebooks, threads
+and inside a running loop (where it blocks that loop, as any synchronous call does). Callbacks are plain functions; they
+run in worker threads, so that one that blocks does not hold up the connection, and may themselves use the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from .client import Client as AsyncClient
+from .client.results import ToolResult
+from .client.skills import LoadedSkill as AsyncSkill
+from .client.tasks import TaskHandle as AsyncTaskHandle
+from .errors import StateError
+from .model import (
+    CompleteResult,
+    GetPromptResult,
+    Implementation,
+    Prompt,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ServerCapabilities,
+    Skill,
+    Tool,
+)
+
+T = TypeVar("T")
+
+_THREADED = ("on_elicit", "on_sample", "on_roots")
+_PATIENCE = 10.0
+"""Seconds closing waits for the thread."""
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="dovetail", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` there and wait for it here; an interrupt (Ctrl-C) cancels it.
+
+        Raises:
+            StateError: called on the loop's own thread, where waiting would never end.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise StateError("this is the client's own thread: use the asynchronous dovetail.Client here")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_PATIENCE)
+
+
+class TaskHandle:
+    """A tool call that runs on the server."""
+
+    def __init__(self, loop: _Loop, handle: AsyncTaskHandle) -> None:
+        self._loop = loop
+        self._handle = handle
+
+    @property
+    def id(self) -> str | None:
+        return self._handle.id
+
+    def status(self) -> str:
+        return self._loop.call(self._handle.status())
+
+    def result(self) -> ToolResult:
+        return self._loop.call(self._handle.result())
+
+    def cancel(self) -> None:
+        self._loop.call(self._handle.cancel())
+
+
+class LoadedSkill:
+    """A skill whose SKILL.md was read and verified."""
+
+    def __init__(self, loop: _Loop, skill: AsyncSkill) -> None:
+        self._loop = loop
+        self._skill = skill
+        self.uri, self.name, self.description = skill.uri, skill.name, skill.description
+        self.frontmatter, self.text, self.files = skill.frontmatter, skill.text, skill.files
+
+    def read(self, file: str) -> bytes:
+        return self._loop.call(self._skill.read(file))
+
+
+class Client:
+    """`dovetail.Client` without ``await``; it takes the same options."""
+
+    def __init__(self, target: Any, **options: Any) -> None:
+        for name in _THREADED:
+            callback = options.get(name)
+            if callable(callback):
+                options[name] = _in_thread(callback)
+        self._client = AsyncClient(target, **options)
+        self._loop: _Loop | None = None
+        self._lock = threading.Lock()
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> Self:
+        with self._lock:
+            if self._loop is None:
+                self._loop = _Loop()
+        self._run(self._client.open())
+        return self
+
+    def close(self, drain: float = 0.0) -> None:
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            try:
+                loop.call(self._client.close(drain))
+            finally:
+                loop.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def state(self) -> str:
+        return self._client.state
+
+    @property
+    def revision(self) -> str | None:
+        return self._client.revision
+
+    @property
+    def server_info(self) -> Implementation | None:
+        return self._client.server_info
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities:
+        return self._client.server_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        return self._client.instructions
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def list_tools(self, **options: Any) -> list[Tool]:
+        return self._run(self._client.list_tools(**options))
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """A `ToolResult`; with ``task=True`` a `TaskHandle`."""
+        call = cast("Callable[..., Coroutine[Any, Any, Any]]", self._client.call_tool)
+        found = self._run(call(name, arguments, **options))
+        return TaskHandle(self._thread, found) if isinstance(found, AsyncTaskHandle) else found
+
+    def list_resources(self, **options: Any) -> list[Resource]:
+        return self._run(self._client.list_resources(**options))
+
+    def list_resource_templates(self, **options: Any) -> list[ResourceTemplate]:
+        return self._run(self._client.list_resource_templates(**options))
+
+    def read_resource(self, uri: str, **options: Any) -> ReadResourceResult:
+        return self._run(self._client.read_resource(uri, **options))
+
+    def subscribe_resource(self, uri: str, **options: Any) -> None:
+        self._run(self._client.subscribe_resource(uri, **options))
+
+    def unsubscribe_resource(self, uri: str, **options: Any) -> None:
+        self._run(self._client.unsubscribe_resource(uri, **options))
+
+    def list_prompts(self, **options: Any) -> list[Prompt]:
+        return self._run(self._client.list_prompts(**options))
+
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any
+    ) -> GetPromptResult:
+        return self._run(self._client.get_prompt(name, arguments, **options))
+
+    def complete(self, ref: Any, argument: Any, *more: Any, **options: Any) -> CompleteResult:
+        return self._run(self._client.complete(ref, argument, *more, **options))
+
+    def list_skills(self, **options: Any) -> list[Skill]:
+        return self._run(self._client.list_skills(**options))
+
+    def load_skill(self, skill: Skill | str, **options: Any) -> LoadedSkill:
+        return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
+
+    def set_logging_level(self, level: str, **options: Any) -> None:
+        self._run(self._client.set_logging_level(level, **options))
+
+    def notify_roots_changed(self) -> None:
+        self._run(self._client.notify_roots_changed())
+
+    def ping(self, **options: Any) -> float:
+        return self._run(self._client.ping(**options))
+
+    def request(self, method: str, params: Any = None, **options: Any) -> Any:
+        return self._run(self._client.request(method, params, **options))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _thread(self) -> _Loop:
+        loop = self._loop
+        if loop is None:
+            raise StateError("the client is not connected: open it first")
+        return loop
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        loop = self._loop
+        if loop is None:
+            work.close()
+            raise StateError("the client is not connected: open it first")
+        return loop.call(work)
+
+
+def _in_thread(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The callback as a coroutine that runs it in a worker thread."""
+    if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
+        return callback
+    takes_request = _takes_argument(callback)
+
+    @functools.wraps(callback)
+    async def threaded(request: Any) -> Any:
+        arguments = (request,) if takes_request else ()
+        return await asyncio.to_thread(callback, *arguments)
+
+    # `wraps` would let the signature of the plain function show through.
+    del threaded.__wrapped__
+    return threaded
+
+
+def _takes_argument(callback: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)

@@ -1,0 +1,214 @@
+"""Does a tool survive being run again?
+
+On 2026-07-28 a handler that asks is run from the top once per round of answers. What it does before a
+question happens again, unless it is done in ``ctx.step``. `rerun` gives answers one at a time, so that the
+handler is run as often as can be, and reports what happened in more than one run.
+
+    report = await rerun(server, "book", {"flight": "SK1"}, watch=[charge])
+    report.check()     # AssertionError: charge('SK1') happened in runs 1, 2: do it in ctx.step
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ..errors import DovetailError, ProtocolError
+from ..model.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from ..server import Server
+from ..wire.revisions import LATEST
+
+Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Takes the method and params of a question, returns the result a client would send."""
+
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
+MOST_RUNS: Final = 100
+
+OUTSIDE: Final = frozenset(
+    {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "socket.connect", "socket.sendto"}
+    | {"subprocess.Popen", "os.system", "urllib.Request", "smtplib.send"}
+)
+"""Audit events of the interpreter that mean something outside the process changed or heard of us."""
+
+
+class Effect(Struct, frozen=True):
+    """One thing that was done, and in which runs of the handler (counted from 1)."""
+
+    what: str
+    runs: tuple[int, ...]
+
+    def __str__(self) -> str:
+        runs = ", ".join(map(str, self.runs))
+        return f"{self.what} happened in runs {runs}: do it in ctx.step, or after the last question"
+
+
+class Rerun(Struct, frozen=True):
+    """What came of it."""
+
+    result: dict[str, Any]
+    runs: int
+    repeated: tuple[Effect, ...]
+
+    def check(self) -> None:
+        """Raise AssertionError if anything happened in more than one run."""
+        if self.repeated:
+            raise AssertionError("; ".join(map(str, self.repeated)))
+
+
+async def rerun(
+    server: Server,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    answer: Answer | None = None,
+    watch: Sequence[Callable[..., Any]] = (),
+) -> Rerun:
+    """Call ``tool`` and answer one question at a time, so that each costs a run of its own.
+
+    ``answer`` plays the client; without it forms are filled in with their defaults or the first value that
+    fits. ``watch`` names functions whose calls are effects; written files, opened connections and started
+    processes are seen by themselves. The effects are real: use it on a server whose surroundings are fakes.
+
+    Raises:
+        ProtocolError: the call ended in a JSON-RPC error.
+        DovetailError: it was not over after `MOST_RUNS` runs.
+    """
+    seen: dict[str, set[int]] = {}
+    params: dict[str, Any] = {"name": tool, "arguments": dict(arguments or {})}
+    for number in range(1, MOST_RUNS + 1):
+        with _watching(watch, seen, number):
+            result = await _call(server, params)
+        if result.get("resultType") != "input_required":
+            repeated = [Effect(what, tuple(sorted(runs))) for what, runs in seen.items() if len(runs) > 1]
+            return Rerun(result, number, tuple(repeated))
+        params["requestState"] = result.get("requestState")
+        params["inputResponses"] = _first_answer(result.get("inputRequests") or {}, answer or fill_in)
+    raise DovetailError(f"{tool!r} was not done after {MOST_RUNS} runs")
+
+
+async def _call(server: Server, params: Mapping[str, Any]) -> dict[str, Any]:
+    meta = {PROTOCOL_VERSION: LATEST.name, CLIENT_CAPABILITIES: CAPABILITIES}
+    given = {name: value for name, value in params.items() if value is not None}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**given, "_meta": meta}}
+    reply = json.loads(await server.handle(json.dumps(message).encode()) or b"{}")
+    if "error" in reply:
+        error = reply["error"]
+        kind = error.get("data", {}).get("kind", "internal_error")
+        raise ProtocolError(kind, error["message"], data=error.get("data"), code=error["code"])
+    return reply["result"]
+
+
+def _first_answer(questions: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    for key, question in questions.items():
+        return {key: dict(answer(question["method"], question.get("params") or {}))}
+    return {}
+
+
+def fill_in(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """An agreeable client: consents, fills in defaults, says "ok", has no folders."""
+    if method == "sampling/createMessage":
+        return {"role": "assistant", "content": {"type": "text", "text": "ok"}, "model": "none"}
+    if method == "roots/list":
+        return {"roots": []}
+    schema = params.get("requestedSchema")
+    if schema is None:
+        return {"action": "accept"}
+    fields: Mapping[str, Any] = schema.get("properties") or {}
+    return {"action": "accept", "content": {name: _value(field) for name, field in fields.items()}}
+
+
+def _value(field: Mapping[str, Any]) -> Any:
+    if "default" in field:
+        return field["default"]
+    if choices := field.get("enum"):
+        return choices[0]
+    if options := field.get("oneOf"):
+        return options[0]["const"]
+    kind = field.get("type")
+    if kind == "array":
+        return []
+    if kind in ("integer", "number"):
+        return field.get("minimum", 1)
+    return True if kind == "boolean" else "x" * max(1, field.get("minLength", 1))
+
+
+# Watching
+
+_watchers: set[Callable[[str], None]] = set()
+_hooked = False
+
+
+@contextmanager
+def _watching(
+    functions: Sequence[Callable[..., Any]], seen: dict[str, set[int]], run: int
+) -> Generator[None, None, None]:
+    codes = {_code_of(function) for function in functions}
+
+    def note(what: str) -> None:
+        seen.setdefault(what, set()).add(run)
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code in codes:
+            note(_described(frame))
+
+    _hook()
+    _watchers.add(note)
+    before = sys.getprofile()
+    if codes:
+        sys.setprofile(profile)
+        threading.setprofile(profile)
+    try:
+        yield
+    finally:
+        _watchers.discard(note)
+        if codes:
+            sys.setprofile(before)
+            threading.setprofile(before)  # pyright: ignore[reportArgumentType]
+
+
+def _code_of(function: Callable[..., Any]) -> CodeType:
+    plain = getattr(function, "__func__", function)
+    plain = getattr(plain, "__wrapped__", plain)
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        raise TypeError(f"{function!r} cannot be watched: it is not a Python function")
+    return code
+
+
+def _described(frame: FrameType) -> str:
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    values = [repr(frame.f_locals[name]) for name in names if name in frame.f_locals and name != "self"]
+    return f"{code.co_name}({', '.join(values)})"
+
+
+def _hook() -> None:
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        sys.addaudithook(_audit)  # there is no way to take it back; without watchers it does nothing
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _watchers or (event not in OUTSIDE and not (event == "open" and _writes(arguments))):
+        return
+    what = f"{event}({', '.join(map(repr, arguments[:2]))})"
+    for note in tuple(_watchers):
+        note(what)
+
+
+def _writes(arguments: tuple[Any, ...]) -> bool:
+    flags = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], int) else 0
+    return bool(flags & (os.O_WRONLY | os.O_RDWR))

@@ -1,0 +1,370 @@
+"""Calls against a real server in memory, on every revision."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Context, Server, Timeouts, ToolError
+from dovetail.errors import CapabilityError, ProtocolError, RequestTimeout, SessionLost, StateError
+from dovetail.model import ElicitResult
+from dovetail.testing import connect
+
+from ..support.aio import run
+
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+FORMS = REVISIONS[2:]
+
+
+def make_server() -> Server:
+    server = Server("weather", version="1.0.0", instructions="Ask before you travel.")
+
+    @server.tool(annotations={"readOnlyHint": True})
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool
+    async def forecast(city: str) -> dict[str, Any]:
+        """The weather."""
+        return {"city": city, "celsius": 3.5}
+
+    @server.tool
+    async def broken() -> str:
+        """Always fails."""
+        raise ToolError("the kettle is empty")
+
+    @server.tool
+    async def slow(ctx: Context) -> str:
+        """Never ends."""
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool
+    async def counting(ctx: Context) -> str:
+        """Reports progress."""
+        for step in range(3):
+            await ctx.report_progress(step, 3, f"step {step}")
+        return "done"
+
+    @server.tool
+    async def book(ctx: Context) -> str:
+        """Asks for a seat."""
+        seat = await ctx.elicit(
+            "Which seat?",
+            {
+                "type": "object",
+                "properties": {"seat": {"type": "string"}, "quiet": {"type": "boolean", "default": True}},
+                "required": ["seat"],
+            },
+        )
+        return f"{seat.data['seat']} {seat.data['quiet']}" if seat.action == "accept" else seat.action
+
+    @server.tool
+    async def write(ctx: Context) -> str:
+        """Asks the client's model."""
+        words = await ctx.sample("Say hello", max_tokens=20)
+        return words.text
+
+    @server.tool
+    async def where(ctx: Context) -> str:
+        """Asks for the roots."""
+        return ",".join(str(root.uri) for root in await ctx.list_roots())
+
+    @server.resource("weather://oslo/now", mime_type="text/plain")
+    async def now() -> str:
+        return "snow"
+
+    @server.prompt
+    async def plan(city: str) -> str:
+        """A plan."""
+        return f"Plan a trip to {city}."
+
+    @server.completion(ref="plan", argument="city")
+    async def cities(value: str) -> list[str]:
+        return [name for name in ("Oslo", "Odense", "Bergen") if name.startswith(value)]
+
+    return server
+
+
+every_revision = pytest.mark.parametrize("revision", REVISIONS)
+
+
+@every_revision
+@run
+async def test_the_same_calls_give_the_same_results_on_every_revision(revision: str) -> None:
+    async with connect(make_server(), revision) as client:
+        assert client.revision == revision
+        assert client.server_info is not None
+        assert client.server_info.name == "weather"
+        assert client.instructions == "Ask before you travel."
+        assert {tool.name for tool in await client.list_tools()} >= {"add", "forecast"}
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
+        result = await client.call_tool("forecast", {"city": "Oslo"})
+        assert result.data == {"city": "Oslo", "celsius": 3.5}
+        assert (await client.read_resource("weather://oslo/now")).contents[0].text == "snow"
+        prompt = await client.get_prompt("plan", {"city": "Oslo"})
+        assert prompt.messages[0].content.text == "Plan a trip to Oslo."  # type: ignore[union-attr]
+        found = await client.complete("plan", "city", "O")
+        assert found.completion.values == ["Oslo", "Odense"]
+        wire = {"type": "ref/prompt", "name": "plan"}, {"name": "city", "value": "B"}
+        assert (await client.complete(*wire)).completion.values == ["Bergen"]
+        await client.ping()
+
+
+@every_revision
+@run
+async def test_a_failed_tool_raises_unless_told_otherwise(revision: str) -> None:
+    async with connect(make_server(), revision) as client:
+        with pytest.raises(ToolError, match="the kettle is empty"):
+            await client.call_tool("broken")
+        result = await client.call_tool("broken", check=False)
+        assert result.is_error
+        assert result.text == "the kettle is empty"
+
+
+@every_revision
+@run
+async def test_an_unknown_tool_is_a_protocol_error_with_its_kind(revision: str) -> None:
+    async with connect(make_server(), revision) as client:
+        with pytest.raises(ProtocolError) as caught:
+            await client.call_tool("no-such-tool")
+        assert caught.value.code == -32602
+        assert caught.value.kind == "tool_not_found"
+
+
+@every_revision
+@run
+async def test_progress_reaches_the_callback_in_order(revision: str) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+    async with connect(make_server(), revision) as client:
+        result = await client.call_tool("counting", on_progress=lambda *report: seen.append(report))
+        assert result.text == "done"
+    words = [None] * 3 if revision == "2024-11-05" else ["step 0", "step 1", "step 2"]
+    assert [(report[0], report[1]) for report in seen] == [(0, 3), (1, 3), (2, 3)]
+    assert [report[2] for report in seen] == words
+
+
+@pytest.mark.parametrize("revision", FORMS)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"seat": "12A"}, "12A True"),
+        ({"action": "accept", "content": {"seat": "1F", "quiet": False}}, "1F False"),
+        (ElicitResult("decline"), "decline"),
+        ("cancel", "cancel"),
+        (None, "cancel"),
+    ],
+)
+@run
+async def test_one_callback_answers_forms_of_both_eras(revision: str, answer: Any, said: str) -> None:
+    asked: list[str] = []
+
+    async def on_elicit(request: Any) -> Any:
+        asked.append(request.message)
+        return answer
+
+    async with connect(make_server(), revision, on_elicit=on_elicit) as client:
+        assert (await client.call_tool("book")).text == said
+    assert asked == ["Which seat?"]
+
+
+@every_revision
+@run
+async def test_one_callback_samples_in_both_eras(revision: str) -> None:
+    async with connect(make_server(), revision, on_sample=lambda request: "Hello!") as client:
+        assert (await client.call_tool("write")).text == "Hello!"
+
+
+@every_revision
+@run
+async def test_roots_are_a_list_or_a_callback(revision: str) -> None:
+    for roots in (["file:///a", {"uri": "file:///b", "name": "b"}], lambda: ["file:///a", "file:///b"]):
+        async with connect(make_server(), revision, on_roots=roots) as client:
+            assert (await client.call_tool("where")).text == "file:///a,file:///b"
+
+
+@every_revision
+@run
+async def test_the_limit_that_ran_out_is_named(revision: str) -> None:
+    async with connect(make_server(), revision) as client:
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("slow", timeout=0.05)
+        assert caught.value.limit == "total"
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("slow", timeout=Timeouts(idle=0.05, total=5))
+        assert caught.value.limit == "idle"
+        assert client.pending == 0
+
+
+@run
+async def test_a_limit_that_runs_out_cancels_on_the_server() -> None:
+    stopped = asyncio.Event()
+    server = Server("s")
+
+    @server.tool
+    async def slow() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return ""
+
+    for revision in ("2025-11-25", "2026-07-28"):
+        stopped.clear()
+        async with connect(server, revision) as client:
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("slow", timeout=0.02)
+            await asyncio.wait_for(stopped.wait(), 1)
+
+
+@run
+async def test_a_cancelled_caller_cancels_on_the_server() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+    server = Server("s")
+
+    @server.tool
+    async def slow() -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return ""
+
+    async with connect(server) as client:
+        call = asyncio.create_task(client.call_tool("slow"))
+        await started.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await asyncio.wait_for(stopped.wait(), 1)
+        assert client.pending == 0
+
+
+@run
+async def test_a_question_stops_the_idle_limit() -> None:
+    async def thinking(request: Any) -> dict[str, Any]:
+        await asyncio.sleep(0.15)
+        return {"seat": "1A"}
+
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with connect(make_server(), revision, on_elicit=thinking) as client:
+            result = await client.call_tool("book", timeout=Timeouts(idle=0.05, total=5))
+            assert result.text == "1A True"
+
+
+@every_revision
+@run
+async def test_what_the_server_does_not_offer_is_not_sent(revision: str) -> None:
+    server = Server("bare")
+
+    @server.tool
+    async def only() -> str:
+        return "x"
+
+    said: list[bytes] = []
+    async with Client(server, revision=revision, tap=lambda sender, message: said.append(message)) as client:
+        said.clear()
+        with pytest.raises(CapabilityError) as caught:
+            await client.list_prompts()
+        assert caught.value.capability == "prompts"
+        assert caught.value.kind == "capability_not_supported"
+        with pytest.raises(CapabilityError):
+            await client.subscribe_resource("x://y")
+        assert said == []
+
+
+@run
+async def test_closing_ends_what_is_pending_with_its_cause() -> None:
+    for revision in ("2025-11-25", "2026-07-28"):
+        client = Client(make_server(), revision=revision)
+        await client.open()
+        calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        await client.close()
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(outcome, SessionLost)
+            assert outcome.cause == "closed"
+        with pytest.raises(StateError):
+            await client.call_tool("add", {"a": 1, "b": 2})
+
+
+@run
+async def test_open_and_close_in_any_task_in_any_order_twice() -> None:
+    client = Client(make_server())
+    await client.close()
+    await asyncio.create_task(client.open())
+    await asyncio.gather(client.open(), client.open())
+    assert client.state == "ready"
+    await asyncio.create_task(client.close())
+    await client.close()
+    assert client.state == "closed"
+    await client.open()
+    assert (await client.call_tool("add", {"a": 2, "b": 2})).data == 4
+    await asyncio.gather(client.close(), client.close(), client.close())
+    assert client.state == "closed"
+
+
+@run
+async def test_draining_lets_calls_finish() -> None:
+    server = Server("s")
+    release = asyncio.Event()
+
+    @server.tool
+    async def work() -> str:
+        await release.wait()
+        return "finished"
+
+    client = await Client(server).open()
+    call = asyncio.create_task(client.call_tool("work"))
+    await asyncio.sleep(0.01)
+    closing = asyncio.create_task(client.close(drain=5))
+    await asyncio.sleep(0.01)
+    assert client.state == "draining"
+    with pytest.raises(StateError):
+        await client.call_tool("work")
+    release.set()
+    assert (await call).text == "finished"
+    await closing
+
+
+@run
+async def test_states_are_told_in_order() -> None:
+    seen: list[str] = []
+    async with connect(make_server(), on_state=seen.append):
+        assert seen == ["negotiating", "ready"]
+    assert seen == ["negotiating", "ready", "draining", "closed"]
+
+
+@run
+async def test_a_thousand_clients_hold_one_task_each() -> None:
+    server = make_server()
+    before = len(asyncio.all_tasks())
+    clients = [Client(server) for _ in range(1000)]
+    await asyncio.gather(*(client.open() for client in clients))
+    assert len(asyncio.all_tasks()) - before <= 1000
+    results = await asyncio.gather(*(client.call_tool("add", {"a": 1, "b": n}) for n, client in enumerate(clients)))
+    assert [result.data for result in results] == list(range(1, 1001))
+    await asyncio.gather(*(client.close() for client in clients))
+    assert len(asyncio.all_tasks()) == before
+
+
+@run
+async def test_a_callback_that_fails_is_the_callers_failure_in_the_modern_era() -> None:
+    def on_elicit(request: Any) -> Any:
+        raise LookupError("no such user")
+
+    async with connect(make_server(), "2026-07-28", on_elicit=on_elicit) as client:
+        with pytest.raises(LookupError, match="no such user"):
+            await client.call_tool("book")
+
+
+@run
+async def test_unusable_arguments_are_refused_before_anything_is_sent() -> None:
+    async with connect(make_server()) as client:
+        with pytest.raises(TypeError, match="cannot be written as JSON"):
+            await client.call_tool("add", {"a": object()})
+        assert client.pending == 0

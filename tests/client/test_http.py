@@ -1,0 +1,459 @@
+"""Streamable HTTP of both eras: bodies, streams, sessions, headers, and all the ways an answer can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Reconnect, Timeouts
+from dovetail.client.fetch import StatusError
+from dovetail.client.verdicts import Verdicts
+from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
+from dovetail.settings import Limits
+
+from ..support.aio import run
+from .fake_http import EVENTS, JSON, Reply, Request, error, legacy, modern, result, serving
+
+QUICK = Reconnect(first=0.01, maximum=0.02, jitter=0)
+
+
+def event(message: Any, id: str | None = None, retry: int | None = None) -> bytes:
+    lines = [f"data: {json.dumps(message) if message is not None else ''}"]
+    if id is not None:
+        lines.append(f"id: {id}")
+    if retry is not None:
+        lines.append(f"retry: {retry}")
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def answer(request: Request, text: str = "hello", **more: Any) -> dict[str, Any]:
+    value = {"content": [{"type": "text", "text": text}], **more}
+    return {"jsonrpc": "2.0", "id": request.id, "result": value}
+
+
+def events(*pieces: bytes) -> Reply:
+    async def stream() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    return Reply(200, dict(EVENTS), stream=stream())
+
+
+def modern_client(url: str, **options: Any) -> Client:
+    return Client(url, revision="modern", verdicts=Verdicts(), **options)
+
+
+def legacy_client(url: str, **options: Any) -> Client:
+    return Client(url, revision="legacy", verdicts=Verdicts(), **options)
+
+
+def on_call(reply: Any, otherwise: Any = modern) -> Any:
+    """``reply(request)`` answers tools/call, ``otherwise`` everything else."""
+    return lambda request: reply(request) if request.method == "tools/call" else otherwise(request)
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@run
+async def test_an_event_stream_cut_into_pieces_comes_out_whole(size: int) -> None:
+    seen: list[float] = []
+
+    def reply(request: Request) -> Reply:
+        token = request.message["params"]["_meta"]["progressToken"]
+        notice = {"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
+        data = b": comment\r\n\r\n" + event({"jsonrpc": "2.0", **notice}) + event(answer(request, "schön", resultType="complete"))
+        return events(*(data[at : at + size] for at in range(0, len(data), size)))
+
+    async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
+        outcome = await client.call_tool("x", on_progress=lambda *report: seen.append(report[0]))
+        assert outcome.text == "schön"
+    assert seen == [1]
+
+
+@run
+async def test_a_legacy_stream_is_resumed_where_it_broke_after_the_time_it_named() -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    call: list[Request] = []
+
+    def handler(request: Request) -> Reply:
+        if request.verb == "GET" and "last-event-id" in request.headers:
+            times.append(loop.time())
+            assert request.headers["last-event-id"] == "e1"
+            assert request.headers["mcp-session-id"] == "s1"
+            return events(event(answer(call[0], "resumed"), id="e2"))
+        if request.method == "tools/call":
+            call.append(request)
+            times.append(loop.time())
+            return events(event(None, id="e1", retry=150))
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url) as client:
+        assert (await client.call_tool("x")).text == "resumed"
+    assert 0.14 <= times[1] - times[0] <= 0.6
+
+
+@pytest.mark.parametrize("make", [modern_client, legacy_client])
+@run
+async def test_a_stream_that_ends_without_an_answer_says_so(make: Any) -> None:
+    handler = on_call(lambda request: events(b": nothing\n\n"), modern if make is modern_client else legacy)
+    async with serving(handler) as (_, url), make(url) as client:
+        with pytest.raises(SessionLost) as caught:
+            await client.call_tool("x")
+        assert (caught.value.cause, caught.value.maybe_executed) == ("eof", True)
+        assert client.pending == 0
+        assert client.state == "ready"
+
+
+@run
+async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
+    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def handler(request: Request) -> Reply:
+        if request.method == "tools/call":
+
+            async def stream() -> AsyncIterator[bytes]:
+                params = {"messages": [], "maxTokens": 5}
+                yield event({"jsonrpc": "2.0", "id": 7, "method": "sampling/createMessage", "params": params})
+                words = (await answered)["result"]["content"]["text"]
+                yield event(answer(request, words))
+
+            return Reply(200, dict(EVENTS), stream=stream())
+        if request.verb == "POST" and not request.method:
+            answered.set_result(request.message)
+            return Reply(202)
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url, on_sample=lambda request: "sampled") as client:
+        assert (await client.call_tool("x")).text == "sampled"
+
+
+@run
+async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
+    changed: list[str] = []
+    heard = asyncio.Event()
+
+    def note(kind: str) -> None:
+        changed.append(kind)
+        heard.set()
+
+    def handler(request: Request) -> Reply:
+        if request.verb == "GET":
+
+            async def stream() -> AsyncIterator[bytes]:
+                yield event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, id="g1")
+                await asyncio.Event().wait()
+
+            return Reply(200, dict(EVENTS), stream=stream())
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url, on_list_changed=note):
+        await asyncio.wait_for(heard.wait(), 2)
+    assert changed == ["tools"]
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_the_session_goes_with_every_request_and_is_ended() -> None:
+    async with serving(legacy) as (fake, url):
+        async with legacy_client(url) as client:
+            await client.call_tool("x")
+        first, *rest = fake.requests
+        assert "mcp-session-id" not in first.headers
+        assert "mcp-protocol-version" not in first.headers
+        assert all(request.headers["mcp-session-id"] == "s1" for request in rest)
+        assert all(request.headers["mcp-protocol-version"] == "2025-06-18" for request in rest)
+        assert fake.requests[-1].verb == "DELETE"
+
+
+@run
+async def test_a_forgotten_session_is_made_anew_and_the_call_repeated_whatever_it_is() -> None:
+    sessions = iter(["s1", "s2"])
+    live: list[str] = []
+
+    def handler(request: Request) -> Reply:
+        if request.method == "initialize":
+            live[:] = [next(sessions)]
+            return result(request, legacy_initialized(), **{"Mcp-Session-Id": live[0]})
+        if request.method == "tools/call" and request.headers["mcp-session-id"] == "s1":
+            return error(request, -32600, 404, id=None)
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url, reconnect=QUICK) as client:
+        assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
+        assert live == ["s2"]
+
+
+def legacy_initialized() -> dict[str, Any]:
+    from .fake_http import INITIALIZED
+
+    return INITIALIZED
+
+
+@run
+async def test_a_404_that_names_the_request_is_its_answer() -> None:
+    handler = on_call(lambda request: error(request, -32601, 404), legacy)
+    async with serving(handler) as (fake, url), legacy_client(url) as client:
+        with pytest.raises(ProtocolError) as caught:
+            await client.call_tool("x")
+        assert caught.value.kind == "method_not_found"
+        assert fake.heard().count("initialize") == 1
+
+
+@run
+async def test_a_session_id_that_no_header_may_hold_is_not_used() -> None:
+    def handler(request: Request) -> Reply:
+        if request.method == "initialize":
+            return result(request, legacy_initialized(), **{"Mcp-Session-Id": "has space"})
+        return legacy(request)
+
+    async with serving(handler) as (fake, url), legacy_client(url) as client:
+        await client.call_tool("x")
+        assert "mcp-session-id" not in fake.requests[-1].headers
+
+
+# --- giving up -------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_giving_up_a_modern_call_closes_its_response_and_posts_nothing() -> None:
+    cut = asyncio.Event()
+    begun = asyncio.Event()
+
+    def reply(request: Request) -> Reply:
+        async def stream() -> AsyncIterator[bytes]:
+            try:
+                for _ in range(500):
+                    yield b": tick\n\n"
+                    begun.set()
+                    await asyncio.sleep(0.01)
+            finally:
+                cut.set()
+
+        return Reply(200, dict(EVENTS), stream=stream())
+
+    async with serving(on_call(reply)) as (fake, url), modern_client(url) as client:
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("x", timeout=0.1)
+        assert caught.value.limit == "total"
+        call = asyncio.create_task(client.call_tool("x"))
+        begun.clear()
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert "notifications/cancelled" not in fake.heard()
+        assert client.pending == 0
+
+
+@run
+async def test_giving_up_a_legacy_call_tells_the_server() -> None:
+    async with serving(on_call(lambda request: Reply(hang=True), legacy)) as (fake, url):
+        async with legacy_client(url) as client:
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("x", timeout=0.05)
+        assert "notifications/cancelled" in fake.heard()
+
+
+@run
+async def test_bytes_on_the_stream_keep_a_call_alive() -> None:
+    def reply(request: Request) -> Reply:
+        async def stream() -> AsyncIterator[bytes]:
+            for _ in range(6):
+                yield b": still here\n\n"
+                await asyncio.sleep(0.05)
+            yield event(answer(request, resultType="complete"))
+
+        return Reply(200, dict(EVENTS), stream=stream())
+
+    async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
+        limits = Timeouts(idle=0.15, total=5)
+        assert (await client.call_tool("x", timeout=limits)).text == "hello"
+
+
+# --- statuses and bodies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 406, 408, 413, 415, 422, 429, 500, 502, 503])
+@run
+async def test_a_bare_status_under_a_call_is_named(status: int) -> None:
+    handler = on_call(lambda request: Reply(status, {"Retry-After": "3"}, b"some words"))
+    async with serving(handler) as (_, url), modern_client(url, reconnect=QUICK) as client:
+        with pytest.raises(StatusError, match=f"tools/call was answered with HTTP {status}.*some words") as caught:
+            await client.call_tool("x")
+        assert caught.value.status == status
+        assert caught.value.retry_after == 3.0
+        assert client.pending == 0
+
+
+BODIES: Mapping[str, tuple[dict[str, str], bytes]] = {
+    "HTML": ({"Content-Type": "text/html"}, b"<!doctype html><p>Sign in</p>"),
+    "nothing": ({}, b""),
+    "half a message": (dict(JSON), b'{"jsonrpc":"2.0","id":2,"res'),
+    "invalid UTF-8": (dict(JSON), b'{"jsonrpc":"2.0","id":"\xff","result":{}}'),
+    "another id": (dict(JSON), b'{"jsonrpc":"2.0","id":4711,"result":{}}'),
+    "an array": (dict(JSON), b"[]"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@run
+async def test_a_body_that_is_no_answer_is_quoted(name: str) -> None:
+    headers, body = BODIES[name]
+    async with serving(on_call(lambda request: Reply(200, headers, body))) as (_, url):
+        async with modern_client(url) as client:
+            with pytest.raises((TransportError, ProtocolError)) as caught:
+                await client.call_tool("x")
+            assert getattr(caught.value, "cause", "protocol") == "protocol"
+            assert client.pending == 0
+
+
+@run
+async def test_an_answer_beyond_the_limit_is_refused() -> None:
+    limits = Limits(message_size=1000)
+
+    def long(request: Request) -> Reply:
+        return result(request, {"content": [{"type": "text", "text": "x" * 2000}]})
+
+    def stream(request: Request) -> Reply:
+        return events(b"data: " + b"x" * 3000)
+
+    for reply in (long, stream):
+        async with serving(on_call(reply)) as (_, url), modern_client(url, limits=limits) as client:
+            with pytest.raises(TransportError, match="exceeds 1000 bytes"):
+                await client.call_tool("x")
+
+
+@run
+async def test_an_endless_stream_ends_with_the_total_limit() -> None:
+    def reply(request: Request) -> Reply:
+        async def stream() -> AsyncIterator[bytes]:
+            while True:
+                yield b": more\n\n" * 100
+                await asyncio.sleep(0)
+
+        return Reply(200, dict(EVENTS), stream=stream())
+
+    async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("x", timeout=0.1)
+        assert caught.value.limit == "total"
+
+
+# --- headers ---------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_headers_of_the_client_and_of_one_call() -> None:
+    async with serving(modern) as (fake, url):
+        async with modern_client(url, headers={"X-Tenant": "a"}) as client:
+            await client.call_tool("x", headers={"X-Trace": "1"})
+            await client.call_tool("x")
+        assert all(request.headers["x-tenant"] == "a" for request in fake.requests)
+        assert [request.headers.get("x-trace") for request in fake.requests] == [None, "1", None]
+
+
+@run
+async def test_a_token_goes_with_every_request() -> None:
+    async with serving(modern) as (fake, url):
+        async with modern_client(url, auth="secret") as client:
+            await client.call_tool("x")
+        assert {request.headers["authorization"] for request in fake.requests} == {"Bearer secret"}
+
+
+@run
+async def test_a_challenge_is_met_and_the_request_repeated() -> None:
+    class Renewing:
+        def __init__(self) -> None:
+            self.token = "old"
+
+        async def headers(self, url: str) -> Mapping[str, str]:
+            return {"Authorization": self.token}
+
+        async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+            self.token = "new"
+            return status == 401
+
+    def handler(request: Request) -> Reply:
+        return modern(request) if request.headers["authorization"] == "new" else Reply(401)
+
+    async with serving(handler) as (fake, url), modern_client(url, auth=Renewing()) as client:
+        assert client.revision == "2026-07-28"
+        assert len(fake.requests) == 2
+
+
+REGION = {
+    "name": "deploy",
+    "inputSchema": {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
+}
+BROKEN = {"name": "broken", "inputSchema": {"type": "object", "x-mcp-header": "No"}}
+
+
+def mirroring(request: Request) -> Reply:
+    if request.method == "tools/list":
+        listed = {"tools": [REGION, BROKEN], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+        return result(request, listed)
+    if request.method == "tools/call" and "mcp-param-region" not in request.headers:
+        return error(request, -32020, 400)
+    return modern(request)
+
+
+@run
+async def test_annotated_arguments_are_mirrored_and_broken_tools_left_out() -> None:
+    async with serving(mirroring) as (fake, url), modern_client(url) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["deploy"]
+        await client.call_tool("deploy", {"region": "Malmö"})
+        assert fake.requests[-1].headers["mcp-param-region"] == "=?base64?TWFsbcO2?="
+
+
+@run
+async def test_a_header_mismatch_reads_the_schema_and_tries_once_more() -> None:
+    async with serving(mirroring) as (fake, url), modern_client(url) as client:
+        await client.call_tool("deploy", {"region": "eu"})
+        assert fake.heard()[-3:] == ["tools/call", "tools/list", "tools/call"]
+
+
+@run
+async def test_a_mismatch_that_stays_is_reported() -> None:
+    def handler(request: Request) -> Reply:
+        return error(request, -32020, 400) if request.method == "tools/call" else mirroring(request)
+
+    async with serving(handler) as (fake, url), modern_client(url) as client:
+        with pytest.raises(ProtocolError) as caught:
+            await client.call_tool("deploy", {"region": "eu"})
+        assert caught.value.kind == "header_mismatch"
+        assert fake.heard().count("tools/call") == 2
+
+
+# --- losing the server -----------------------------------------------------------------------------------------------
+
+
+@run
+async def test_a_read_only_call_is_repeated_when_the_connection_breaks() -> None:
+    dropped: list[str] = []
+    tool = {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+
+    def handler(request: Request) -> Reply:
+        if request.method == "tools/list":
+            return result(request, {"tools": [tool], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"})
+        if request.method == "tools/call" and len(dropped) < 2:
+            dropped.append(request.method)
+            return Reply(drop=True)
+        return modern(request)
+
+    async with serving(handler) as (_, url), modern_client(url, reconnect=QUICK) as client:
+        await client.list_tools()
+        assert (await client.call_tool("look", {})).text == "{}"
+        dropped.clear()
+        with pytest.raises(SessionLost) as caught:
+            await client.call_tool("pay", {})
+        assert caught.value.maybe_executed
+        assert len(dropped) == 1

@@ -1,0 +1,104 @@
+"""Legacy servers on stdio, and what they do to the probe: all of them are reached."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail import Client, Timeouts
+from dovetail.client.verdicts import Verdicts
+from dovetail.errors import ProtocolError, RequestTimeout, TransportError
+
+from ..support.aio import run
+
+FAKE = str(Path(__file__).with_name("fake_stdio.py"))
+MODES = ("-32601", "-32602", "-32600", "-32603", "exit", "silent", "hang", "garbage", "strange")
+
+
+def fake(mode: str, log: Path) -> list[str]:
+    return [sys.executable, "-S", "-E", FAKE, mode, str(log)]
+
+
+def quiet(data: bytes) -> None:
+    """The fakes complain on stderr; that is not what the tests are about."""
+
+
+def heard(log: Path) -> list[str]:
+    return log.read_text().split()
+
+
+@pytest.mark.parametrize("mode", [*MODES, "legacy-discovery", "unsupported"])
+def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    verdicts = Verdicts()
+
+    @run
+    async def connect_twice() -> None:
+        for _ in range(2):
+            client = Client(
+                fake(mode, log),
+                probe_timeout=0.4,
+                timeouts=Timeouts(connect=2.0 if mode != "hang" else 4.0),
+                verdicts=verdicts,
+                on_stderr=quiet,
+            )
+            async with client:
+                assert client.revision == "2025-06-18"
+                result = await client.call_tool("echo", {"a": 1})
+                assert result.text == '{"a": 1}'
+
+    connect_twice()
+    assert heard(log).count("server/discover") == 1, "the second connect must not probe"
+
+
+def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    @run
+    async def connect() -> None:
+        async with Client(fake("exit", log), revision="2025-06-18", verdicts=Verdicts(), on_stderr=quiet) as client:
+            assert client.revision == "2025-06-18"
+
+    connect()
+    assert "server/discover" not in heard(log)
+
+
+@run
+async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> None:
+    with pytest.raises(ProtocolError, match="does not speak 2026-07-28"):
+        async with Client(fake("-32601", tmp_path / "log"), revision="modern", verdicts=Verdicts()):
+            pass
+
+
+@run
+async def test_another_version_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProtocolError, match="2025-06-18"):
+        async with Client(fake("-32601", tmp_path / "log"), revision="2025-11-25", verdicts=Verdicts()):
+            pass
+
+
+@run
+async def test_a_command_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TransportError, match="no-such-program") as caught:
+        async with Client(["no-such-program-anywhere"]):
+            pass
+    assert caught.value.cause == "refused"
+
+
+@run
+async def test_a_server_that_dies_is_quoted_with_its_last_words() -> None:
+    command = [sys.executable, "-S", "-c", "import sys; print('out of cheese', file=sys.stderr); sys.exit(7)"]
+    with pytest.raises(TransportError, match=r"exit status 7.*out of cheese"):
+        async with Client(command, on_stderr=quiet):
+            pass
+
+
+@run
+async def test_a_server_that_never_answers_runs_into_the_connect_limit() -> None:
+    command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
+    with pytest.raises(RequestTimeout) as caught:
+        async with Client(command, probe_timeout=0.1, timeouts=Timeouts(connect=0.6)):
+            pass
+    assert caught.value.limit == "connect"

@@ -1,0 +1,81 @@
+"""The public testing tools: pairs, the clock, recordings."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Context, Server
+from dovetail.errors import ProtocolError
+from dovetail.testing import FakeClock, Recording, connect, record, replay
+
+from ..support.aio import run
+
+
+def make_server() -> Server:
+    server = Server("recorded")
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool
+    async def count(ctx: Context) -> str:
+        await ctx.report_progress(1, 2)
+        return "counted"
+
+    return server
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+@run
+async def test_a_recording_is_replayed_without_the_server(revision: str, tmp_path: Path) -> None:
+    path = tmp_path / "conversation.txt"
+    async with record(make_server(), path, revision=revision) as client:
+        await client.list_tools()
+        await client.call_tool("add", {"a": 1, "b": 2})
+        await client.call_tool("count", on_progress=lambda *report: None)
+    assert path.read_text().startswith("> ")
+    seen: list[float] = []
+    async with Client(replay(path), revision=revision) as client:
+        assert client.revision == revision
+        assert (await client.call_tool("count", on_progress=lambda *report: seen.append(report[0]))).text == "counted"
+        assert (await client.call_tool("add", {"b": 2, "a": 1})).data == 3
+        with pytest.raises(ProtocolError, match="no tools/call with these params"):
+            await client.call_tool("add", {"a": 9, "b": 9})
+    assert seen == [1]
+
+
+def test_a_recording_is_text_with_comments() -> None:
+    recording = Recording.parse('# a comment\n\n> {"a":1}\n< {"b":2}\n')
+    assert recording.messages == [("client", b'{"a":1}'), ("server", b'{"b":2}')]
+    assert recording.text() == '> {"a":1}\n< {"b":2}\n'
+    with pytest.raises(ValueError, match="line 1"):
+        Recording.parse("what is this")
+
+
+@run
+async def test_the_pair_takes_the_clients_options() -> None:
+    async with connect(make_server(), "2025-06-18") as client:
+        assert client.revision == "2025-06-18"
+
+
+@run
+async def test_the_clock_runs_what_is_due_in_order_and_only_when_told() -> None:
+    clock = FakeClock(100)
+    ran: list[Any] = []
+    clock.call_later(2, lambda: ran.append(("b", clock())))
+    clock.call_later(1, lambda: ran.append(("a", clock())))
+    clock.call_later(1.5, lambda: ran.append("never")).cancel()
+    sleeping = asyncio.create_task(clock.sleep(3))
+    await asyncio.sleep(0)
+    assert clock.waiting == [101, 102, 103]
+    clock.advance(2.5)
+    assert ran == [("a", 101), ("b", 102)]
+    assert clock() == 102.5
+    assert not sleeping.done()
+    clock.advance(0.5)
+    await sleeping

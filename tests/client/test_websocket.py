@@ -1,0 +1,163 @@
+"""The WebSocket link against the `websockets` package's own server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dovetail import Client
+from dovetail.client.verdicts import Verdicts
+from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
+from dovetail.settings import Limits
+
+from ..support.aio import run
+
+server_module = pytest.importorskip("websockets.asyncio.server")
+
+DISCOVERED = {
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+    "ttlMs": 0,
+    "cacheScope": "private",
+    "resultType": "complete",
+}
+
+
+def answer(message: dict[str, Any], words: str = "hi") -> str:
+    called = {"content": [{"type": "text", "text": words}], "resultType": "complete"}
+    value = DISCOVERED if message["method"] == "server/discover" else called
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": value})
+
+
+@asynccontextmanager
+async def serving(handle: Callable[[Any, dict[str, Any]], Awaitable[None]], **options: Any) -> AsyncIterator[str]:
+    async def serve(connection: Any) -> None:
+        async for data in connection:
+            await handle(connection, json.loads(data))
+
+    async with server_module.serve(serve, "127.0.0.1", 0, subprotocols=["mcp"], **options) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+
+
+async def plain(connection: Any, message: dict[str, Any]) -> None:
+    if "id" in message:
+        await connection.send(answer(message))
+
+
+def client(url: str, **options: Any) -> Client:
+    return Client(url, revision="modern", verdicts=Verdicts(), reconnect=False, **options)
+
+
+@run
+async def test_calls_over_a_websocket() -> None:
+    async with serving(plain) as url, client(url) as connected:
+        results = await asyncio.gather(*(connected.call_tool("x") for _ in range(20)))
+        assert {result.text for result in results} == {"hi"}
+
+
+@run
+async def test_the_official_subprotocol_is_offered_and_headers_are_sent() -> None:
+    seen: dict[str, Any] = {}
+
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        seen["subprotocol"] = connection.subprotocol
+        seen["token"] = connection.request.headers["Authorization"]
+        await plain(connection, message)
+
+    async with serving(handle) as url, client(url, auth="t") as connected:
+        await connected.call_tool("x")
+    assert seen == {"subprotocol": "mcp", "token": "Bearer t"}
+
+
+@run
+async def test_fragments_and_several_messages_in_one_frame_are_understood() -> None:
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        text = answer(message)
+        notice = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+        if message["method"] == "tools/call":
+            await connection.send([text[:10], text[10:30], text[30:]])
+        else:
+            await connection.send(notice + "\n" + text + "\n")
+
+    changed: list[str] = []
+    async with serving(handle) as url, client(url, on_list_changed=changed.append) as connected:
+        assert (await connected.call_tool("x")).text == "hi"
+    assert changed == ["tools"]
+
+
+@pytest.mark.parametrize(("code", "cause"), [(1000, "eof"), (1001, "eof"), (1011, "reset")])
+@run
+async def test_a_close_frame_ends_the_call_with_its_reason(code: int, cause: str) -> None:
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        if message["method"] == "tools/call":
+            await connection.close(code, "good night")
+        else:
+            await plain(connection, message)
+
+    async with serving(handle) as url, client(url) as connected:
+        with pytest.raises(SessionLost, match="good night") as caught:
+            await connected.call_tool("x")
+        assert caught.value.cause == cause
+
+
+@run
+async def test_a_binary_frame_and_a_giant_one_end_the_connection() -> None:
+    for reply in (b"\x00\x01", "x" * 5000):
+
+        async def handle(connection: Any, message: dict[str, Any], reply: Any = reply) -> None:
+            if message["method"] == "tools/call":
+                await connection.send(reply)
+            else:
+                await plain(connection, message)
+
+        async with serving(handle) as url, client(url, limits=Limits(message_size=2000)) as connected:
+            with pytest.raises(SessionLost) as caught:
+                await connected.call_tool("x")
+            assert caught.value.cause == "protocol"
+
+
+@run
+async def test_a_refused_handshake_names_the_status() -> None:
+    def refuse(connection: Any, request: Any) -> Any:
+        return connection.respond(403, "no\n")
+
+    async with serving(plain, process_request=refuse) as url:
+        with pytest.raises(TransportError, match="HTTP 403"):
+            await client(url).open()
+
+
+@run
+async def test_nobody_there_and_nobody_answering() -> None:
+    async with serving(plain) as url:
+        pass
+    with pytest.raises(TransportError) as caught:
+        await client(url).open()
+    assert caught.value.cause == "refused"
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    from dovetail import Timeouts
+
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(RequestTimeout) as late:
+        await client(f"ws://127.0.0.1:{port}/", timeouts=Timeouts(connect=0.2)).open()
+    assert late.value.limit == "connect"
+    server.close()
+
+
+@run
+async def test_a_plain_web_server_is_not_mistaken_for_one() -> None:
+    from .fake_http import Reply
+    from .fake_http import serving as web
+
+    async with web(lambda request: Reply(200, {}, b"hello")) as (_, url):
+        with pytest.raises(DovetailError):
+            await client(url.replace("http", "ws")).open()
