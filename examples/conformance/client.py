@@ -21,8 +21,9 @@ Scenario = Callable[[Client], Awaitable[None]]
 
 def accept(request: Any) -> dict[str, Any]:
     """Accept every form; the client itself fills in the defaults."""
-    fields = (request.requested_schema or {}).get("properties", {})
-    required = (request.requested_schema or {}).get("required", [])
+    schema: dict[str, Any] = request.requested_schema or {}
+    fields: dict[str, Any] = schema.get("properties", {})
+    required: list[str] = schema.get("required", [])
     made_up = {"string": "conformance", "integer": 1, "number": 1.0, "boolean": True}
     content = {
         name: made_up.get(fields[name].get("type"), "conformance")

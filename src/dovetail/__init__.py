@@ -131,8 +131,14 @@ __all__ = [
 ]
 
 
+_MODULES = frozenset(("codec", "errors", "model", "settings", "sync", "testing"))
+"""What ``import dovetail`` alone lets one write: ``dovetail.sync.Client``."""
+
+
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -112,7 +112,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     cors: bool = False
     """Answer CORS preflights for ``allowed_origins``."""
     principal: Callable[[Mapping[str, Any]], str | None] | None = None
-    """Who sent the request with this ASGI scope; sessions, cursors and states are bound to the answer."""
+    """Who sent the request with this ASGI scope; sessions, states and tasks are bound to the answer."""
     keep_alive: float = 15.0
     """Seconds between comments on a quiet event stream."""
     retry: int = 1000

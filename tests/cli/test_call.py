@@ -46,7 +46,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def dovetail(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dovetail.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
+    )
 
 
 def test_list_shows_everything(server: str) -> None:
@@ -92,6 +94,11 @@ def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:
     assert "refused" in done.stderr
     done = dovetail("list", "http://127.0.0.1:9/mcp", "--json")
     assert json.loads(done.stdout)["error"]["kind"] == "transport_error"
+
+
+def test_an_unknown_tool_with_arguments_is_one_line_too(server: str) -> None:
+    done = dovetail("call", server, "nope", "a=1")
+    assert (done.returncode, done.stderr) == (1, "dovetail call: Unknown tool: nope\n")
 
 
 def test_a_wrong_command_line_exits_with_2(server: str) -> None:

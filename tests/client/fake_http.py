@@ -95,7 +95,9 @@ class FakeHttp:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode().split("\r\n")
         verb, path, _ = first.split(" ", 2)
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
+        }
         return Request(verb, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
 
     async def _write(self, writer: asyncio.StreamWriter, reply: Reply) -> None:
@@ -176,7 +178,9 @@ def modern(request: Request) -> Reply:
         case "server/discover":
             return result(request, DISCOVERED)
         case "tools/list":
-            return result(request, {"tools": [ECHO], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"})
+            return result(
+                request, {"tools": [ECHO], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+            )
         case "tools/call":
             text = json.dumps(request.message["params"].get("arguments"))
             return result(request, {"content": [{"type": "text", "text": text}], "resultType": "complete"})

@@ -37,7 +37,11 @@ def meet_probe(mode, id):
             {
                 "jsonrpc": "2.0",
                 "id": id,
-                "error": {"code": -32022, "message": "no", "data": {"supported": ["2025-06-18"], "requested": "x"}},
+                "error": {
+                    "code": -32022,
+                    "message": "no",
+                    "data": {"supported": ["2025-06-18"], "requested": "x"},
+                },
             }
         )
     elif mode == "strange":

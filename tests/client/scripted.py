@@ -125,7 +125,11 @@ def legacy(then: Answer, version: str = "2024-11-05", **capabilities: Any) -> Sc
 
 def modern(then: Answer, **capabilities: Any) -> Scripted:
     """A 2026-07-28 server that answers discovery and leaves the rest to ``then``."""
-    declared = {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, **capabilities}
+    declared = {
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        **capabilities,
+    }
 
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         if message.get("method") == "server/discover":

@@ -247,12 +247,12 @@ async def test_a_cancelled_caller_cancels_on_the_server() -> None:
 @run
 async def test_a_question_stops_the_idle_limit() -> None:
     async def thinking(request: Any) -> dict[str, Any]:
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.6)
         return {"seat": "1A"}
 
     for revision in ("2025-11-25", "2026-07-28"):
         async with connect(make_server(), revision, on_elicit=thinking) as client:
-            result = await client.call_tool("book", timeout=Timeouts(idle=0.05, total=5))
+            result = await client.call_tool("book", timeout=Timeouts(idle=0.3, total=10))
             assert result.text == "1A True"
 
 
@@ -346,7 +346,9 @@ async def test_a_thousand_clients_hold_one_task_each() -> None:
     clients = [Client(server) for _ in range(1000)]
     await asyncio.gather(*(client.open() for client in clients))
     assert len(asyncio.all_tasks()) - before <= 1000
-    results = await asyncio.gather(*(client.call_tool("add", {"a": 1, "b": n}) for n, client in enumerate(clients)))
+    results = await asyncio.gather(
+        *(client.call_tool("add", {"a": 1, "b": n}) for n, client in enumerate(clients))
+    )
     assert [result.data for result in results] == list(range(1, 1001))
     await asyncio.gather(*(client.close() for client in clients))
     assert len(asyncio.all_tasks()) == before
@@ -368,3 +370,41 @@ async def test_unusable_arguments_are_refused_before_anything_is_sent() -> None:
         with pytest.raises(TypeError, match="cannot be written as JSON"):
             await client.call_tool("add", {"a": object()})
         assert client.pending == 0
+
+
+@run
+async def test_more_calls_than_may_be_under_way_wait_their_turn() -> None:
+    from dovetail.settings import Limits
+
+    server = Server("s")
+    running = [0, 0]
+
+    @server.tool
+    async def work(n: int) -> int:
+        running[0] += 1
+        running[1] = max(running)
+        await asyncio.sleep(0.001)
+        running[0] -= 1
+        return n
+
+    async with connect(server, limits=Limits(pending=5)) as client:
+        results = await asyncio.gather(*(client.call_tool("work", {"n": n}) for n in range(50)))
+        assert [result.data for result in results] == list(range(50))
+        assert running[1] <= 5
+
+
+@run
+async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit() -> None:
+    from dovetail.settings import Limits
+
+    async with connect(make_server(), limits=Limits(pending=1)) as client:
+        first = asyncio.create_task(client.call_tool("slow"))
+        await asyncio.sleep(0.01)
+        with pytest.raises(RequestTimeout, match="too many"):
+            await client.call_tool("add", {"a": 1, "b": 1}, timeout=0.05)
+        waiting = asyncio.create_task(client.call_tool("add", {"a": 1, "b": 1}))
+        await asyncio.sleep(0.01)
+        await client.close()
+        for call in (first, waiting):
+            with pytest.raises((SessionLost, StateError)):
+                await call

@@ -56,7 +56,13 @@ def test_an_accepted_form_is_read_and_filled_in(answer: Any, schema: Any, conten
 
 @pytest.mark.parametrize(
     ("answer", "action"),
-    [(None, "cancel"), (False, "decline"), ("decline", "decline"), ("cancel", "cancel"), ({"action": "decline"}, "decline")],
+    [
+        (None, "cancel"),
+        (False, "decline"),
+        ("decline", "decline"),
+        ("cancel", "cancel"),
+        ({"action": "decline"}, "decline"),
+    ],
 )
 def test_a_refusal_carries_no_content(answer: Any, action: str) -> None:
     found = read_answer(answer, FORM)

@@ -67,7 +67,11 @@ async def test_an_event_stream_cut_into_pieces_comes_out_whole(size: int) -> Non
     def reply(request: Request) -> Reply:
         token = request.message["params"]["_meta"]["progressToken"]
         notice = {"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
-        data = b": comment\r\n\r\n" + event({"jsonrpc": "2.0", **notice}) + event(answer(request, "schön", resultType="complete"))
+        data = (
+            b": comment\r\n\r\n"
+            + event({"jsonrpc": "2.0", **notice})
+            + event(answer(request, "schön", resultType="complete"))
+        )
         return events(*(data[at : at + size] for at in range(0, len(data), size)))
 
     async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
@@ -96,7 +100,7 @@ async def test_a_legacy_stream_is_resumed_where_it_broke_after_the_time_it_named
 
     async with serving(handler) as (_, url), legacy_client(url) as client:
         assert (await client.call_tool("x")).text == "resumed"
-    assert 0.14 <= times[1] - times[0] <= 0.6
+    assert 0.14 <= times[1] - times[0] <= 2
 
 
 @pytest.mark.parametrize("make", [modern_client, legacy_client])
@@ -130,7 +134,10 @@ async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
             return Reply(202)
         return legacy(request)
 
-    async with serving(handler) as (_, url), legacy_client(url, on_sample=lambda request: "sampled") as client:
+    async with (
+        serving(handler) as (_, url),
+        legacy_client(url, on_sample=lambda request: "sampled") as client,
+    ):
         assert (await client.call_tool("x")).text == "sampled"
 
 
@@ -269,13 +276,13 @@ async def test_bytes_on_the_stream_keep_a_call_alive() -> None:
         async def stream() -> AsyncIterator[bytes]:
             for _ in range(6):
                 yield b": still here\n\n"
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.12)
             yield event(answer(request, resultType="complete"))
 
         return Reply(200, dict(EVENTS), stream=stream())
 
     async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
-        limits = Timeouts(idle=0.15, total=5)
+        limits = Timeouts(idle=0.5, total=10)
         assert (await client.call_tool("x", timeout=limits)).text == "hello"
 
 
@@ -287,7 +294,9 @@ async def test_bytes_on_the_stream_keep_a_call_alive() -> None:
 async def test_a_bare_status_under_a_call_is_named(status: int) -> None:
     handler = on_call(lambda request: Reply(status, {"Retry-After": "3"}, b"some words"))
     async with serving(handler) as (_, url), modern_client(url, reconnect=QUICK) as client:
-        with pytest.raises(StatusError, match=f"tools/call was answered with HTTP {status}.*some words") as caught:
+        with pytest.raises(
+            StatusError, match=f"tools/call was answered with HTTP {status}.*some words"
+        ) as caught:
             await client.call_tool("x")
         assert caught.value.status == status
         assert caught.value.retry_after == 3.0
@@ -308,12 +317,12 @@ BODIES: Mapping[str, tuple[dict[str, str], bytes]] = {
 @run
 async def test_a_body_that_is_no_answer_is_quoted(name: str) -> None:
     headers, body = BODIES[name]
-    async with serving(on_call(lambda request: Reply(200, headers, body))) as (_, url):
-        async with modern_client(url) as client:
-            with pytest.raises((TransportError, ProtocolError)) as caught:
-                await client.call_tool("x")
-            assert getattr(caught.value, "cause", "protocol") == "protocol"
-            assert client.pending == 0
+    handler = on_call(lambda request: Reply(200, headers, body))
+    async with serving(handler) as (_, url), modern_client(url) as client:
+        with pytest.raises((TransportError, ProtocolError)) as caught:
+            await client.call_tool("x")
+        assert getattr(caught.value, "cause", "protocol") == "protocol"
+        assert client.pending == 0
 
 
 @run
@@ -443,7 +452,9 @@ async def test_a_read_only_call_is_repeated_when_the_connection_breaks() -> None
 
     def handler(request: Request) -> Reply:
         if request.method == "tools/list":
-            return result(request, {"tools": [tool], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"})
+            return result(
+                request, {"tools": [tool], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+            )
         if request.method == "tools/call" and len(dropped) < 2:
             dropped.append(request.method)
             return Reply(drop=True)

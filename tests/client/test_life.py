@@ -247,7 +247,9 @@ async def test_a_modern_client_listens_again_and_counts_everything_as_changed() 
             wanted = message["params"]["notifications"]
             meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
             params = {"notifications": wanted, "_meta": meta}
-            peer.say({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+            peer.say(
+                {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+            )
 
     target = modern(answer)
     async with Client(target, clock=clock, on_list_changed=changed.append) as client:

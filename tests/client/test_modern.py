@@ -44,7 +44,9 @@ def asking(*rounds: dict[str, Any]) -> Scripted:
         if left:
             peer.result(message, {"resultType": "input_required", **left.pop(0)})
         else:
-            peer.result(message, text(json.dumps(message["params"].get("inputResponses")), resultType="complete"))
+            peer.result(
+                message, text(json.dumps(message["params"].get("inputResponses")), resultType="complete")
+            )
 
     return modern(answer)
 
@@ -112,7 +114,9 @@ async def test_one_failure_ends_the_other_questions() -> None:
         await asyncio.sleep(0)
         raise LookupError("no model")
 
-    async with Client(asking({"inputRequests": {"f": FORM, "s": SAMPLE}}), on_elicit=forever, on_sample=fails) as client:
+    async with Client(
+        asking({"inputRequests": {"f": FORM, "s": SAMPLE}}), on_elicit=forever, on_sample=fails
+    ) as client:
         with pytest.raises(LookupError):
             await client.call_tool("x")
         assert ended.is_set()
@@ -176,7 +180,9 @@ async def test_prompts_and_resources_may_ask_too() -> None:
 @run
 async def test_an_absent_result_type_means_complete_and_an_unknown_one_is_invalid() -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
-        peer.result(message, text("ok", **({"resultType": "surprise"} if message["params"]["name"] == "b" else {})))
+        peer.result(
+            message, text("ok", **({"resultType": "surprise"} if message["params"]["name"] == "b" else {}))
+        )
 
     async with Client(modern(answer)) as client:
         assert (await client.call_tool("a")).text == "ok"
@@ -192,7 +198,9 @@ def listening(honour: Any = None) -> Scripted:
         if message["method"] == "subscriptions/listen":
             meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
             params = {"notifications": honour or message["params"]["notifications"], "_meta": meta}
-            peer.say({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+            peer.say(
+                {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+            )
 
     return modern(answer)
 
@@ -212,9 +220,18 @@ async def test_subscribing_opens_the_new_stream_before_it_ends_the_old() -> None
     async with Client(target, on_resource_updated=updated.append) as client:
         await client.subscribe_resource("x://a")
         await client.subscribe_resource("x://b")
-        assert target.peer.methods[1:] == ["subscriptions/listen", "subscriptions/listen", "notifications/cancelled"]
-        assert target.peer.heard[2]["params"]["notifications"] == {"resourceSubscriptions": ["x://a", "x://b"]}
-        params = {"uri": "x://b", "_meta": {"io.modelcontextprotocol/subscriptionId": target.peer.heard[2]["id"]}}
+        assert target.peer.methods[1:] == [
+            "subscriptions/listen",
+            "subscriptions/listen",
+            "notifications/cancelled",
+        ]
+        assert target.peer.heard[2]["params"]["notifications"] == {
+            "resourceSubscriptions": ["x://a", "x://b"]
+        }
+        params = {
+            "uri": "x://b",
+            "_meta": {"io.modelcontextprotocol/subscriptionId": target.peer.heard[2]["id"]},
+        }
         target.peer.say({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
         await settle()
         assert updated == ["x://b"]
@@ -408,7 +425,11 @@ async def test_listing_skills_fetches_nothing_and_loading_only_the_skill_itself(
         (entry(file={"digest": "sha256:" + "0" * 64}), SKILL, "digest"),
         (entry(file={"size": 3}), SKILL, "bytes"),
         (entry(), SKILL.replace(b"Body.", b"Evil."), "digest"),
-        (entry(frontmatter={"name": "pdf", "description": "Something else"}), SKILL, "differs from its entry in description"),
+        (
+            entry(frontmatter={"name": "pdf", "description": "Something else"}),
+            SKILL,
+            "differs from its entry in description",
+        ),
         (entry(frontmatter={"name": "pdf", "description": "Reads PDFs", "more": 1}), SKILL, "more"),
         (entry(file={"digest": "md5:1"}), SKILL, "no SHA-256 digest"),
     ],

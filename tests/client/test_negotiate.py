@@ -58,7 +58,18 @@ def test_after_the_probe(outcome: Outcome, action: str, http: bool) -> None:
     assert after_probe(AUTO, outcome, [R5], http=http).action == action
 
 
-@pytest.mark.parametrize(("status", "action"), [(400, "initialize"), (401, "initialize"), (404, "initialize"), (405, "initialize"), (502, "initialize"), (429, "retry"), (408, "retry")])
+@pytest.mark.parametrize(
+    ("status", "action"),
+    [
+        (400, "initialize"),
+        (401, "initialize"),
+        (404, "initialize"),
+        (405, "initialize"),
+        (502, "initialize"),
+        (429, "retry"),
+        (408, "retry"),
+    ],
+)
 def test_after_a_status(status: int, action: str) -> None:
     assert after_probe(AUTO, Outcome("status", status=status), [R5], http=True).action == action
 
@@ -79,7 +90,9 @@ def test_a_process_that_is_gone_is_replaced() -> None:
     assert after_initialize(AUTO, Outcome("silent"), http=False).respawn
 
 
-@pytest.mark.parametrize("outcome", [Outcome("silent"), Outcome("error", code=-32601), Outcome("result", (R4,))])
+@pytest.mark.parametrize(
+    "outcome", [Outcome("silent"), Outcome("error", code=-32601), Outcome("result", (R4,))]
+)
 def test_modern_only_never_falls_back(outcome: Outcome) -> None:
     assert after_probe(Policy.of("modern"), outcome, [R5], http=False).action == "fail"
 

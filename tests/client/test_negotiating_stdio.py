@@ -40,7 +40,7 @@ def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp
             client = Client(
                 fake(mode, log),
                 probe_timeout=0.4,
-                timeouts=Timeouts(connect=2.0 if mode != "hang" else 4.0),
+                timeouts=Timeouts(connect=6.0),
                 verdicts=verdicts,
                 on_stderr=quiet,
             )
@@ -58,7 +58,9 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
 
     @run
     async def connect() -> None:
-        async with Client(fake("exit", log), revision="2025-06-18", verdicts=Verdicts(), on_stderr=quiet) as client:
+        async with Client(
+            fake("exit", log), revision="2025-06-18", verdicts=Verdicts(), on_stderr=quiet
+        ) as client:
             assert client.revision == "2025-06-18"
 
     connect()

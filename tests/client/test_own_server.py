@@ -108,13 +108,12 @@ async def test_over_a_child_process(revision: str) -> None:
 
 @run
 async def test_auto_finds_the_newest_revision_and_two_eras_share_one_url() -> None:
-    async with serving(make_server()) as url:
-        async with client(url, "auto") as modern, client(url, "legacy") as legacy:
-            assert (modern.revision, legacy.revision) == ("2026-07-28", "2025-11-25")
-            results = await asyncio.gather(
-                *(each.call_tool("add", {"a": n, "b": 1}) for n in range(20) for each in (modern, legacy))
-            )
-            assert [result.data for result in results] == [n + 1 for n in range(20) for _ in range(2)]
+    async with serving(make_server()) as url, client(url, "auto") as modern, client(url, "legacy") as legacy:
+        assert (modern.revision, legacy.revision) == ("2026-07-28", "2025-11-25")
+        results = await asyncio.gather(
+            *(each.call_tool("add", {"a": n, "b": 1}) for n in range(20) for each in (modern, legacy))
+        )
+        assert [result.data for result in results] == [n + 1 for n in range(20) for _ in range(2)]
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -137,14 +136,18 @@ async def test_changes_reach_the_client_over_http(revision: str) -> None:
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 @run
 async def test_over_a_websocket(revision: str) -> None:
-    async with serving(make_server()) as url:
-        async with client(url.replace("http", "ws"), revision, **CALLBACKS) as connected:
-            await exercise(connected, revision)
+    async with (
+        serving(make_server()) as url,
+        client(url.replace("http", "ws"), revision, **CALLBACKS) as connected,
+    ):
+        await exercise(connected, revision)
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18"])
 @run
 async def test_over_the_old_pair_of_endpoints(revision: str) -> None:
-    async with serving(make_server()) as url:
-        async with client(url.replace("/mcp", "/sse"), revision, **CALLBACKS) as connected:
-            await exercise(connected, revision)
+    async with (
+        serving(make_server()) as url,
+        client(url.replace("/mcp", "/sse"), revision, **CALLBACKS) as connected,
+    ):
+        await exercise(connected, revision)

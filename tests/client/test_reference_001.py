@@ -273,7 +273,9 @@ async def test_what_the_server_lacks_fails_at_once_and_is_not_sent(capability: s
         if message.get("method") == "initialize":
             server = {"name": "s", "version": "1"}
             offered: dict[str, Any] = {"resources": {}} if capability == "resources.subscribe" else {}
-            peer.result(message, {"protocolVersion": "2024-11-05", "capabilities": offered, "serverInfo": server})
+            peer.result(
+                message, {"protocolVersion": "2024-11-05", "capabilities": offered, "serverInfo": server}
+            )
 
     async with strict(Scripted(answer)) as (client, target):
         before = len(target.peer.heard)
@@ -338,7 +340,11 @@ async def test_resources_are_listed_read_and_subscribed_to() -> None:
         assert [t.uri_template for t in await client.list_resource_templates()] == ["file:///{x}"]
         assert (await client.read_resource("file:///a")).contents[0].text == "hi"
         await client.subscribe_resource("file:///a")
-        notice = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///a"}}
+        notice = {
+            "jsonrpc": "2.0",
+            "method": "notifications/resources/updated",
+            "params": {"uri": "file:///a"},
+        }
         target.peer.say(notice)
         await settle()
         assert updated == ["file:///a"]
@@ -389,7 +395,12 @@ async def test_roots_are_shown_to_the_server() -> None:
 @run
 async def test_sampling_may_go_from_the_client_to_the_server_on_this_profile_only() -> None:
     request = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello!"}}], "maxTokens": 10}
-    answer = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m", "stopReason": "endTurn"}
+    answer = {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Hi"},
+        "model": "m",
+        "stopReason": "endTurn",
+    }
     async with strict(answering(answer)) as (client, _):
         assert (await client.create_message(request)).model == "m"
     async with Client(legacy(nothing), revision="2024-11-05") as official:
@@ -399,7 +410,10 @@ async def test_sampling_may_go_from_the_client_to_the_server_on_this_profile_onl
 
 @run
 async def test_the_server_may_sample_from_the_client() -> None:
-    async with strict(nothing, on_sample=lambda request: f"echo {request.messages[0].content.text}") as (_, target):
+    async with strict(nothing, on_sample=lambda request: f"echo {request.messages[0].content.text}") as (
+        _,
+        target,
+    ):
         params = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 5}
         target.peer.say({"jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage", "params": params})
         await settle()
@@ -423,7 +437,9 @@ async def test_progress_is_matched_by_its_token() -> None:
         peer.result(message, text("done"))
 
     async with strict(answer) as (client, _):
-        await client.call_tool("x", on_progress=lambda progress, total, message: seen.append((progress, total)))
+        await client.call_tool(
+            "x", on_progress=lambda progress, total, message: seen.append((progress, total))
+        )
     assert seen == [(0.25, 1.0), (0.5, 1.0), (1.0, 1.0)]
 
 
@@ -490,7 +506,10 @@ async def test_text_image_and_flat_resource_blocks_are_understood() -> None:
         assert result.text == "hi"
         assert result.images == [b"PNG"]
         resource: Any = result.content[2]
-        assert "file:///r" in (getattr(resource, "uri", ""), getattr(getattr(resource, "resource", None), "uri", ""))
+        assert "file:///r" in (
+            getattr(resource, "uri", ""),
+            getattr(getattr(resource, "resource", None), "uri", ""),
+        )
 
 
 # --- validation ------------------------------------------------------------------------------------------------------
@@ -528,7 +547,9 @@ async def test_an_invalid_message_is_counted_dropped_and_survived(name: str) -> 
         assert "(answer)" not in target.peer.methods
 
 
-@pytest.mark.parametrize("error", [{"message": "x"}, {"code": "1", "message": "x"}, {"code": 1}, "no", None, 5])
+@pytest.mark.parametrize(
+    "error", [{"message": "x"}, {"code": "1", "message": "x"}, {"code": 1}, "no", None, 5]
+)
 @run
 async def test_an_error_without_a_code_and_message_fails_its_call(error: Any) -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:

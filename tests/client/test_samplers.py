@@ -44,7 +44,9 @@ class Provider:
     async def session(self) -> AsyncIterator[Any]:
         yield self.send
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float) -> Any:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Any:
         self.asked.append((method, url, headers, json.loads(body or b"")))
         return self
 
@@ -55,7 +57,11 @@ class Provider:
 
 
 OPENAI = {"model": "gpt-4o-x", "choices": [{"message": {"content": "A cat."}, "finish_reason": "length"}]}
-CLAUDE = {"model": "claude-x", "content": [{"type": "text", "text": "A cat."}], "stop_reason": "stop_sequence"}
+CLAUDE = {
+    "model": "claude-x",
+    "content": [{"type": "text", "text": "A cat."}],
+    "stop_reason": "stop_sequence",
+}
 OLLAMA = {"model": "llama", "message": {"content": "A cat."}, "done_reason": "stop"}
 
 
@@ -69,7 +75,12 @@ async def test_openai_is_asked_by_chat_completions() -> None:
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
     assert body["messages"][1] == {"role": "user", "content": "What is this?"}
     assert body["messages"][2]["content"][0]["image_url"]["url"] == "data:image/png;base64,aW1n"
-    assert (body["model"], body["max_tokens"], body["temperature"], body["stop"]) == ("gpt-4o", 50, 0.2, ["END"])
+    assert (body["model"], body["max_tokens"], body["temperature"], body["stop"]) == (
+        "gpt-4o",
+        50,
+        0.2,
+        ["END"],
+    )
     assert (found.content.text, found.model, found.stop_reason) == ("A cat.", "gpt-4o-x", "maxTokens")
 
 
@@ -90,7 +101,11 @@ async def test_anthropic_is_asked_by_messages() -> None:
     assert url == "https://api.anthropic.com/v1/messages"
     assert headers["x-api-key"] == "k"
     assert body["system"] == "Be brief."
-    assert body["messages"][1]["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": "aW1n"}
+    assert body["messages"][1]["content"][0]["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": "aW1n",
+    }
     assert (found.content.text, found.stop_reason) == ("A cat.", "stopSequence")
 
 
@@ -110,10 +125,15 @@ TOOLS = {
     "tools": [{"name": "look", "description": "Look", "inputSchema": {"type": "object"}}],
     "toolChoice": {"mode": "required"},
     "messages": [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {"a": 1}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {"a": 1}}],
+        },
         {
             "role": "user",
-            "content": [{"type": "tool_result", "toolUseId": "1", "content": [{"type": "text", "text": "seen"}]}],
+            "content": [
+                {"type": "tool_result", "toolUseId": "1", "content": [{"type": "text", "text": "seen"}]}
+            ],
         },
     ],
 }
@@ -122,7 +142,9 @@ TOOLS = {
 @run
 async def test_tools_travel_in_both_directions() -> None:
     call = {"id": "c1", "function": {"name": "look", "arguments": '{"b": 2}'}}
-    openai = Provider({"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    openai = Provider(
+        {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    )
     found = await OpenAI("gpt", fetch=openai)(request(**TOOLS))
     body = openai.asked[0][3]
     assert body["tools"][0]["function"]["name"] == "look"
@@ -131,7 +153,9 @@ async def test_tools_travel_in_both_directions() -> None:
     assert body["messages"][2] == {"role": "tool", "tool_call_id": "1", "content": "seen"}
     assert (found.content.name, found.content.input, found.stop_reason) == ("look", {"b": 2}, "toolUse")
 
-    claude = Provider({"content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}], "stop_reason": "tool_use"})
+    claude = Provider(
+        {"content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}], "stop_reason": "tool_use"}
+    )
     found = await Anthropic("claude", api_key="k", fetch=claude)(request(**TOOLS))
     body = claude.asked[0][3]
     assert body["tool_choice"] == {"type": "any"}
@@ -152,7 +176,9 @@ async def test_tools_travel_in_both_directions() -> None:
     ],
 )
 @run
-async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(answer: Any, status: int, kind: str) -> None:
+async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(
+    answer: Any, status: int, kind: str
+) -> None:
     with pytest.raises(ProtocolError) as caught:
         await OpenAI("gpt", api_key="secret", fetch=Provider(answer, status))(request())
     assert caught.value.kind == kind

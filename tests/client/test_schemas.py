@@ -105,7 +105,9 @@ def test_schemas_that_are_no_schemas_or_too_large_are_named() -> None:
     assert "cannot be used" in str(Validator({"type": "nonsense"}).problem)
     large = {"anyOf": [{"type": "string"} for _ in range(20_000)]}
     assert "too large" in str(Validator(large).problem)
-    assert Validator({"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}).check("x") is None
+    assert (
+        Validator({"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}).check("x") is None
+    )
     assert Validator({"type": ["array", "null"]}).check(None) is None
 
 

@@ -172,7 +172,11 @@ def demanding() -> Scripted:
             return
         page = {"mode": "url", "message": "Sign in", "url": "https://x.example/in", "elicitationId": "e1"}
         peer.error(message, -32042, "sign in first", {"elicitations": [page]})
-        done = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "e1"}}
+        done = {
+            "jsonrpc": "2.0",
+            "method": "notifications/elicitation/complete",
+            "params": {"elicitationId": "e1"},
+        }
         asyncio.get_running_loop().call_later(0.02, peer.say, done)
 
     return legacy(answer, "2025-11-25")

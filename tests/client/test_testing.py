@@ -42,7 +42,9 @@ async def test_a_recording_is_replayed_without_the_server(revision: str, tmp_pat
     seen: list[float] = []
     async with Client(replay(path), revision=revision) as client:
         assert client.revision == revision
-        assert (await client.call_tool("count", on_progress=lambda *report: seen.append(report[0]))).text == "counted"
+        assert (
+            await client.call_tool("count", on_progress=lambda *report: seen.append(report[0]))
+        ).text == "counted"
         assert (await client.call_tool("add", {"b": 2, "a": 1})).data == 3
         with pytest.raises(ProtocolError, match="no tools/call with these params"):
             await client.call_tool("add", {"a": 9, "b": 9})

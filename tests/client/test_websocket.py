@@ -35,7 +35,9 @@ def answer(message: dict[str, Any], words: str = "hi") -> str:
 
 
 @asynccontextmanager
-async def serving(handle: Callable[[Any, dict[str, Any]], Awaitable[None]], **options: Any) -> AsyncIterator[str]:
+async def serving(
+    handle: Callable[[Any, dict[str, Any]], Awaitable[None]], **options: Any
+) -> AsyncIterator[str]:
     async def serve(connection: Any) -> None:
         async for data in connection:
             await handle(connection, json.loads(data))

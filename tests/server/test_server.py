@@ -195,6 +195,20 @@ async def test_bad_arguments_reach_the_model_as_the_revision_wants(revision: str
 
 
 @every_revision
+@pytest.mark.parametrize("arguments", [[1], "x", 5, True])
+@run
+async def test_arguments_that_are_no_object_make_a_malformed_request_on_every_revision(
+    revision: str, arguments: Any
+) -> None:
+    server = build()
+    server.add_tool(name="raw", input_schema={"type": "object"}, handler=lambda given: str(given))
+    peer = Peer(server, revision)
+    for name in ("forecast", "raw"):
+        error = await peer.error("tools/call", name=name, arguments=arguments)
+        assert (error["code"], error["data"]["kind"]) == (-32602, "invalid_params")
+
+
+@every_revision
 @run
 async def test_an_unexpected_exception_is_masked_and_logged_in_full(
     revision: str, caplog: pytest.LogCaptureFixture
@@ -714,3 +728,17 @@ def test_decorated_functions_stay_ordinary_callables() -> None:
     assert double(4) == 8
     assert server.tools["double"].definition.title == "T"
     assert msgspec.to_builtins(server.tools["double"].definition)["name"] == "double"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dialect": "klingon"}, "no dialect 'klingon': use one of official, erlmcp"),
+        ({"revisions": ["1999-12-31"]}, "no revision '1999-12-31': use some of 2024-11-05"),
+        ({"revisions": []}, "needs a revision"),
+        ({"seal_keys": "short"}, "at least 16 bytes"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused_with_what_can(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Server("x", **options)

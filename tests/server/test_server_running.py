@@ -54,3 +54,25 @@ def test_an_asgi_application_belongs_to_its_server() -> None:
     server = Server("x", "1")
     assert callable(server.asgi())
     assert server.asgi() is not server.asgi()
+
+
+def test_a_limit_may_be_given_under_the_name_another_system_has_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    limits = "stdio_message_size_limit=300, tcp_message_size_limit=5"
+    path.write_text(SCRIPT.replace("server.run()", f"server.run({limits})"))
+    params = {"name": "double", "arguments": {"n": 21}, "_meta": META}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    long = {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"x": "y" * 300}}
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        input=f"{json.dumps(call)}\n{json.dumps(long)}\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [answer["error"] for answer in answers if "error" in answer]
+    assert [error["data"]["kind"] for error in refused] == ["message_too_large"]
+    assert refused[0]["data"]["maxSize"] == 300
+    assert [answer["result"]["structuredContent"] for answer in answers if "result" in answer] == [42]

@@ -11,6 +11,7 @@ from dovetail.transports import child, memory, tcp
 
 from .everything import build
 from .rawclient import RawClient
+from .webfaces import WEB
 
 FILE = str(Path(__file__).with_name("everything.py"))
 
@@ -49,4 +50,4 @@ async def over_tcp(client: RawClient) -> AsyncIterator[RawClient]:
 
 
 Face = Callable[[RawClient], AbstractAsyncContextManager[Any]]
-FACES: dict[str, Face] = {"memory": over_memory, "stdio": over_stdio, "tcp": over_tcp}
+FACES: dict[str, Face] = {"memory": over_memory, "stdio": over_stdio, "tcp": over_tcp, **WEB}

@@ -242,13 +242,18 @@ async def hold(transcript: Transcript) -> None:
         duplex = Duplex(Endpoint(server.admission, server.limits), server)
         link, _ = connect(listener, duplex)
         try:
-            if transcript.revision != MODERN and transcript.headers.get("handshake") != "shown":
-                await _open(transcript, listener)
-            await _converse(transcript, listener)
-            await _nothing_more(transcript, listener)
+            await speak(transcript, listener)
         finally:
             link.close()
             await duplex.wait_closed()
+
+
+async def speak(transcript: Transcript, listener: Listener) -> None:
+    """Say the client's lines over a connection that is up, and compare what the server says with its lines."""
+    if transcript.revision != MODERN and transcript.headers.get("handshake") != "shown":
+        await _open(transcript, listener)
+    await _converse(transcript, listener)
+    await _nothing_more(transcript, listener)
 
 
 async def _open(transcript: Transcript, listener: Listener) -> None:

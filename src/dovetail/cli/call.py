@@ -35,7 +35,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = _parser(command).parse_args(list(arguments))
     try:
         client = _client(options)
-        values = _pairs(getattr(options, "values", []), typed=command == "call")
+        values = read_pairs(getattr(options, "values", []), typed=command == "call")
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail {command}: {error}\n")
         return 2
@@ -73,8 +73,7 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
 async def _call(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.name)
-    if tool is not None:
-        values = _as_schema_wants(values, tool.input_schema)
+    values = as_schema_wants(values, {} if tool is None else tool.input_schema)
     on_progress = None if options.json else _progress
     result = await client.call_tool(options.name, values, check=False, on_progress=on_progress)
     output.tool_result(result)
@@ -129,7 +128,7 @@ def _client(options: argparse.Namespace) -> Client:
         read_target(options.target),
         revision=options.revision,
         timeouts=timeouts,
-        headers=_headers(options.header),
+        headers=read_headers(options.header),
         on_elicit=ask if sys.stdin.isatty() else None,
     )
 
@@ -150,7 +149,7 @@ def read_target(text: str) -> Any:
     return words
 
 
-def _headers(lines: Sequence[str]) -> dict[str, str]:
+def read_headers(lines: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines:
         name, separator, value = line.partition(":")
@@ -160,7 +159,7 @@ def _headers(lines: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:
+def read_pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for word in words:
         name, separator, value = word.partition("=")
@@ -180,7 +179,7 @@ class _Text(str):
     """A value as typed: the tool's schema says what it means."""
 
 
-def _as_schema_wants(values: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+def as_schema_wants(values: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     properties: Any = schema.get("properties") or {}
     return {
         name: _typed(value, properties.get(name) or {}) if isinstance(value, _Text) else value

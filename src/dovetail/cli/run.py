@@ -51,6 +51,8 @@ def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignor
     group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
     group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
     group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
+    group.add_argument("--stateless", action="store_true", help="give clients of older revisions no session")
+    group.add_argument("--json-only", action="store_true", help="never answer with an event stream")
 
 
 def main(command: str, arguments: list[str]) -> int:
@@ -107,4 +109,6 @@ def _run_http(server: Server, options: argparse.Namespace) -> int:
         allow_remote=options.allow_remote,
         allowed_hosts=tuple(options.allowed_host or ()),
         allowed_origins=tuple(options.allowed_origin or ()),
+        stateless=options.stateless,
+        json_only=options.json_only,
     )

@@ -33,8 +33,9 @@ from .answers import Answers
 from .cache import ResponseCache
 from .clock import Clock
 from .connecting import NOT_SENT, Established
-from .conversation import Conversation, OnProgress
+from .conversation import Conversation
 from .life import Life, delay
+from .waiting import OnProgress
 
 _ASKED = {
     "CreateMessageRequest": "sampling/createMessage",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,6 @@ from ..model import (
     RequestParams,
     Resource,
     ResourceTemplate,
-    ServerCapabilities,
     SetLevelRequestParams,
     Skill,
     SubscribeRequestParams,
@@ -49,14 +47,15 @@ from ..settings import Limits, Reconnect, Timeouts
 from ..wire.dialects import Dialect
 from ..wire.methods import METHODS
 from ..wire.revisions import REVISIONS
+from .about import About
 from .answers import Answers
 from .auth import read_auth
 from .cache import ResponseCache
+from .callbacks import call_back
 from .calls import Calls, limits_of, principal_of
 from .clock import Clock, LoopClock
 from .completing import read_reference
 from .connecting import Identity
-from .conversation import OnProgress, run_aside
 from .fetch import Fetch
 from .keeper import Callbacks, ClientKeeper
 from .life import Life
@@ -70,6 +69,7 @@ from .targets import parse_target
 from .tasks import TaskHandle
 from .toolbox import ToolBox
 from .verdicts import VERDICTS, Verdicts
+from .waiting import OnProgress
 
 log = logging.getLogger("dovetail.client")
 
@@ -81,12 +81,18 @@ Timeout = float | Timeouts | None
 Headers = Mapping[str, str] | None
 
 
-class Client:
+class Client(About):
     """A client of one server. Open it with ``async with`` or `open`; close it from anywhere, as often as you like.
 
-    ``revision`` is "auto", "modern", "legacy" or one revision. ``on_elicit``, ``on_sample`` and ``on_roots`` answer
-    the server's questions in both eras; having one is what declares the capability. ``validate`` checks structured
-    results against the tool's output schema. ``cache`` is True, False, or a `ResponseCache` to share.
+    ```python
+    async with Client("http://127.0.0.1:8000/mcp") as client:
+        print((await client.call_tool("forecast", {"city": "Oslo"})).data)
+    ```
+
+    The target is a URL (http, ws, tcp), a `Server` in this process, a command such as ``["python", "server.py"]``, or
+    a file. ``revision`` is "auto", "modern", "legacy" or one revision. ``on_elicit``, ``on_sample`` and ``on_roots``
+    answer the server's questions in both eras; having one is what declares the capability. ``validate`` checks
+    structured results against the tool's output schema. ``cache`` is True, False, or a `ResponseCache` to share.
     """
 
     def __init__(
@@ -249,55 +255,9 @@ class Client:
     ) -> None:
         await self.close()
 
-    @property
-    def state(self) -> str:
-        """starting, negotiating, ready, paused, backoff, draining, failed or closed."""
-        return self._life.machine.state
-
-    @property
-    def connected(self) -> bool:
-        return self._life.machine.state == "ready"
-
-    @property
-    def revision(self) -> str | None:
-        """The revision spoken with the server; None before the first connection."""
-        return None if self._calls.established is None else self._calls.established.revision.name
-
-    @property
-    def server_info(self) -> Implementation | None:
-        return None if self._calls.established is None else self._calls.established.server_info
-
-    @property
-    def server_capabilities(self) -> ServerCapabilities:
-        established = self._calls.established
-        return ServerCapabilities() if established is None else established.capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        return None if self._calls.established is None else self._calls.established.instructions
-
-    @property
-    def violations(self) -> dict[str, int]:
-        """What the server sent that it may not, by kind, on this connection: counted and dropped."""
-        conversation = self._life.conversation
-        return {} if conversation is None else dict(conversation.endpoint.violations)
-
-    @property
-    def pending(self) -> int:
-        """Requests that wait for an answer."""
-        conversation = self._life.conversation
-        return 0 if conversation is None else conversation.pending
-
     def _state_changed(self, change: Change) -> None:
-        if self._on_state is None:
-            return
-        try:
-            outcome = self._on_state(change.after)
-        except Exception:
-            log.exception("on_state failed")
-            return
-        if asyncio.iscoroutine(outcome):
-            run_aside(outcome)
+        if self._on_state is not None:
+            call_back(self._on_state, change.after)
 
     # --- tools ----------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from math import inf
 from typing import Any, Protocol
 
@@ -34,58 +34,14 @@ from ..errors import (
 from ..settings import Timeouts
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS
+from .callbacks import call_back
 from .clock import Clock, Timer
+from .waiting import OnProgress, Outgoing, Waiting, fail
 
 log = logging.getLogger("dovetail.client")
 
-OnProgress = Callable[[float, float | None, str | None], Any]
-
-
-class Waiting:
-    """A request of ours that has no answer yet."""
-
-    __slots__ = ("error", "future", "idle", "idle_at", "method", "on_progress", "status", "task", "total_at")
-
-    def __init__(self, method: str, future: asyncio.Future[Answer], on_progress: OnProgress | None) -> None:
-        self.method = method
-        self.future = future
-        self.on_progress = on_progress
-        self.idle = inf
-        self.idle_at = inf
-        self.total_at = inf
-        self.task: asyncio.Task[Any] | None = None
-        """The task to interrupt: set while the caller itself runs the exchange."""
-        self.error: DovetailError | None = None
-        """Why it was interrupted."""
-        self.status = 0
-        """The HTTP status of the answer, where there is one."""
-
-
-class Outgoing(Struct, eq=False):
-    """A request as an exchanging link needs it."""
-
-    id: RequestId
-    method: str
-    params: Any
-    data: bytes
-    headers: Mapping[str, str] | None
-    waiting: Waiting
-
-    @property
-    def answered(self) -> bool:
-        return self.waiting.future.done()
-
-
-class ExchangingLink(Link, Protocol):
-    """A link on which each request has its own answer: HTTP."""
-
-    async def exchange(self, outgoing: Outgoing) -> None:
-        """Send the request and hand everything that comes back to the receiver, until it is answered.
-
-        Raises:
-            TransportError: there will be no answer.
-        """
-        ...
+_NORMAL = frozenset({"late_answer", "unknown_answer", "unknown_progress"})
+"""What happens after timeouts and cancellations, with the best of servers."""
 
 
 class Peer(Protocol):
@@ -120,6 +76,9 @@ class Conversation:
         self._timer_at = inf
         self._limit: TransportError | None = None
         self._frames: list[bytes] = []
+        self._most = endpoint.limits.pending
+        self._queue: deque[asyncio.Future[None]] = deque()
+        """Requests that wait for others to end, because as many as allowed are under way."""
         self._send_many: Callable[[list[bytes]], None] | None = None
 
     @property
@@ -146,6 +105,8 @@ class Conversation:
             RequestTimeout: a limit ran out; the server was told to stop.
             SessionLost: the connection went away under the request.
         """
+        if len(self._waiting) >= self._most:
+            await self._room(method, limits)
         if self.gone.done():
             raise self._lost_error(self.gone.result(), sent=False)
         endpoint = self.endpoint
@@ -162,12 +123,33 @@ class Conversation:
         except BaseException as reason:
             self._give_up(id, reason)
             raise
+        finally:
+            if self._queue:
+                self._next_turn()
         if answer.error is not None:
             raise answer.error
         row = METHODS.get(method)
         if row is None:
             return answer.result
         return endpoint.codec.decode_result(row, answer.result)  # pyright: ignore[reportArgumentType]
+
+    async def _room(self, method: str, limits: Timeouts) -> None:
+        """Wait until a request of ours has ended; as many as `Limits.pending` are under way."""
+        try:
+            async with asyncio.timeout(limits.total):
+                while len(self._waiting) >= self._most and not self.gone.done():
+                    turn: asyncio.Future[None] = self.gone.get_loop().create_future()
+                    self._queue.append(turn)
+                    await turn
+        except TimeoutError:
+            raise RequestTimeout(f"{method}: too many requests were under way", limit="total") from None
+
+    def _next_turn(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _send(self, data: bytes) -> None:
         """Write a request: alone at once, several of one turn of the loop together."""
@@ -276,7 +258,7 @@ class Conversation:
         if notice is not None and self.link is not None and not quiet:
             self.link.send(notice)
         what = "nothing came from the server" if limit == "idle" else "no answer came"
-        _fail(waiting, RequestTimeout(f"{waiting.method}: {what} within the {limit} limit", limit=limit))
+        fail(waiting, RequestTimeout(f"{waiting.method}: {what} within the {limit} limit", limit=limit))
 
     # --- Receiver -------------------------------------------------------------------------------------------------
 
@@ -340,15 +322,23 @@ class Conversation:
                 if self.link is not None and not self.endpoint.codec.revision.modern:
                     self.link.send(event.data)
             case Violation():
-                log.log(
-                    _level(event.kind), "dropped a message of the server (%s): %s", event.kind, event.detail
-                )
+                self._dropped(event.kind, event.detail)
 
     def _drop_unreadable(self) -> None:
         """A broken answer is not answered: that would be one more message the server cannot place."""
         counts = self.endpoint.violations
         counts["unreadable"] = counts.get("unreadable", 0) + 1
-        log.warning("dropped a malformed answer of the server")
+        self._dropped("unreadable", "a malformed answer")
+
+    def _dropped(self, kind: str, detail: str) -> None:
+        """Say so once per kind; a server that repeats itself must not fill the log. Late answers are normal."""
+        first = self.endpoint.violations.get(kind) == 1 and kind not in _NORMAL
+        log.log(
+            logging.WARNING if first else logging.DEBUG,
+            "dropped a message of the server (%s): %s",
+            kind,
+            detail,
+        )
 
     def _take_note(self, notice: Notice) -> None:
         if notice.method == "notifications/progress":
@@ -370,7 +360,7 @@ class Conversation:
         if waiting.on_progress is not None:
             total = None if params.total is UNSET else params.total
             message = None if params.message is UNSET else params.message
-            _call_back(waiting.on_progress, params.progress, total, message)
+            call_back(waiting.on_progress, params.progress, total, message)
 
     async def _answer(self, call: Call) -> None:
         """Serve one question of the server."""
@@ -417,9 +407,11 @@ class Conversation:
         waiting, self._waiting = self._waiting, {}
         self.endpoint.close()
         for each in waiting.values():
-            _fail(each, self._lost_error(reason, sent=True))
+            fail(each, self._lost_error(reason, sent=True))
         for task in self._answering.values():
             task.cancel()
+        while self._queue:
+            self._next_turn()
 
     def _lost_error(self, reason: TransportError, *, sent: bool) -> SessionLost:
         more = self.explain()
@@ -446,58 +438,6 @@ class _CallChannel:
     async def drain(self) -> None:
         if self._conversation.link is not None:
             await self._conversation.link.drain()
-
-
-def _fail(waiting: Waiting, error: DovetailError) -> None:
-    """End a request from outside: by its future, or by interrupting the task that runs the exchange."""
-    if waiting.task is not None:
-        waiting.error = error
-        if waiting.task is not asyncio.current_task():  # its own exchange found out, and raises by itself
-            waiting.task.cancel()
-    elif not waiting.future.done():
-        waiting.future.set_exception(error)
-
-
-def _call_back(callback: Callable[..., Any], *arguments: Any) -> None:
-    """Call an application's callback; what it raises is its own affair, and logged."""
-    try:
-        outcome = callback(*arguments)
-    except Exception:
-        log.exception("a callback failed")
-        return
-    if asyncio.iscoroutine(outcome):
-        run_aside(outcome)
-
-
-_ASIDE: set[asyncio.Task[Any]] = set()
-MOST_ASIDE = 10_000
-
-
-def run_aside(work: Coroutine[Any, Any, Any]) -> None:
-    """Run the coroutine of an async callback; it is kept until done, and its failure is logged.
-
-    A server that notifies faster than the callbacks end must not fill the memory: beyond `MOST_ASIDE`, news are lost.
-    """
-    if len(_ASIDE) >= MOST_ASIDE:
-        work.close()
-        log.warning("more than %d callbacks are running; a notification was dropped", MOST_ASIDE)
-        return
-    task = asyncio.get_running_loop().create_task(work)
-    _ASIDE.add(task)
-    task.add_done_callback(_finished_aside)
-
-
-def _finished_aside(task: asyncio.Task[Any]) -> None:
-    _ASIDE.discard(task)
-    with suppress(asyncio.CancelledError):
-        error = task.exception()
-        if error is not None:
-            log.error("a callback failed", exc_info=error)
-
-
-def _level(kind: str) -> int:
-    """Late answers are normal after a timeout; everything else deserves a look."""
-    return logging.DEBUG if kind in ("late_answer", "unknown_answer", "unknown_progress") else logging.WARNING
 
 
 def _nothing() -> str:

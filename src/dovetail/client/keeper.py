@@ -26,10 +26,11 @@ from ..model import (
 from ..settings import Reconnect
 from .answers import Answers
 from .cache import CHANGED_BY, ResponseCache
+from .callbacks import call_back
 from .calls import check_question
 from .clock import Clock
 from .connecting import Attempt, Established, Identity
-from .conversation import Conversation, run_aside
+from .conversation import Conversation
 from .hosting import METHODS as HOSTED
 from .hosting import HostedTasks
 from .listen import Listening
@@ -216,15 +217,8 @@ class ClientKeeper:
         self._tell(self._callbacks.on_resource_updated, uri)
 
     def _tell(self, callback: Callable[..., Any] | None, argument: Any) -> None:
-        if callback is None:
-            return
-        try:
-            outcome = callback(argument)
-        except Exception:
-            log.exception("a callback failed")
-            return
-        if asyncio.iscoroutine(outcome):
-            run_aside(outcome)
+        if callback is not None:
+            call_back(callback, argument)
 
     # --- what 2025-11-25 calls URLElicitationRequired --------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 from ..core.channel import Link
 from ..core.endpoint import Endpoint
 from .clock import Clock
-from .conversation import Conversation, Outgoing, Peer
+from .conversation import Conversation, Peer
+from .waiting import Outgoing
 
 Tap = Callable[[str, bytes], None]
 

@@ -21,11 +21,11 @@ from ..settings import Timeouts
 from ..wire.headers import HeaderMap, argument_headers, header_map
 from .calls import Calls, limits_of
 from .clock import Clock
-from .conversation import OnProgress
 from .keeper import ClientKeeper
 from .results import ToolResult
 from .schemas import OutputChecks
 from .tasks import TaskHandle
+from .waiting import OnProgress
 
 log = logging.getLogger("dovetail.client")
 

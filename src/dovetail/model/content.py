@@ -12,6 +12,8 @@ from .resources import Resource, ResourceContents
 
 
 class TextContent(Definition, tag_field="type", tag="text"):
+    """Text, said to a model or by one."""
+
     text: str
     annotations: dict[str, Any] | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)

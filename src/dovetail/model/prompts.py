@@ -21,6 +21,8 @@ class Prompt(Metadata):
 
 
 class PromptMessage(Definition):
+    """One message of a prompt: who says it (``user`` or ``assistant``), and one block of content."""
+
     role: Role
     content: ContentBlock
 
@@ -39,5 +41,7 @@ class GetPromptRequestParams(RequestParams):
 
 
 class GetPromptResult(Result):
+    """A prompt filled in: the messages to begin a conversation with."""
+
     messages: list[PromptMessage]
     description: str | UnsetType = UNSET

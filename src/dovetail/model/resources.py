@@ -64,6 +64,8 @@ class ReadResourceRequestParams(ResourceRequestParams, kw_only=True):
 
 
 class ReadResourceResult(CacheableResult):
+    """What a resource holds: one entry, or several when it stands for a collection."""
+
     contents: list[ResourceContents]
 
 

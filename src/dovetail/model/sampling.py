@@ -14,6 +14,8 @@ SamplingContent: TypeAlias = SamplingMessageContentBlock | list[SamplingMessageC
 
 
 class SamplingMessage(Definition):
+    """One message to or from the client's model; ``content`` is one block or, since 2025-11-25, several."""
+
     role: Role
     content: SamplingContent
     meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)

@@ -72,9 +72,15 @@ def members(arguments: Raw | UnsetType, name: str) -> Members:
     try:
         return msgspec.json.decode(arguments, type=Members | None) or {}
     except msgspec.ValidationError:
-        raise InvalidArguments(name, [Problem("", "the arguments must be an object")]) from None
+        raise no_object(name) from None
     except (ValueError, RecursionError):
         raise InvalidArguments(name, [Problem("", "the arguments cannot be read")]) from None
+
+
+def no_object(name: str) -> InvalidArguments:
+    """Not for the model to mend: the request itself is malformed, in every revision."""
+    problem = Problem("", "the arguments must be an object")
+    return InvalidArguments(name, [problem], kind="invalid_params")
 
 
 def integral(found: Members) -> bytes:

@@ -83,6 +83,7 @@ class Context:
 
     @property
     def request_id(self) -> int | str:
+        """The id the client gave this request."""
         return self._call.id
 
     @property
@@ -128,6 +129,7 @@ class Context:
 
     @property
     def server(self) -> Server:
+        """The server this handler is registered with."""
         return self._server
 
     @property
@@ -348,21 +350,27 @@ class Context:
         return LEVELS[self._server.log_level if wanted is None else wanted]
 
     async def debug(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``debug``."""
         await self.log("debug", data, logger=logger)
 
     async def info(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``info``."""
         await self.log("info", data, logger=logger)
 
     async def notice(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``notice``."""
         await self.log("notice", data, logger=logger)
 
     async def warning(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``warning``."""
         await self.log("warning", data, logger=logger)
 
     async def error(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``error``."""
         await self.log("error", data, logger=logger)
 
     async def critical(self, data: Any, *, logger: str | None = None) -> None:
+        """`log` at level ``critical``."""
         await self.log("critical", data, logger=logger)
 
     # The server's own

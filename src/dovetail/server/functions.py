@@ -128,6 +128,8 @@ class RawFunction(Function):
             raise InvalidArguments(self.name, [_UNREADABLE]) from None
         if values is None:
             values = {}
+        if not isinstance(values, dict):
+            raise args.no_object(self.name)
         if found := self._validate(values):
             raise InvalidArguments(self.name, found)
         return {self._parameter: values}

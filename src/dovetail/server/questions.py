@@ -32,6 +32,7 @@ from ..model import (
     Tool,
     ToolChoice,
 )
+from ..wire.leniency import explain
 from .forms import Form, form_of
 
 A = TypeVar("A", covariant=True)
@@ -193,8 +194,9 @@ class Roots(Question[list[Root]]):
 
 def unfitting(method: str, error: Exception) -> RemoteProtocolError:
     """The client's answer is not what was asked for; says where, never what stood there."""
-    # pydantic's own message repeats the input; its first line does not.
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # pydantic's own message repeats the input; its first line does not. So does msgspec's, for enumerations.
+    text = explain(error) if isinstance(error, msgspec.ValidationError) else str(error)
+    reason = text.splitlines()[0] if text else type(error).__name__
     return RemoteProtocolError(
         "invalid_params", f"the answer to {method} does not fit the question: {reason}"
     )

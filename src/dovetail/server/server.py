@@ -62,6 +62,21 @@ STATE_LIFETIME: Final = 3600.0
 class Server(Registration, Answering):
     """A server of the Model Context Protocol, for every revision at once.
 
+    ```python
+    server = Server("weather", version="1.0.0", instructions="Ask before you travel.")
+
+    @server.tool
+    async def forecast(city: str, days: int = 3) -> Forecast:
+        return Forecast(city, days)
+
+    server.run()  # stdio; or server.run("http", port=8000), server.asgi(), await server.handle(message)
+    ```
+
+    ``instructions`` tell the model what the server is for. ``revisions`` and ``dialect`` say which clients are
+    served and how other systems are spoken to; ``strict`` understands none of their names. ``lifespan`` is an
+    async context manager around everything; what it yields is ``ctx.lifespan``. ``limits`` bound what one
+    peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms`` and
+    ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks, ``store`` where their results are kept (in memory
     without one). ``mask_errors=False`` shows clients the text of unexpected exceptions; never in production.
@@ -95,7 +110,7 @@ class Server(Registration, Answering):
         clock: Callable[[], float] = time.time,
         strict: bool = False,
     ) -> None:
-        self.dialect = DIALECTS[dialect] if isinstance(dialect, str) else dialect
+        self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
         self.limits = limits or self.dialect.limits or Limits()
         self.info = _implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
@@ -127,7 +142,7 @@ class Server(Registration, Answering):
         """What is offered, computed from what is registered; once offered it stays."""
         self.admission = Admission(
             "server",
-            [BY_NAME[revision] if isinstance(revision, str) else revision for revision in revisions],
+            _revisions(revisions),
             self.dialect,
             self.info,
             self.register.param_headers,
@@ -209,10 +224,12 @@ class Server(Registration, Answering):
 
     @property
     def name(self) -> str:
+        """What the server calls itself."""
         return self.info.name
 
     @property
     def version(self) -> str:
+        """The version of the server, not of the protocol."""
         return self.info.version
 
     @property
@@ -222,14 +239,17 @@ class Server(Registration, Answering):
 
     @property
     def resources(self) -> Mapping[str, RegisteredResource]:
+        """The resources by URI, live and read-only."""
         return self.register.resources.view
 
     @property
     def resource_templates(self) -> Mapping[str, RegisteredResource]:
+        """The resource templates by template, live and read-only."""
         return self.register.templates.view
 
     @property
     def prompts(self) -> Mapping[str, RegisteredPrompt]:
+        """The prompts by name, live and read-only."""
         return self.register.prompts.view
 
     # --- what changes ---------------------------------------------------------------------------------------
@@ -285,6 +305,7 @@ class Server(Registration, Answering):
         session.subscriber = self.hub.add_session(session, notify)
 
     def session_closed(self, session: Session) -> None:
+        """A legacy session is over: it hears of nothing any more."""
         if session.subscriber is not None:
             self.hub.discard(session.subscriber)
             session.subscriber = None
@@ -380,6 +401,20 @@ def _implementation(
         icons=msgspec.convert(list(icons), list[Icon]) if icons else UNSET,
         website_url=website_url or UNSET,
     )
+
+
+def _dialect(name: str) -> Dialect:
+    if name not in DIALECTS:
+        raise ValueError(f"there is no dialect {name!r}: use one of {', '.join(DIALECTS)}")
+    return DIALECTS[name]
+
+
+def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
+    unknown = [name for name in names if isinstance(name, str) and name not in BY_NAME]
+    if unknown or not names:
+        what = f"there is no revision {unknown[0]!r}" if unknown else "a server needs a revision to speak"
+        raise ValueError(f"{what}: use some of {', '.join(BY_NAME)}")
+    return [BY_NAME[name] if isinstance(name, str) else name for name in names]
 
 
 def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys:

@@ -6,7 +6,10 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from ..errors import DovetailError
+from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
     from .server import Server
@@ -19,11 +22,14 @@ TRANSPORTS: Final[Mapping[str, str]] = {
     "sse": "dovetail.transports.http.serving",
 }
 """The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
+_NAMES: Final[Mapping[str, str]] = {"ws": "websocket"}
+"""How `Dialect.config_keys` calls a transport, where it is not as we do."""
 
 
 async def serve(server: Server, transport: str, options: Mapping[str, Any]) -> None:
     """Serve on ``transport`` until it ends."""
-    await _module(transport).serve(server, **options)
+    module = _module(transport)
+    await module.serve(server, **_sized(server, transport, options))
 
 
 def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
@@ -32,14 +38,27 @@ def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
     Raises:
         SystemExit: with the status, when it is not 0: 130 after a Ctrl-C.
     """
-    status = _module(transport).run(server, **options)
+    module = _module(transport)
+    status = module.run(server, **_sized(server, transport, options))
     if status:
         raise SystemExit(status)
 
 
 def asgi(server: Server, options: Mapping[str, Any]) -> Any:
     """The ASGI application of ``server``."""
-    return importlib.import_module("dovetail.transports.http.app").app(server, **options)
+    return importlib.import_module("dovetail.transports.http.app").app(
+        server, **_sized(server, "http", options)
+    )
+
+
+def _sized(server: Server, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without erlmcp's names for limits; those that concern this transport are set."""
+    others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
+    for name in options.keys() - others.keys():
+        where, limit = ERLMCP.config_keys[name]
+        if where == _NAMES.get(transport, transport):
+            server.limits = replace(server.limits, **{limit: options[name]})
+    return others
 
 
 def _module(transport: str) -> Any:

@@ -37,16 +37,18 @@ LONGEST_ID = 1024
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
-_STRING = rb'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*"'
+_STRING = rb'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*+"'
 _TOKEN = re.compile(
     rb'"(?P<key>id|method)"[ \t\r\n]*:[ \t\r\n]*(?P<value>'
     + _STRING
     + rb"|-?(?:0|[1-9][0-9]{0,19})(?![0-9.eE]))"
-    rb'|"(?:[^"\\]|\\.)*"|[\[\]{}]',
+    rb'|"(?:[^"\\]|\\.)*+"|[\[\]{}"]',
     re.DOTALL,
 )
 _SHALLOW, _SHALLOW_DEPTH = 4096, 8
 """How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+_LARGE = 256 << 10
+"""Bytes from which on a broken message is not worth reading a second time in full."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
@@ -164,7 +166,7 @@ def _identified(data: bytes) -> _Identified:
     """Id and method of a message that failed otherwise; an id that is not legal is None."""
     try:
         # A lone surrogate keeps msgspec from reading on; what stands in its place does not matter here.
-        found = _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
+        found = _shallow(data) if len(data) > _LARGE else _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
     except RecursionError:
         found = _shallow(data)
     except UNREADABLE:
@@ -188,8 +190,8 @@ def _shallow(data: bytes) -> _Identified:
             found.id = _decode_any(token["value"])
         elif depth == 1 and token["key"] == b"method":
             found.method = Raw(token["value"])
-        if depth > _SHALLOW_DEPTH:
-            break
+        if depth > _SHALLOW_DEPTH or text == b'"':
+            break  # a lone quote begins a string without an end: what follows is not worth a search
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ...core.admit import Admission
 from ...errors import DovetailError, Refusal
+from ...wire.codec import Codec
 from ...wire.frames import RequestId
 
 Scope = MutableMapping[str, Any]
@@ -48,9 +49,10 @@ async def refuse(
     id: RequestId | None = None,
     status: int | None = None,
     headers: Headers = _NO_HEADERS,
+    codec: Codec | None = None,
 ) -> None:
-    """Answer with ``error`` in the words of the newest revision served."""
-    rejection = admission.refuse(error, id, status=status)
+    """Answer with ``error`` in the words of ``codec``, or else of the newest revision served."""
+    rejection = admission.refuse(error, id, status=status, codec=codec)
     if isinstance(error, Refusal) and error.retry_after is not None:
         headers = [*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after)))]
     await answer(send, rejection.status, rejection.body, headers)

@@ -19,8 +19,9 @@ from urllib.parse import urljoin
 from msgspec import UNSET
 
 from ...client.auth import Auth
-from ...client.conversation import Conversation, Outgoing
+from ...client.conversation import Conversation
 from ...client.fetch import Fetch, Response
+from ...client.waiting import Outgoing
 from ...errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ...settings import Limits
 from ...wire.frames import Frame, decode

@@ -54,6 +54,7 @@ def configure(app: HttpApp, limits: Limits, log_level: str, **tls: Any) -> uvico
         limit_concurrency=CONNECTIONS,
         h11_max_incomplete_event_size=limits.header_bytes,
         ws_max_size=limits.message_size + 1,
+        ws_per_message_deflate=False,  # it would cost each socket more memory than all of the rest
         ws="websockets-sansio" if has("websockets") else "none",
         http=limited_protocol(limits.header_bytes) if has("httptools") else "h11",
         **tls,

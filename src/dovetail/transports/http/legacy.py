@@ -16,7 +16,7 @@ from msgspec import Struct
 from ...core import phases
 from ...core.channel import Answer, Call, Cancel, Event, Notice, Reply
 from ...core.endpoint import INITIALIZE, Endpoint
-from ...errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ...errors import ProtocolError, Refusal, RemoteProtocolError
 from ...settings import HttpOptions
 from ...wire.frames import Frame, is_batch
 from ...wire.headers import RoutingHeaders
@@ -75,7 +75,7 @@ class Legacy:
         """Answer one POST that is not modern. ``frame`` is an error when the body is not a single message."""
         broken = isinstance(frame, RemoteProtocolError)
         if broken and not is_batch(body):
-            await refuse(send, self.service.admission, frame, id=frame.id)
+            await self._refuse_unreadable(send, headers, routing, principal, frame)
             return
         id = headers.get(SESSION_HEADER)
         opening = not broken and frame.method == INITIALIZE
@@ -109,18 +109,35 @@ class Legacy:
             else:
                 await self._settle(entry, event, send)
 
+    async def _refuse_unreadable(
+        self,
+        send: Send,
+        headers: Mapping[bytes, bytes],
+        routing: RoutingHeaders,
+        principal: str | None,
+        error: RemoteProtocolError,
+    ) -> None:
+        """Refuse in the words of the revision the client speaks, as far as it can be told."""
+        codec = self.service.admission.codecs.get(routing.version or "")
+        id = headers.get(SESSION_HEADER)
+        if codec is None and id is not None:
+            entry = await self._find(id, principal, send)
+            if entry is None:
+                return
+            codec = entry.session.codec
+        await refuse(send, self.service.admission, error, id=error.id, status=400, codec=codec)
+
     async def _find(
         self, id: bytes, principal: str | None, send: Send, frame: Frame | None = None
     ) -> HttpSession | None:
         """The session of a request; None when the client has been told that there is none."""
-        error: DovetailError = unknown_session()
-        status = 404
         try:
             entry = None if self.options.stateless else self.sessions.find(id.decode("latin-1"), principal)
         except Refusal as reason:
-            entry, error, status = None, reason, 503
+            await refuse(send, self.service.admission, reason, id=id_of(frame), status=503)
+            return None
         if entry is None:
-            await refuse(send, self.service.admission, error, id=id_of(frame), status=status)
+            await refuse(send, self.service.admission, unknown_session(), id=id_of(frame), status=404)
         return entry
 
     async def _settle(self, entry: HttpSession, event: Event | list[Event], send: Send) -> None:

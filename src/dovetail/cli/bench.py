@@ -1,0 +1,177 @@
+"""``dovetail bench TARGET [TOOL key=value …]``: how fast a server answers, seen from our client.
+
+Without a tool the cheapest request the server knows is sent: ``ping``, or ``server/discover`` where there is none.
+The figures include the client's own share; `python -m bench` in the repository compares servers without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ..client import Client
+from ..errors import DovetailError
+from ..settings import Limits, Reconnect
+from .call import as_schema_wants, read_headers, read_pairs, read_target
+from .output import Output, printable
+
+WARM_UP = 20
+"""Requests before the clock starts: what is made once is made."""
+Request = Callable[[], Awaitable[Any]]
+
+
+class Measurement(Struct, rename="camel"):
+    """One run with so many requests in flight."""
+
+    in_flight: int
+    requests: int
+    errors: int
+    seconds: float
+    rate: float
+    p50: float
+    p95: float
+    p99: float
+    slowest: float
+    """Milliseconds, like the percentiles."""
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Measure a server; the exit status is 1 when a request failed."""
+    options = _parser().parse_args(list(arguments))
+    try:
+        target = read_target(options.target)
+        values = read_pairs(options.values, typed=True)
+        headers = read_headers(options.header)
+        levels = [int(word) for word in options.in_flight.split(",")]
+        if min(levels) < 1 or options.seconds <= 0:
+            raise ValueError("--in-flight and --seconds must be positive")
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail bench: {error}\n")
+        return 2
+    # A lost connection is a finding, not something to smooth over.
+    client = Client(
+        target,
+        revision=options.revision,
+        headers=headers,
+        reconnect=Reconnect(enabled=False),
+        limits=Limits(pending=max(1000, *levels)),
+    )
+    try:
+        return asyncio.run(_run(client, options, values, levels))
+    except DovetailError as error:
+        sys.stderr.write(f"dovetail bench: {printable(error.message)}\n")
+        return 1
+
+
+async def _run(client: Client, options: argparse.Namespace, values: dict[str, Any], levels: list[int]) -> int:
+    begun = time.perf_counter()
+    async with client:
+        connected = (time.perf_counter() - begun) * 1000
+        what, request = await _request(client, options.tool, values)
+        await request()  # a first failure is told as it is, not counted
+        first = (time.perf_counter() - begun) * 1000
+        for _ in range(WARM_UP):
+            await request()
+        found = [await measure(request, level, options.seconds) for level in levels]
+    if options.json:
+        document = {
+            "revision": client.revision,
+            "request": what,
+            "connectMs": connected,
+            "firstAnswerMs": first,
+        }
+        Output(json=True).json({**document, "runs": found})
+    else:
+        sys.stdout.write(_table(str(client.revision), what, connected, first, found))
+    return 1 if any(run.errors for run in found) else 0
+
+
+async def _request(client: Client, tool: str | None, values: dict[str, Any]) -> tuple[str, Request]:
+    """What is sent again and again."""
+    if tool is None:
+        return "ping", client.ping
+    known = {one.name: one for one in await client.list_tools()}.get(tool)
+    arguments = as_schema_wants(values, {} if known is None else known.input_schema)
+    return f"tools/call {tool}", lambda: client.call_tool(tool, arguments)
+
+
+async def measure(request: Request, in_flight: int, seconds: float) -> Measurement:
+    """Keep ``in_flight`` requests under way for ``seconds``."""
+    latencies: list[float] = []
+    errors = 0
+    clock = time.perf_counter
+    begun = clock()
+    until = begun + seconds
+
+    async def worker() -> None:
+        nonlocal errors
+        while (sent := clock()) < until:
+            try:
+                await request()
+                latencies.append((clock() - sent) * 1000)
+            except DovetailError:
+                errors += 1
+                await asyncio.sleep(
+                    0
+                )  # a dead connection fails at once; do not spin without a turn of the loop
+
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+    took = clock() - begun
+    latencies.sort()
+    return Measurement(
+        in_flight=in_flight,
+        requests=len(latencies),
+        errors=errors,
+        seconds=took,
+        rate=len(latencies) / took,
+        p50=_quantile(latencies, 0.50),
+        p95=_quantile(latencies, 0.95),
+        p99=_quantile(latencies, 0.99),
+        slowest=latencies[-1] if latencies else 0.0,
+    )
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+
+
+def _table(revision: str, what: str, connected: float, first: float, runs: list[Measurement]) -> str:
+    lines = [
+        f"{what}, revision {revision}",
+        f"connected after {connected:.0f} ms, first answer after {first:.0f} ms",
+        "",
+        "in flight  requests  errors   per second    p50 ms    p95 ms    p99 ms   slowest",
+    ]
+    lines += [
+        f"{run.in_flight:9}  {run.requests:8}  {run.errors:6}  {run.rate:11,.0f}  {run.p50:8.3f}  {run.p95:8.3f}"
+        f"  {run.p99:8.3f}  {run.slowest:8.3f}"
+        for run in runs
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dovetail bench", description="Measure how fast a server answers, one by one and many at once."
+    )
+    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
+    parser.add_argument("tool", metavar="TOOL", nargs="?", help="the tool to call (default: ping)")
+    parser.add_argument(
+        "values", metavar="key=value", nargs="*", help="its arguments: key=value, or key:=JSON"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one run (default: 3)")
+    parser.add_argument(
+        "--in-flight", default="1,64", metavar="N,N", help="requests under way at once (default: 1,64)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+    )
+    return parser

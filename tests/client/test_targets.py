@@ -1,0 +1,71 @@
+"""What a client may be pointed at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail import Client, Server
+from dovetail.client.targets import parse_target
+
+
+def test_each_form_of_target() -> None:
+    assert parse_target(["python", "server.py"]).command == ("python", "server.py")
+    assert parse_target("https://x.example/mcp").kind == "http"
+    assert parse_target("ws://x.example/mcp").kind == "websocket"
+    tcp = parse_target("tcp://localhost:9000")
+    assert (tcp.kind, tcp.host, tcp.port, tcp.tls) == ("tcp", "localhost", 9000, False)
+    assert parse_target("tls://localhost:9000").tls
+    assert parse_target("unix:/tmp/s").path == "/tmp/s"
+    assert parse_target("unix:///tmp/s").path == "/tmp/s"
+    assert parse_target(Server("x")).kind == "memory"
+
+
+def test_a_file_is_run_by_its_server_or_by_itself(tmp_path: Path) -> None:
+    ours, foreign = tmp_path / "ours.py", tmp_path / "foreign.py"
+    ours.write_text("from dovetail import Server")
+    foreign.write_text("from elsewhere import Server")
+    assert parse_target(ours).command[-2:] == ("run", str(ours))
+    assert parse_target(str(foreign)).command == (sys.executable, str(foreign))
+
+
+@pytest.mark.parametrize(
+    "text", ["localhost:80", "ftp://x", "tcp://nohost", "http://", "server", "/no/such/file.py", ""]
+)
+def test_other_strings_are_refused_with_advice(text: str) -> None:
+    with pytest.raises(ValueError, match=r"target|host|read"):
+        parse_target(text)
+
+
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(TypeError, match="a target is"):
+        Client(42)
+    with pytest.raises(ValueError, match="empty"):
+        Client([])
+
+
+def test_names_in_messages_hold_no_secrets_and_verdicts_no_query() -> None:
+    target = parse_target("https://user:secret@x.example/mcp?token=1#f")
+    assert target.label == "https://x.example/mcp"
+    assert "token" not in (target.key or "")
+    assert parse_target(Server("x")).key is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("revision", "1999", "revision must be"),
+        ("dialect", "klingon", "dialect must be"),
+        ("validate", "no", "validate must be"),
+    ],
+)
+def test_wrong_options_are_named_at_once(option: str, value: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Client(Server("x"), **{option: value})
+
+
+def test_wrong_auth_is_named_at_once() -> None:
+    with pytest.raises(TypeError, match="auth must be"):
+        Client("http://x.example/", auth=42)

@@ -1,0 +1,163 @@
+"""Who may call at all: Host, Origin, CORS."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dovetail.settings import HttpOptions
+from dovetail.transports.http.guards import Guard, is_json, is_loopback, parse_accept
+from tests.support.aio import run
+from tests.support.everything import build
+from tests.support.web import Web, modern, modern_headers, served
+
+LOCAL = {"server": ("127.0.0.1", 8000)}
+REMOTE = {"server": ("192.0.2.7", 8000)}
+SOCKET = {"server": ("/run/mcp.sock", None)}
+
+
+def refusal(scope: dict[str, Any], host: str | None, origin: str | None = None, **options: Any) -> str | None:
+    headers = {b"host": host.encode()} if host is not None else {}
+    if origin is not None:
+        headers[b"origin"] = origin.encode()
+    return Guard(HttpOptions(**options)).refusal(scope, headers)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "127.9.9.9"])
+def test_on_loopback_its_own_names_are_served(host: str) -> None:
+    assert refusal(LOCAL, host) is None
+    assert refusal(LOCAL, host, "http://localhost:3000") is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.evil.example", "127.0.0.1.evil.example", "", "[evil]"],
+)
+def test_on_loopback_every_other_name_is_refused_and_the_setting_named(host: str) -> None:
+    reason = refusal(LOCAL, host)
+    assert reason is not None
+    assert "allowed_hosts" in reason
+    assert refusal({"server": ("::ffff:127.0.0.1", 1)}, host) is not None
+    assert refusal(LOCAL, "localhost", f"http://{host or 'evil'}") is not None
+
+
+def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
+    assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example",)) is None
+    assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example:8000",)) is None
+    assert refusal(LOCAL, "mcp.example:9", allowed_hosts=("mcp.example:8000",)) is not None
+    assert refusal(REMOTE, "other.example", allowed_hosts=("mcp.example",)) is not None
+
+
+def test_elsewhere_host_is_free_and_pages_need_to_be_listed() -> None:
+    assert refusal(REMOTE, "whatever.example") is None
+    assert refusal(SOCKET, "whatever.example") is None
+    for origin in ("https://page.example", "null", "http://localhost"):
+        reason = refusal(REMOTE, "whatever.example", origin)
+        assert reason is not None
+        assert "allowed_origins" in reason
+    assert refusal(REMOTE, "x", "https://page.example", allowed_origins=("https://page.example",)) is None
+    assert (
+        refusal(REMOTE, "x", "https://page.example:8443", allowed_origins=("https://page.example",))
+        is not None
+    )
+    assert refusal(REMOTE, "x", "http://page.example", allowed_origins=("https://page.example",)) is not None
+
+
+def test_a_request_without_a_host_is_refused_where_hosts_count() -> None:
+    assert refusal(LOCAL, None) is not None
+    assert refusal(REMOTE, None) is None
+
+
+def test_small_readers() -> None:
+    assert not is_loopback(None)
+    assert not is_loopback("0.0.0.0")
+    assert is_json(b"Application/JSON ; charset=utf-8")
+    assert not is_json(b"application/json-patch+json")
+    assert parse_accept(b"application/json;q=0, text/event-stream") == 2
+    assert parse_accept(b"") == 0
+
+
+@run
+async def test_a_foreign_host_or_page_gets_403_everywhere() -> None:
+    async with served(build()) as site:
+        web = Web(site)
+        message = modern("tools/list")
+        body = json.dumps(message).encode()
+        good = modern_headers(message)
+        assert (await web.ask("POST", good, body)).status == 200
+        for bad in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+            found = await web.ask("POST", good | bad, body)
+            assert found.status == 403
+            assert "allowed_" in found.message["error"]["message"]
+            for path, method in (("/sse", "GET"), ("/messages", "POST"), ("/mcp", "GET"), ("/mcp", "DELETE")):
+                assert (await web.ask(method, good | bad, b"{}", path=path)).status == 403
+            async with await site.connect() as connection:
+                upgrade = {
+                    "Connection": "Upgrade",
+                    "Upgrade": "websocket",
+                    "Sec-WebSocket-Version": "13",
+                    "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==",
+                }
+                connection.request("GET", "/mcp", upgrade | bad)
+                found = await connection.response()
+                assert found.status == 403
+                assert b"allowed_" in found.body
+
+
+@run
+async def test_there_is_no_cors_unless_it_is_configured() -> None:
+    async with served(build(), allowed_origins=("https://page.example",)) as site:
+        web = Web(site)
+        message = modern("tools/list")
+        headers = modern_headers(message) | {"Origin": "https://page.example"}
+        found = await web.ask("POST", headers, json.dumps(message).encode())
+        assert found.status == 200
+        assert not any(name.startswith("access-control") for name in found.headers)
+        assert (await web.ask("OPTIONS", headers)).status == 405
+
+
+@run
+async def test_cors_answers_for_the_allowed_origins_alone() -> None:
+    async with served(build(), allowed_origins=("https://page.example",), cors=True) as site:
+        web = Web(site)
+        message = modern("tools/list")
+        origin = {"Origin": "https://page.example"}
+        asked = {"Access-Control-Request-Headers": "mcp-param-region, mcp-param-a b, x-other, authorization"}
+        found = await web.ask("OPTIONS", origin | asked | {"Access-Control-Request-Method": "POST"})
+        assert found.status == 204
+        assert found.headers["access-control-allow-origin"] == "https://page.example"
+        assert "DELETE" in found.headers["access-control-allow-methods"]
+        allowed = [name.strip().lower() for name in found.headers["access-control-allow-headers"].split(",")]
+        assert {"mcp-session-id", "mcp-method", "last-event-id", "authorization", "mcp-param-region"} <= set(
+            allowed
+        )
+        assert not {"x-other", "mcp-param-a b"} & set(allowed)
+        for _ in range(2):  # the second one has been seen before
+            found = await web.ask("POST", modern_headers(message) | origin, json.dumps(message).encode())
+            assert found.headers["access-control-allow-origin"] == "https://page.example"
+            assert "Mcp-Session-Id" in found.headers["access-control-expose-headers"]
+            assert found.headers["vary"] == "Origin"
+        local = await web.ask(
+            "POST", modern_headers(message) | {"Origin": "http://localhost"}, json.dumps(message).encode()
+        )
+        assert local.status == 200
+        assert "access-control-allow-origin" not in local.headers
+        assert (await web.ask("OPTIONS", {"Origin": "https://evil.example"})).status == 403
+
+
+@run
+async def test_a_request_that_was_fine_before_is_checked_again_when_anything_differs() -> None:
+    async with served(build()) as site:
+        web = Web(site)
+        message = modern("tools/list")
+        body = json.dumps(message).encode()
+        good = modern_headers(message)
+        for _ in range(3):
+            assert (await web.ask("POST", good, body)).status == 200
+        assert (await web.ask("POST", good | {"Host": "evil.example"}, body)).status == 403
+        assert (await web.ask("POST", good | {"Accept": "text/html"}, body)).status == 406
+        assert (await web.ask("POST", good | {"Content-Type": "text/plain"}, body)).status == 415
+        assert (await web.ask("GET", good)).status == 405
+        for number in range(400):  # what is remembered is bounded
+            await web.ask("POST", good | {"Host": f"127.0.0.{number % 250}:{number}"}, body)
+        assert len(site.app._usual) <= 256

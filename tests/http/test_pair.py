@@ -1,0 +1,111 @@
+"""HTTP+SSE as 2024-11-05 has it."""
+
+import json
+from typing import Any
+
+from dovetail.settings import Limits
+from tests.support.aio import run
+from tests.support.everything import build
+from tests.support.schemas import validate
+from tests.support.web import Connection, Site, Web, request, served, text, until
+
+REVISION = "2024-11-05"
+JSON = {"Content-Type": "application/json"}
+
+
+async def open_pair(site: Site, **headers: str) -> tuple[Connection, Any, str]:
+    connection = await site.connect()
+    connection.request("GET", "/sse", {"Accept": "text/event-stream"} | headers)
+    head = await connection.head()
+    assert (head.status, head.headers["content-type"]) == (200, "text/event-stream")
+    events = connection.events()
+    first = await anext(events)
+    assert first.event == "endpoint"
+    return connection, events, first.data.decode()
+
+
+async def say(site: Site, path: str, message: Any, **headers: str) -> int:
+    found = await Web(site).ask("POST", JSON | headers, json.dumps(message).encode(), path=path)
+    assert found.status != 202 or found.body == b""
+    return found.status
+
+
+async def hear(events: Any, method: str | None = None) -> dict[str, Any]:
+    event = await anext(events)
+    assert event.event == "message"
+    validate(event.data, REVISION, method=method)
+    return json.loads(event.data)
+
+
+def initialize() -> dict[str, Any]:
+    info = {"name": "c", "version": "1"}
+    return request(
+        "initialize", {"protocolVersion": REVISION, "capabilities": {"sampling": {}}, "clientInfo": info}
+    )
+
+
+@run
+async def test_everything_the_server_says_comes_on_the_stream() -> None:
+    async with served(build()) as site:
+        connection, events, path = await open_pair(site)
+        assert path.startswith("/messages?session_id=")
+        assert await say(site, path, initialize()) == 202
+        assert (await hear(events, "initialize"))["result"]["protocolVersion"] == REVISION
+        assert await say(site, path, {"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+        assert await say(site, path, request("tools/call", {"name": "think"}, id="t")) == 202
+        question = await hear(events)
+        assert question["method"] == "sampling/createMessage"
+        content = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "so"}}
+        assert await say(site, path, {"jsonrpc": "2.0", "id": question["id"], "result": content}) == 202
+        answer = await hear(events, "tools/call")
+        assert (answer["id"], text(answer["result"])) == ("t", "so")
+        await connection.close()
+        await until(lambda: not site.app.life.streams)
+        assert await say(site, path, request("ping")) == 404
+
+
+@run
+async def test_posts_that_cannot_be_taken() -> None:
+    def who(scope: Any) -> str | None:
+        return dict(scope["headers"]).get(b"x-user", b"").decode() or None
+
+    async with served(build(limits=Limits(message_size=1000)), principal=who) as site:
+        web = Web(site)
+        connection, events, path = await open_pair(site, **{"X-User": "ada"})
+        assert await say(site, path, request("ping")) == 404  # another principal
+        assert await say(site, "/messages?session_id=x", request("ping"), **{"X-User": "ada"}) == 404
+        assert await say(site, "/messages", request("ping")) == 404
+        user = {"X-User": "ada"}
+        assert (await web.ask("POST", user | {"Content-Type": "text/plain"}, b"{}", path=path)).status == 415
+        assert (await web.ask("POST", user | JSON, b" " * 1001, path=path)).status == 413
+        assert (await web.ask("GET", user, path=path)).status == 405
+        assert (await web.ask("POST", user, b"{}", path="/sse")).status == 405
+        assert (await web.ask("GET", user | {"Accept": "application/json"}, path="/sse")).status == 406
+        await say(site, path, initialize(), **user)
+        await hear(events, "initialize")
+        assert (await web.ask("POST", user | JSON, b"rubbish", path=path)).status == 202
+        assert json.loads((await anext(events)).data)["error"]["code"] == -32700
+        await connection.close()
+
+
+@run
+async def test_the_pair_can_be_switched_off_and_is_counted() -> None:
+    async with served(build(), sse_path=None) as site:
+        assert (await Web(site).ask("GET", {}, path="/sse")).status == 404
+    async with served(build(limits=Limits(streams=1))) as site:
+        await open_pair(site)
+        assert (await Web(site).ask("GET", {}, path="/sse")).status == 503
+    async with served(build(), shared=True) as site:
+        found = await Web(site).ask("GET", {}, path="/sse")
+        assert found.status == 501
+        assert "workers=1" in found.message["error"]["message"]
+
+
+@run
+async def test_the_stream_ends_properly_when_the_server_does() -> None:
+    async with served(build()) as site:
+        _, events, path = await open_pair(site)
+        await say(site, path, initialize())
+        await hear(events)
+        site.host.should_exit = True
+        assert [event async for event in events] == []

@@ -1,0 +1,136 @@
+"""The WebSocket beside the endpoint."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from dovetail.settings import Limits
+from tests.support.aio import run
+from tests.support.everything import build
+from tests.support.rawclient import MODERN
+from tests.support.schemas import validate
+from tests.support.web import Site, modern, request, served, text, until
+
+
+def dial(site: Site, *subprotocols: str, path: str = "/mcp", **options: Any) -> connect:
+    return connect(f"ws://127.0.0.1:{site.port}{path}", subprotocols=list(subprotocols) or None, **options)  # type: ignore[arg-type]
+
+
+async def closed(socket: Any) -> int:
+    try:
+        while True:
+            await socket.recv()
+    except ConnectionClosed:
+        return socket.close_code
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (("mcp",), "mcp"),
+        (("mcp.v1",), "mcp.v1"),
+        ((), None),
+        (("x", "mcp.v1", "mcp"), "mcp.v1"),
+        (("x",), None),
+    ],
+)
+def test_a_subprotocol_we_know_is_chosen(offered: tuple[str, ...], chosen: str | None) -> None:
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site, dial(site, *offered) as socket:
+            assert socket.subprotocol == chosen
+            message = modern("tools/call", {"name": "shout", "arguments": {"words": "hey"}})
+            await socket.send(json.dumps(message))
+            reply = await socket.recv()
+            assert isinstance(reply, str)
+            validate(reply.encode(), MODERN, method="tools/call")
+            assert text(json.loads(reply)["result"]) == "HEY"
+
+    scenario()
+
+
+@run
+async def test_a_frame_may_hold_several_messages_or_one_on_several_lines() -> None:
+    async with served(build()) as site, dial(site) as socket:
+        await socket.send("\n".join(json.dumps(request("ping", id=id)) for id in ("a", "b")) + "\n")
+        assert {json.loads(await socket.recv())["id"] for _ in range(2)} == {"a", "b"}
+        await socket.send(json.dumps(request("ping", id="c"), indent=2))
+        assert json.loads(await socket.recv())["id"] == "c"
+        await socket.send("rubbish")
+        assert json.loads(await socket.recv())["error"]["code"] == -32700
+
+
+@run
+async def test_frames_we_cannot_take_close_the_socket() -> None:
+    async with served(build(limits=Limits(message_size=1000))) as site:
+        async with dial(site) as socket:
+            await socket.send(b"{}")
+            assert await closed(socket) == 1003
+        async with dial(site) as socket:
+            await socket.send("x" * 1500)
+            assert await closed(socket) == 1009
+        async with dial(site) as socket:
+            socket.transport.write(b"\x81\x82\x00\x00\x00\x00\xff\xff")
+            assert await closed(socket) in (1007, 1002)
+        await until(lambda: not site.app.life.sockets)
+
+
+@run
+async def test_closing_the_socket_cancels_what_runs_on_it() -> None:
+    async with served(build()) as site:
+        async with dial(site) as socket:
+            await socket.send(json.dumps(modern("tools/call", {"name": "wait", "arguments": {"key": "w"}})))
+            await until(lambda: any(duplex.busy for duplex in site.app.life.sockets))
+        await until(lambda: not site.app.life.sockets)
+        async with dial(site) as socket:
+            await socket.send(
+                json.dumps(modern("tools/call", {"name": "was_stopped", "arguments": {"key": "w"}}))
+            )
+            assert text(json.loads(await socket.recv())["result"]) == "true"
+
+
+@run
+async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
+    server = build(limits=Limits(write_buffer=10_000))
+
+    @server.tool
+    async def big() -> str:
+        return "x" * 1_000_000
+
+    async with served(server) as site:
+        async with dial(site, max_size=None) as socket:
+            await socket.send(json.dumps(modern("tools/call", {"name": "big"})))
+            assert len(await socket.recv()) > 1_000_000
+        async with dial(site, max_size=None) as socket:
+            socket.transport.pause_reading()
+            for _ in range(200):
+                await socket.send(json.dumps(modern("tools/call", {"name": "big"})))
+                if not site.app.life.sockets:
+                    break
+            await until(lambda: not site.app.life.sockets)
+            socket.transport.abort()
+
+
+@run
+async def test_other_paths_too_many_and_the_end() -> None:
+    async with served(build(limits=Limits(streams=1))) as site:
+        with pytest.raises(InvalidStatus) as caught:
+            async with dial(site, path="/other"):
+                pass
+        assert caught.value.response.status_code == 404
+        async with dial(site) as socket:
+            with pytest.raises(InvalidStatus) as caught:
+                async with dial(site):
+                    pass
+            assert caught.value.response.status_code == 503
+            site.host.should_exit = True
+            assert await closed(socket) == 1001
+    async with served(build(), websocket=False) as site:
+        with pytest.raises(InvalidStatus):
+            async with dial(site):
+                pass
+    await asyncio.sleep(0)
