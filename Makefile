@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup run test test-slow check format bench interop conformance soak peers lock clean
+.PHONY: help setup run test test-slow check format bench interop conformance soak tables peers lock clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,7 +32,11 @@ peers: setup     ## the other implementations the tests talk to, each in an envi
 	@scripts/peers.sh sdk fastmcp node
 
 conformance: setup ## the official suite against our server and our client
-	scripts/conformance.sh
+	scripts/conformance.sh --write results/conformance.json
+
+tables: setup    ## put the last results of conformance and bench into docs/ and the README
+	cp results/conformance.json docs/conformance.json
+	$(BIN)/python scripts/tables.py
 
 interop: setup peers ## the matrix of peers, both ways
 	$(BIN)/python -m bench.interop

@@ -116,12 +116,27 @@ def run_leg(leg: str, revision: str, target: str, only: str) -> Score:
         out = Path(folder)
         codes: dict[str, int] = {}
         if leg == "server" and revision != "extensions" and only == ".":
-            suite("server", "--url", target, "--suite", "all", "--spec-version", revision, "-o", folder, timeout=600)
+            suite(
+                "server",
+                "--url",
+                target,
+                "--suite",
+                "all",
+                "--spec-version",
+                revision,
+                "-o",
+                folder,
+                timeout=600,
+            )
         else:
             # One client at a time: several would disturb the scenarios that measure waits.
             with ThreadPoolExecutor(1) as pool:
                 codes = dict(
-                    zip(names, pool.map(lambda name: run_alone(leg, revision, name, target, out), names), strict=True)
+                    zip(
+                        names,
+                        pool.map(lambda name: run_alone(leg, revision, name, target, out), names),
+                        strict=True,
+                    )
                 )
         found = read_checks(out, leg)
     for name in names:
@@ -160,7 +175,14 @@ def free_port() -> int:
 
 
 def serve(port: int) -> subprocess.Popen[bytes]:
-    command = [str(ROOT / ".venv/bin/dovetail"), "run", "examples/conformance/server.py", "--http", "--port", str(port)]
+    command = [
+        str(ROOT / ".venv/bin/dovetail"),
+        "run",
+        "examples/conformance/server.py",
+        "--http",
+        "--port",
+        str(port),
+    ]
     process = subprocess.Popen(command, cwd=ROOT)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -183,7 +205,9 @@ def write(path: Path, scores: list[Score]) -> None:
         for s in scores
     ]  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "suite": version, "rows": rows}, indent=2) + "\n")
+    path.write_text(
+        json.dumps({"date": time.strftime("%Y-%m-%d"), "suite": version, "rows": rows}, indent=2) + "\n"
+    )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Run by another environment's Python: ``FILE sdk|fastmcp ERA COMMAND…`` uses that library's client on quickstart.py."""
+"""Run by another environment's Python: ``FILE sdk|fastmcp ERA COMMAND…`` visits quickstart.py with that client."""
 
 import asyncio
 import json

@@ -38,9 +38,7 @@ def test_a_foreign_client_finds_everything_over_http(guest: Guest, era: str, url
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_inspector_finds_what_its_command_line_can_ask_for(
-    transport: str, era: str, url: str
-) -> None:
+def test_the_inspector_finds_what_its_command_line_can_ask_for(transport: str, era: str, url: str) -> None:
     need("node")
     target = hosts.OURS.command("stdio") if transport == "stdio" else [url]
     _, outcome = theirs.inspect(transport, era, target)

@@ -1,0 +1,82 @@
+// The TypeScript SDK's client against our server: `node FILE stdio|http ERA TARGET…`; prints one JSON object.
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+
+const require = createRequire(process.env.BENCH_MODULES + '/');
+const load = name => import(pathToFileURL(require.resolve(name)).href);
+const { Client, StreamableHTTPClientTransport } = await load('@modelcontextprotocol/client');
+const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
+
+const [transport, era, ...target] = process.argv.slice(2);
+const NOTE = 'interop://note';
+const client = new Client(
+    { name: 'interop', version: '1.0.0' },
+    {
+        capabilities: { sampling: {}, elicitation: { form: {} } },
+        versionNegotiation: { mode: era === 'legacy' ? 'legacy' : 'auto' }
+    }
+);
+client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { ok: true } }));
+client.setRequestHandler('sampling/createMessage', async () => ({
+    role: 'assistant',
+    model: 'none',
+    stopReason: 'endTurn',
+    content: { type: 'text', text: 'a thought' }
+}));
+let heard;
+const updated = new Promise(done => (heard = done));
+client.setNotificationHandler('notifications/resources/updated', async note => heard(note.params.uri));
+const call = async (name, args = {}) => {
+    const result = await client.callTool({ name, arguments: args });
+    assert(!result.isError, JSON.stringify(result));
+    return result.content[0].text;
+};
+
+const checks = {
+    list: async () => {
+        const names = (await client.listTools()).tools.map(tool => tool.name);
+        for (const name of ['add', 'ask', 'think', 'touch']) assert(names.includes(name), names.join());
+        assert.equal((await client.listResources()).resources.length, 1);
+        assert.equal((await client.listPrompts()).prompts[0].name, 'greet');
+    },
+    call: async () => assert.equal(await call('add', { a: 2, b: 3 }), '5'),
+    read: async () => assert.equal((await client.readResource({ uri: NOTE })).contents[0].text, 'a note'),
+    prompt: async () => {
+        const found = await client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
+        assert.equal(found.messages[0].content.text, 'Say hello to Ada.');
+    },
+    complete: async () => {
+        const ref = { type: 'ref/prompt', name: 'greet' };
+        const found = await client.complete({ ref, argument: { name: 'name', value: 'A' } });
+        assert.deepEqual(found.completion.values, ['Ada', 'Alan']);
+    },
+    subscribe: async () => {
+        const open = era === 'modern' ? await client.listen({ resourceSubscriptions: [NOTE] }) : null;
+        if (era === 'legacy') await client.subscribeResource({ uri: NOTE });
+        await call('touch');
+        assert.equal(await updated, NOTE);
+        await open?.close();
+    },
+    sample: async () => assert.equal(await call('think'), 'a thought'),
+    elicit: async () => assert.equal(await call('ask'), 'yes')
+};
+
+await client.connect(
+    transport === 'http'
+        ? new StreamableHTTPClientTransport(new URL(target[0]))
+        : new StdioClientTransport({ command: target[0], args: target.slice(1), stderr: 'ignore' })
+);
+const outcome = { revision: client.getNegotiatedProtocolVersion() };
+for (const [name, check] of Object.entries(checks)) {
+    const timer = new Promise((_, late) => setTimeout(late, 10_000, new Error('no answer within 10 s')).unref());
+    try {
+        await Promise.race([check(), timer]);
+        outcome[name] = 'ok';
+    } catch (error) {
+        outcome[name] = `${error.name}: ${error.message}`.slice(0, 300);
+    }
+}
+console.log(JSON.stringify(outcome));
+await client.close();
+process.exit(0);

@@ -1,0 +1,1 @@
+"""What is measured, one module per question. Each adds its figures to `Figures`."""

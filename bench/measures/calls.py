@@ -1,0 +1,174 @@
+"""Latency, throughput and processor time of calls, over stdio and HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from .. import workloads
+from ..peers import (
+    DOVETAIL,
+    FASTMCP,
+    LEGACY,
+    LIMIT,
+    MINIMCP,
+    MODERN,
+    SDK,
+    SDK_LOW,
+    TYPESCRIPT,
+    Peer,
+)
+from ..pipes import PipeDriver
+from ..processes import Child
+from ..rounds import Options, interleave, say
+from ..samples import Figure, Figures, Sample, figure
+from ..sockets import SocketDriver
+from ..workloads import ECHO, EVERYDAY, Workload
+
+Driver = PipeDriver | SocketDriver
+
+STDIO = (
+    (LIMIT, LEGACY),
+    (LIMIT, MODERN),
+    (DOVETAIL, LEGACY),
+    (DOVETAIL, MODERN),
+    (SDK, LEGACY),
+    (SDK_LOW, LEGACY),
+    (FASTMCP, LEGACY),
+    (MINIMCP, LEGACY),
+    (TYPESCRIPT, LEGACY),
+)
+HTTP = (
+    (LIMIT, MODERN),
+    (LIMIT, LEGACY),
+    (DOVETAIL, MODERN),
+    (DOVETAIL, LEGACY),
+    (SDK, MODERN),
+    (SDK, LEGACY),
+    (SDK_LOW, MODERN),
+    (FASTMCP, MODERN),
+    (FASTMCP, LEGACY),
+    (MINIMCP, LEGACY),
+    (TYPESCRIPT, MODERN),
+)
+
+
+class Key(NamedTuple):
+    peer: str
+    era: str
+    workload: str
+    how: str
+
+
+def measure(transport: str, figures: Figures, options: Options) -> None:
+    """All of it for one transport."""
+    with ExitStack() as stack:
+        drivers = _start(transport, stack, figures)
+        cases = _echo(drivers, options) | _everyday(transport, drivers, stack, figures, options)
+        say(f"{transport}: {len(cases)} cases, {options.rounds} rounds")
+        found = interleave(cases, options.rounds, figures.skipped)
+    for key, samples in found.items():
+        _add(transport, key, samples, figures)
+
+
+def _start(transport: str, stack: ExitStack, figures: Figures) -> dict[tuple[Peer, str], Driver]:
+    drivers: dict[tuple[Peer, str], Driver] = {}
+    for peer, era in STDIO if transport == "stdio" else HTTP:
+        try:
+            drivers[peer, era] = opened(transport, peer, era, stack)
+        except (workloads.WrongReply, OSError, RuntimeError) as error:
+            figures.skipped.append(f"{transport} {peer.name} {era}: {error}"[:400])
+    return drivers
+
+
+def opened(transport: str, peer: Peer, era: str, stack: ExitStack, **environment: str) -> Driver:
+    """A started, greeted and warmed server."""
+    child = stack.enter_context(Child(peer, transport, **environment))
+    driver: Driver = PipeDriver(child, era) if transport == "stdio" else SocketDriver(child, era, transport)
+    driver.open()
+    driver.sequential(ECHO, 0.3, most=200)
+    return driver
+
+
+def _echo(drivers: dict[tuple[Peer, str], Driver], options: Options) -> dict[Key, Callable[[], Sample]]:
+    cases: dict[Key, Callable[[], Sample]] = {}
+    for (peer, era), driver in drivers.items():
+        cases[Key(peer.name, era, "echo", "sequential")] = _sequential(driver, ECHO, options.sequential)
+        for in_flight in (64, 256):
+            case = _throughput(driver, ECHO, in_flight, options.throughput)
+            cases[Key(peer.name, era, "echo", f"rate_{in_flight}")] = case
+    return cases
+
+
+def _everyday(
+    transport: str,
+    drivers: dict[tuple[Peer, str], Driver],
+    stack: ExitStack,
+    figures: Figures,
+    options: Options,
+) -> dict[Key, Callable[[], Sample]]:
+    cases: dict[Key, Callable[[], Sample]] = {}
+    for (peer, era), driver in drivers.items():
+        for workload in EVERYDAY:
+            if workload.name not in options.workloads:
+                continue
+            speaker = _speaker(transport, peer, era, driver, workload, stack, figures)
+            if speaker is None:
+                continue
+            key = Key(peer.name, era, workload.name, "sequential")
+            cases[key] = _sequential(speaker, workload, options.workload)
+            cases[key._replace(how="rate_64")] = _throughput(speaker, workload, 64, options.workload)
+    return cases
+
+
+def _speaker(
+    transport: str,
+    peer: Peer,
+    era: str,
+    driver: Driver,
+    workload: Workload,
+    stack: ExitStack,
+    figures: Figures,
+) -> Driver | None:
+    """Who runs ``workload`` there: the server that runs already, one of its own, or nobody."""
+    if workload.asks and (not peer.asks or transport == "http" or (era == MODERN and peer is not DOVETAIL)):
+        return None  # nobody else's tool asks with the same line in both eras
+    environment = {}
+    if workload.tools:
+        environment["BENCH_TOOLS"] = str(workload.tools)
+    if workload.tells and transport == "http" and peer is MINIMCP:
+        environment["BENCH_STREAMING"] = "1"
+    if not environment:
+        return driver
+    try:
+        return opened(transport, peer, era, stack, **environment)
+    except (workloads.WrongReply, OSError, RuntimeError) as error:
+        figures.skipped.append(f"{transport} {peer.name} {era} {workload.name}: {error}"[:400])
+        return None
+
+
+def _sequential(driver: Driver, workload: Workload, seconds: float) -> Callable[[], Sample]:
+    return lambda: driver.sequential(workload, seconds)
+
+
+def _throughput(driver: Driver, workload: Workload, in_flight: int, seconds: float) -> Callable[[], Sample]:
+    return lambda: driver.throughput(workload, in_flight, seconds, least=in_flight)
+
+
+def _add(transport: str, key: Key, samples: list[Sample], figures: Figures) -> None:
+    if not samples:
+        return
+    what = {"peer": key.peer, "workload": key.workload, "transport": transport, "era": key.era}
+    if key.how == "sequential":
+        figures.add(figure(samples, measure="latency_p50", unit="µs", **what))
+        figures.add(_extra(samples, "p99", measure="latency_p99", unit="µs", **what))
+        figures.add(_extra(samples, "rate", measure="rate_1", unit="calls/s", **what))
+        return
+    figures.add(figure(samples, measure=key.how, unit="calls/s", **what))
+    if key.how == "rate_64":
+        figures.add(_extra(samples, "cpu_us", measure="cpu", unit="µs of CPU per call", **what))
+
+
+def _extra(samples: list[Sample], name: str, **what: str) -> Figure:
+    return figure([Sample(one.extra[name], one.calls, one.seconds) for one in samples], **what)

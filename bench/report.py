@@ -1,0 +1,176 @@
+"""The run as tables for the terminal and as JSON for whoever wants to compute with it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from pathlib import Path
+
+import msgspec
+
+from . import peers
+from .samples import Figure, Figures
+from .targets import Verdict, verdicts
+
+ORDER = [peer.name for peer in peers.ALL]
+SHORT = {"2025-11-25": "legacy", "2026-07-28": "modern", "": ""}
+TABLES = (
+    ("Round trip, one by one, median", "latency_p50"),
+    ("Round trip, one by one, 99th percentile", "latency_p99"),
+    ("Calls per second, 1 in flight", "rate_1"),
+    ("Calls per second, 64 in flight", "rate_64"),
+    ("Calls per second, 256 in flight", "rate_256"),
+    ("CPU per call, 64 in flight", "cpu"),
+    ("Start to first answer", "start"),
+    ("Memory at rest", "memory"),
+    ("Memory of an idle session", "memory_session"),
+    ("Memory of an open stream", "memory_stream"),
+    ("erlmcp's workloads", "erlmcp"),
+    ("handle(): CPU per call, no transport", "handle"),
+    ("Client, one by one", "client_rate_1"),
+    ("Client, 64 at once", "client_rate_64"),
+    ("Tasks of an open client", "client_tasks"),
+    ("Memory of an open client", "client_memory"),
+)
+LESS_IS_BETTER = ("latency", "cpu", "start", "memory", "handle", "client_tasks", "client_memory")
+
+
+def number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def tables(figures: Figures) -> str:
+    """Every figure, with its ratio to the limit and to Dovetail."""
+    parts: list[str] = []
+    for title, measure in TABLES:
+        rows = [one for one in figures.all if one.measure == measure]
+        if rows:
+            parts.append(_table(title, rows, figures))
+    return "\n\n".join(parts)
+
+
+def _table(title: str, rows: list[Figure], figures: Figures) -> str:
+    rows.sort(key=lambda one: (one.transport, one.workload, one.era, ORDER.index(one.peer)))
+    lines = [f"{title} ({rows[0].unit}; the median of the rounds)"]
+    head = (
+        "transport",
+        "workload",
+        "era",
+        "who",
+        "value",
+        "of the limit",
+        "Dovetail is",
+        "rounds × calls, s",
+    )
+    lines.append(_line(head))
+    lines += [_line(_cells(one, figures)) for one in rows]
+    return "\n".join(lines)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    widths = (9, 27, 7, 11, 10, 12, 13, 22)
+    left = "  ".join(cell.ljust(width) for cell, width in zip(cells[:4], widths, strict=False))
+    right = "  ".join(cell.rjust(width) for cell, width in zip(cells[4:], widths[4:], strict=True))
+    return f"  {left}  {right}"
+
+
+def _cells(one: Figure, figures: Figures) -> tuple[str, ...]:
+    return (
+        one.transport,
+        one.workload,
+        SHORT[one.era],
+        one.peer,
+        number(one.value) + (" ms" if "ms per" in one.unit else ""),
+        _to_limit(one, figures),
+        _against(one, figures),
+        f"{one.rounds} × {one.calls:,}, {one.seconds:.2g} s",
+    )
+
+
+def _to_limit(one: Figure, figures: Figures) -> str:
+    limit = figures.get(one.measure, "limit", one.workload, one.transport, one.era)
+    if limit is None or one.peer == "limit" or not limit.value:
+        return ""
+    return f"{one.value / limit.value:.2f}×"
+
+
+def _against(one: Figure, figures: Figures) -> str:
+    """How many times better Dovetail is on the same thing, in the same era where it has one."""
+    if one.peer in ("dovetail", "limit") or not one.value:
+        return ""
+    ours = figures.get(one.measure, "dovetail", one.workload, one.transport, one.era)
+    if ours is None or not ours.value:
+        return ""
+    less = one.measure.startswith(LESS_IS_BETTER) or "ms per" in one.unit
+    better = one.value / ours.value if less else ours.value / one.value
+    return f"{better:.1f}× better" if better >= 1 else f"{1 / better:.1f}× worse"
+
+
+def promises(figures: Figures) -> str:
+    """What was promised, what this run shows."""
+    lines = ["What was promised"]
+    lines += ["  " + _promise(verdict) for verdict in verdicts(figures)]
+    return "\n".join(lines)
+
+
+def _promise(verdict: Verdict) -> str:
+    target = verdict.target
+    bound = f"{'at most' if target.most else 'at least'} {target.bound:g} {target.unit}"
+    if verdict.value is None:
+        return f"not measured  {target.area:7} {target.text} ({bound})"
+    found = f"{verdict.value:.2f} {target.unit}"
+    if verdict.met:
+        return f"met           {target.area:7} {target.text}: {found} ({bound})"
+    return (
+        f"MISSED        {target.area:7} {target.text}: {found} ({bound}), short by {verdict.short_by:.0f} %"
+    )
+
+
+def machine() -> dict[str, str]:
+    model = next(
+        (line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")), "?"
+    )
+    return {
+        "processor": model,
+        "cores": str(len(os.sched_getaffinity(0))),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _cpu_lines() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def as_json(figures: Figures, seconds: float) -> bytes:
+    """Everything, with what a reader needs to judge it."""
+    document = {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        "seconds": round(seconds),
+        "machine": machine(),
+        "load": [round(one, 2) for one in os.getloadavg()],
+        "versions": {
+            peer.name: peers.version(peer) for peer in peers.ALL if peers.installed(peer.environment)
+        },
+        "figures": [msgspec.to_builtins(one) for one in figures.all],
+        "promises": [
+            {
+                "area": verdict.target.area,
+                "text": verdict.target.text,
+                "bound": verdict.target.bound,
+                "at_most": verdict.target.most,
+                "unit": verdict.target.unit,
+                "value": verdict.value,
+                "met": verdict.met,
+            }
+            for verdict in verdicts(figures)
+        ],
+        "skipped": figures.skipped,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

@@ -1,0 +1,84 @@
+"""Interleaved rounds: every case once, then every case again, so that a busy moment hits all alike."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+
+from .samples import Sample
+from .workloads import WrongReply
+
+Key = TypeVar("Key")
+
+
+class Options(Struct):
+    """How much is measured."""
+
+    rounds: int = 3
+    sequential: float = 0.4
+    """Seconds of one sequential run."""
+    throughput: float = 0.6
+    """Seconds of one run with many calls in flight."""
+    workload: float = 0.3
+    """Seconds of one run of a lesser workload."""
+    starts: int = 5
+    sessions: tuple[int, ...] = (1, 1000, 10_000)
+    streams: int = 1000
+    clients: int = 1000
+    client: float = 1.0
+    workloads: tuple[str, ...] = ("add", "nested", "list100", "notify", "ask", "sleep10ms")
+    only: str = ""
+
+    def wants(self, part: str) -> bool:
+        return not self.only or part in self.only.split(",")
+
+
+QUICK = Options(
+    rounds=2,
+    sequential=0.15,
+    throughput=0.25,
+    workload=0.1,
+    starts=2,
+    sessions=(1, 1000),
+    streams=200,
+    clients=200,
+    client=0.4,
+    workloads=("add", "notify"),
+    only="start,stdio,http,sessions,handle,clients",
+)
+
+
+BEGUN = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Tell whoever waits what is going on."""
+    print(f"{time.monotonic() - BEGUN:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def interleave(
+    cases: Mapping[Key, Callable[[], Sample]], rounds: int, skipped: list[str]
+) -> dict[Key, list[Sample]]:
+    """Run every case ``rounds`` times, in turn. A case that fails is dropped, and why is noted."""
+    found: dict[Key, list[Sample]] = {key: [] for key in cases}
+    order = list(cases)
+    for number in range(rounds):
+        # Each round begins with another case, so that none always runs after the same one.
+        for key in order[number % len(order) :] + order[: number % len(order)]:
+            if key not in found:
+                continue
+            gc.collect()
+            gc.disable()
+            try:
+                found[key].append(cases[key]())
+            except (WrongReply, OSError, RuntimeError) as error:
+                skipped.append(f"{key}: {error}"[:400])
+                del found[key]
+            finally:
+                gc.enable()
+    return found

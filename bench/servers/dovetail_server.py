@@ -1,0 +1,114 @@
+"""Dovetail, as its documentation writes a server."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail import Context, Server
+from dovetail.settings import Limits
+
+
+@dataclass
+class Sum:
+    sum: int
+
+
+@dataclass
+class Customer:
+    name: str
+    city: str
+
+
+@dataclass
+class Line:
+    sku: str
+    count: int
+
+
+@dataclass
+class Order:
+    customer: Customer
+    lines: list[Line]
+
+
+@dataclass
+class Consent:
+    ok: bool
+
+
+# Ten thousand sessions of one (nameless) caller are part of the measurement; by default one caller gets a thousand.
+server = Server("bench", version="1.0.0", limits=Limits(sessions=20_000, sessions_per_principal=20_000))
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool
+async def add(a: int, b: int) -> Sum:
+    """Add two numbers."""
+    return Sum(a + b)
+
+
+@server.tool
+async def nested(order: Order) -> int:
+    """Count the pieces of an order."""
+    return sum(line.count for line in order.lines)
+
+
+@server.tool
+async def tell(text: str, ctx: Context) -> str:
+    """Report progress once, then answer."""
+    await ctx.report_progress(1, 1)
+    return text
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Ask the user once."""
+    answer = await ctx.elicit("Shall I?", Consent)
+    return "yes" if answer.action == "accept" and answer.data.ok else "no"
+
+
+@server.tool
+async def nap(seconds: float) -> str:
+    """Wait, as for a database."""
+    await asyncio.sleep(seconds)
+    return "rested"
+
+
+@server.resource("bench://text", mime_type="text/plain")
+async def text() -> str:
+    return "some text"
+
+
+@server.prompt
+async def greet(name: str) -> str:
+    return f"Say hello to {name}."
+
+
+def fill(count: int) -> None:
+    def make(number: int) -> Any:
+        async def filler(text: str) -> str:
+            return text
+
+        filler.__name__ = f"filler_{number}"
+        filler.__doc__ = "One of many."
+        return filler
+
+    for number in range(count - len(server.tools)):
+        server.tool(make(number))
+
+
+if __name__ == "__main__":
+    fill(int(os.environ.get("BENCH_TOOLS", "0")))
+    if sys.argv[1] == "stdio":
+        server.run()
+    elif sys.argv[1] == "tcp":
+        server.run("tcp", host="127.0.0.1", port=int(sys.argv[2]))
+    else:
+        server.run("http", host="127.0.0.1", port=int(sys.argv[2]), quiet=True)

@@ -1,0 +1,101 @@
+"""FastMCP."""
+
+import asyncio
+import os
+import sys
+
+from fastmcp import Context, FastMCP
+from fastmcp.tools import Tool
+from pydantic import BaseModel
+
+
+class Sum(BaseModel):
+    sum: int
+
+
+class Customer(BaseModel):
+    name: str
+    city: str
+
+
+class Line(BaseModel):
+    sku: str
+    count: int
+
+
+class Order(BaseModel):
+    customer: Customer
+    lines: list[Line]
+
+
+class Consent(BaseModel):
+    ok: bool
+
+
+server = FastMCP("bench", version="1.0.0")
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool
+async def add(a: int, b: int) -> Sum:
+    """Add two numbers."""
+    return Sum(sum=a + b)
+
+
+@server.tool
+async def nested(order: Order) -> int:
+    """Count the pieces of an order."""
+    return sum(line.count for line in order.lines)
+
+
+@server.tool
+async def tell(text: str, ctx: Context) -> str:
+    """Report progress once, then answer."""
+    await ctx.report_progress(1, 1)
+    return text
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Ask the user once."""
+    answer = await ctx.elicit("Shall I?", Consent)
+    return "yes" if answer.action == "accept" and answer.data.ok else "no"
+
+
+@server.tool
+async def nap(seconds: float) -> str:
+    """Wait, as for a database."""
+    await asyncio.sleep(seconds)
+    return "rested"
+
+
+@server.resource("bench://text", mime_type="text/plain")
+async def text() -> str:
+    return "some text"
+
+
+@server.prompt
+async def greet(name: str) -> str:
+    return f"Say hello to {name}."
+
+
+def fill(count: int) -> None:
+    for number in range(count):
+
+        async def filler(text: str) -> str:
+            return text
+
+        server.add_tool(Tool.from_function(filler, name=f"filler_{number}", description="One of many."))
+
+
+if __name__ == "__main__":
+    fill(int(os.environ.get("BENCH_TOOLS", "0")) - 6)
+    if sys.argv[1] == "stdio":
+        server.run(show_banner=False)
+    else:
+        server.run("http", host="127.0.0.1", port=int(sys.argv[2]), show_banner=False, log_level="error")

@@ -1,0 +1,1 @@
+"""Soak: mixed traffic on every transport for a while, three slope alarms, and nothing left behind."""

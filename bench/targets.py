@@ -1,0 +1,183 @@
+"""The ratios that were promised before anything was built, and whether this run meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .peers import LEGACY, MODERN
+from .samples import Figures
+
+
+class Target(NamedTuple):
+    """A promise: a value computed from the figures, and the bound it has to keep."""
+
+    area: str
+    text: str
+    value: Callable[[Figures], float | None]
+    bound: float
+    most: bool
+    """True: at most the bound. False: at least."""
+    unit: str = "×"
+
+
+class Verdict(NamedTuple):
+    target: Target
+    value: float | None
+    met: bool | None
+
+    @property
+    def short_by(self) -> float:
+        """By how many percent the bound is missed."""
+        assert self.value is not None
+        bound = self.target.bound
+        return (self.value / bound - 1) * 100 if self.target.most else (1 - self.value / bound) * 100
+
+
+def ratio(one: tuple[str, ...], other: tuple[str, ...]) -> Callable[[Figures], float | None]:
+    """The figure ``one`` over the figure ``other``."""
+
+    def value(figures: Figures) -> float | None:
+        first, second = figures.value(*one), figures.value(*other)
+        return None if first is None or not second else first / second
+
+    return value
+
+
+def alone(*one: str) -> Callable[[Figures], float | None]:
+    return lambda figures: figures.value(*one)
+
+
+def grown(
+    measure: str, peer: str, small: str, large: str, transport: str
+) -> Callable[[Figures], float | None]:
+    return ratio((measure, peer, large, transport), (measure, peer, small, transport))
+
+
+def _stdio(measure: str, peer: str) -> tuple[str, ...]:
+    return (measure, peer, "echo", "stdio", LEGACY)
+
+
+def _http(measure: str, peer: str, era: str) -> tuple[str, ...]:
+    return (measure, peer, "echo", "http", era)
+
+
+def _client(transport: str, measure: str) -> Callable[[Figures], float | None]:
+    return ratio(
+        (measure, "dovetail", "echo", transport, LEGACY), (measure, "sdk", "echo", transport, LEGACY)
+    )
+
+
+TARGETS = (
+    Target(
+        "server",
+        "stdio, one by one: median round trip against the bare loop",
+        ratio(_stdio("latency_p50", "dovetail"), _stdio("latency_p50", "limit")),
+        1.5,
+        True,
+    ),
+    Target(
+        "server",
+        "stdio, 64 in flight: share of the bare loop's rate",
+        ratio(_stdio("rate_64", "dovetail"), _stdio("rate_64", "limit")),
+        0.30,
+        False,
+    ),
+    Target(
+        "server",
+        "stdio, 64 in flight: rate against the official SDK",
+        ratio(_stdio("rate_64", "dovetail"), _stdio("rate_64", "sdk")),
+        25.0,
+        False,
+    ),
+    Target(
+        "server",
+        "start to first answer against the official SDK",
+        ratio(("start", "dovetail"), ("start", "sdk")),
+        0.25,
+        True,
+    ),
+    Target(
+        "server",
+        "resident memory against the official SDK",
+        ratio(("memory", "dovetail"), ("memory", "sdk")),
+        0.5,
+        True,
+    ),
+    Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
+    Target(
+        "http",
+        "64 connections, 2026-07-28: share of the bare app's rate",
+        ratio(_http("rate_64", "dovetail", MODERN), _http("rate_64", "limit", MODERN)),
+        0.60,
+        False,
+    ),
+    Target(
+        "http",
+        "64 connections, legacy session: share of the bare app's rate",
+        ratio(_http("rate_64", "dovetail", LEGACY), _http("rate_64", "limit", LEGACY)),
+        0.50,
+        False,
+    ),
+    Target(
+        "http",
+        "an idle legacy session",
+        alone("memory_session", "dovetail", "1000 idle sessions"),
+        8.0,
+        True,
+        "KiB",
+    ),
+    Target("http", "an open listen stream", alone("memory_stream", "dovetail"), 40.0, True, "KiB"),
+    Target(
+        "client",
+        "stdio, one by one: rate against the official client",
+        _client("stdio", "client_rate_1"),
+        2.0,
+        False,
+    ),
+    Target(
+        "client",
+        "stdio, 64 at once: rate against the official client",
+        _client("stdio", "client_rate_64"),
+        6.0,
+        False,
+    ),
+    Target(
+        "client",
+        "HTTP, one by one: rate against the official client",
+        _client("http", "client_rate_1"),
+        3.0,
+        False,
+    ),
+    Target(
+        "client",
+        "HTTP, 64 at once: rate against the official client",
+        _client("http", "client_rate_64"),
+        6.0,
+        False,
+    ),
+    Target("client", "tasks of an open client", alone("client_tasks", "dovetail"), 1.0, True, "tasks"),
+    Target(
+        "scale",
+        "CPU of a call with 1,000 tools against 6",
+        grown("cpu", "dovetail", "echo with 6 tools", "echo with 1000 tools", "stdio"),
+        1.2,
+        True,
+    ),
+    Target(
+        "scale",
+        "round trip beside 10,000 sessions against 1",
+        grown("latency_p50", "dovetail", "echo beside 1 sessions", "echo beside 10000 sessions", "http"),
+        1.2,
+        True,
+    ),
+)
+
+
+def verdicts(figures: Figures) -> list[Verdict]:
+    found: list[Verdict] = []
+    for target in TARGETS:
+        value = target.value(figures)
+        met = None if value is None else value <= target.bound if target.most else value >= target.bound
+        found.append(Verdict(target, value, met))
+    return found
