@@ -14,7 +14,7 @@ import msgspec
 from . import chart, idle, peers, report, wrk
 from .measures import calls, erlmcp, programs, sessions, start, tools
 from .rounds import QUICK, Options, say
-from .samples import Figures
+from .samples import Figure, Figures
 
 PARTS = ("start", "stdio", "http", "sessions", "tools", "erlmcp", "handle", "clients")
 DOCS = peers.ROOT / "docs"
@@ -29,11 +29,14 @@ def main() -> int:
         return 1
     if options.driver:
         return _drivers()
+    if options.redraw:
+        return _redraw()
     figures = measured(options.settings)
     seconds = time.monotonic() - begun
     print(report.tables(figures))
     print()
     print(report.promises(figures))
+    print(report.noise(figures))
     for skipped in figures.skipped:
         print(f"  left out: {skipped}")
     print(f"\n{seconds:.0f} s")
@@ -75,6 +78,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--driver", action="store_true", help="measure the drivers themselves, and nothing else"
     )
+    parser.add_argument(
+        "--redraw", action="store_true", help="judge and draw the figures of docs/bench.json anew"
+    )
     parser.add_argument("--no-write", action="store_true", help="leave docs/bench.* alone")
     found = parser.parse_args()
     settings = QUICK if found.quick else Options()
@@ -85,6 +91,18 @@ def _options() -> argparse.Namespace:
     found.settings = settings
     found.write = not (found.quick or found.only or found.no_write)
     return found
+
+
+def _redraw() -> int:
+    figures = Figures()
+    kept = msgspec.json.decode((DOCS / "bench.json").read_bytes())
+    figures.all = msgspec.convert(kept["figures"], list[Figure])
+    kept |= {"promises": report.judged(figures), "noise": report.noise(figures)}
+    (DOCS / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    (DOCS / "bench.svg").write_text(chart.svg(figures))
+    print(report.promises(figures))
+    print(report.noise(figures))
+    return 0
 
 
 def _drivers() -> int:

@@ -9,7 +9,7 @@ from . import peers
 from .peers import LEGACY, MODERN
 from .samples import Figure, Figures
 
-WIDTH, LABEL, BAR, GAP, TOP = 760, 190, 22, 8, 64
+WIDTH, LABEL, BAR, GAP, TOP = 820, 260, 22, 8, 64
 COLOURS = {"limit": "#9aa4b2", "dovetail": "#0b7a5b"}
 OTHER = "#c8763a"
 
@@ -46,7 +46,7 @@ def _rates(figures: Figures, transport: str) -> list[tuple[str, Figure]]:
                 ),
                 None,
             )
-            if found is not None and not (peer is peers.LIMIT and era == LEGACY):
+            if found is not None:
                 rows.append((f"{peer.title}, {'2026-07-28' if era == MODERN else 'legacy'}", found))
     return rows
 

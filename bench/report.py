@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import statistics
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,6 +35,8 @@ TABLES = (
     ("Tasks of an open client", "client_tasks"),
     ("Memory of an open client", "client_memory"),
 )
+QUIET = 1.25
+"""Rounds that lie further apart than this were disturbed."""
 LESS_IS_BETTER = ("latency", "cpu", "start", "memory", "handle", "client_tasks", "client_memory")
 
 
@@ -111,7 +115,7 @@ def _against(one: Figure, figures: Figures) -> str:
 
 def promises(figures: Figures) -> str:
     """What was promised, what this run shows."""
-    lines = ["What was promised"]
+    lines = ["What was promised (scale: this benchmark's own bounds)"]
     lines += ["  " + _promise(verdict) for verdict in verdicts(figures)]
     return "\n".join(lines)
 
@@ -127,6 +131,18 @@ def _promise(verdict: Verdict) -> str:
     return (
         f"MISSED        {target.area:7} {target.text}: {found} ({bound}), short by {verdict.short_by:.0f} %"
     )
+
+
+def noise(figures: Figures) -> str:
+    """How far the rounds of one case lie apart, so that nobody reads more into a ratio than there is."""
+    apart = [max(one.spread) / min(one.spread) for one in figures.all if one.spread and min(one.spread) > 0]
+    if not apart:
+        return ""
+    typical = statistics.median(apart)
+    words = f"Noise: the highest round of a case is typically {typical:.2f} times its lowest."
+    if typical > QUIET:
+        words += " This machine was busy: a ratio near its bound is not settled by this run."
+    return words
 
 
 def machine() -> dict[str, str]:
@@ -148,29 +164,35 @@ def _cpu_lines() -> list[str]:
         return []
 
 
+def judged(figures: Figures) -> list[dict[str, Any]]:
+    """The promises as data."""
+    return [
+        {
+            "area": verdict.target.area,
+            "text": verdict.target.text,
+            "bound": verdict.target.bound,
+            "at_most": verdict.target.most,
+            "unit": verdict.target.unit,
+            "value": verdict.value,
+            "met": verdict.met,
+        }
+        for verdict in verdicts(figures)
+    ]
+
+
 def as_json(figures: Figures, seconds: float) -> bytes:
     """Everything, with what a reader needs to judge it."""
     document = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "seconds": round(seconds),
         "machine": machine(),
+        "noise": noise(figures),
         "load": [round(one, 2) for one in os.getloadavg()],
         "versions": {
             peer.name: peers.version(peer) for peer in peers.ALL if peers.installed(peer.environment)
         },
         "figures": [msgspec.to_builtins(one) for one in figures.all],
-        "promises": [
-            {
-                "area": verdict.target.area,
-                "text": verdict.target.text,
-                "bound": verdict.target.bound,
-                "at_most": verdict.target.most,
-                "unit": verdict.target.unit,
-                "value": verdict.value,
-                "met": verdict.met,
-            }
-            for verdict in verdicts(figures)
-        ],
+        "promises": judged(figures),
         "skipped": figures.skipped,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

@@ -1,4 +1,8 @@
-"""The ratios that were promised before anything was built, and whether this run meets them."""
+"""The ratios that were promised before anything was built, and whether this run meets them.
+
+The rows of the area "scale" were promised by nobody: they are bounds of this benchmark's own, for "does not grow".
+A bound is never moved to fit a run; a miss stays a miss until another run, or another version, keeps it.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +67,17 @@ def _http(measure: str, peer: str, era: str) -> tuple[str, ...]:
 
 
 def _client(transport: str, measure: str) -> Callable[[Figures], float | None]:
-    return ratio(
-        (measure, "dovetail", "echo", transport, LEGACY), (measure, "sdk", "echo", transport, LEGACY)
-    )
+    """The era in which we are less far ahead counts."""
+    ratios = [
+        ratio((measure, "dovetail", "echo", transport, era), (measure, "sdk", "echo", transport, era))
+        for era in (LEGACY, MODERN)
+    ]
+
+    def value(figures: Figures) -> float | None:
+        found = [one for one in (each(figures) for each in ratios) if one is not None]
+        return min(found) if found else None
+
+    return value
 
 
 TARGETS = (

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from dovetail import Client
+from dovetail import Client, Timeouts
 
 from .features import OK
 
@@ -30,6 +30,9 @@ class Visit:
             on_resource_updated=lambda uri: self.updated.set(),
             env=env,
             on_stderr=lambda _: None,
+            # Some peers take seconds to start on a busy machine; that says nothing about their era.
+            probe_timeout=30,
+            timeouts=Timeouts(connect=60),
         )
 
     async def _elicit(self, request: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _sessions(peer: Peer, most: int, figures: Figures, options: Options) -> None
                         seconds=sample.seconds,
                         **what,
                     )
-                )  # type: ignore[arg-type]
+                )
                 if target >= 1000:
                     time.sleep(SETTLE)
                     weight = (child.memory() - before) / (target - 1) / 1024
@@ -81,7 +81,7 @@ def _sessions(peer: Peer, most: int, figures: Figures, options: Options) -> None
                             seconds=took,
                             **what,
                         )
-                    )  # type: ignore[arg-type]
+                    )
 
 
 def _streams(peer: Peer, figures: Figures, options: Options) -> None:

@@ -23,9 +23,9 @@ def measure(figures: Figures, options: Options) -> None:
             for count in COUNTS:
                 driver = opened("stdio", peer, LEGACY, stack, BENCH_TOOLS=str(count))
                 cases[peer.name, count] = lambda driver=driver: driver.throughput(
-                    ECHO, 64, options.workload, 128
+                    ECHO, 64, options.throughput, 128
                 )
-        found = interleave(cases, options.rounds, figures.skipped)
+        found = interleave(cases, options.rounds + 2, figures.skipped)  # small differences need more rounds
     for (peer, count), samples in found.items():
         what = {"peer": peer, "workload": f"echo with {count} tools", "transport": "stdio", "era": LEGACY}
         cpu = [Sample(one.extra["cpu_us"], one.calls, one.seconds) for one in samples]

@@ -56,9 +56,9 @@ async def soak(seconds: float, window: float) -> list[str]:
         servers = {"http": web, "tcp": tcp}
         before = {name: _held(child) for name, child in servers.items()}
         lanes = _lanes(web, tcp)
-        seen = await _drive(lanes, servers, seconds, window)
+        seen, weights = await _drive(lanes, servers, seconds, window)
         faults = [error for lane in lanes for error in lane.errors]
-        faults += _alarmed(lanes, seen)
+        faults += _alarmed(lanes, seen, weights)
         faults += await _settled(servers, before)
         for child in servers.values():
             child.process.terminate()
@@ -68,39 +68,42 @@ async def soak(seconds: float, window: float) -> list[str]:
 
 async def _drive(
     lanes: list[Lane], servers: dict[str, Child], seconds: float, window: float
-) -> dict[str, list[Window]]:
+) -> tuple[dict[str, list[Window]], dict[str, list[tuple[float, float]]]]:
     begun = time.monotonic()
     until = begun + seconds
     seen: dict[str, list[Window]] = {lane.name: [] for lane in lanes}
+    weights: dict[str, list[tuple[float, float]]] = {}
     work = asyncio.gather(*(lane.run(until) for lane in lanes))
     last = begun
     while time.monotonic() < until - window / 2:
         await asyncio.sleep(min(window, max(0.1, until - time.monotonic())))
         now = time.monotonic()
-        weights = {name: child.memory() / MIB for name, child in servers.items()} | {"clients": _own_memory()}
-        memory = sum(weights.values())
+        held = {f"{name} server": child.memory() / MIB for name, child in servers.items()}
+        held["clients"] = _own_memory()
+        for name, weight in held.items():
+            weights.setdefault(name, []).append(((now - begun) / 60, weight))
         line: list[str] = []
         for lane in lanes:
             deeds, latencies = lane.take()
             rate, tail = deeds / (now - last), quantile(latencies, 0.99) if latencies else 0.0
-            seen[lane.name].append(Window((now - begun) / 60, rate, tail, memory))
+            seen[lane.name].append(Window((now - begun) / 60, rate, tail))
             line.append(f"{lane.name} {rate:.0f}/s")
-        held = ", ".join(f"{name} {weight:.1f}" for name, weight in weights.items())
-        print(f"{now - begun:5.0f} s  MiB: {held};  " + "  ".join(line), flush=True)
+        memory = ", ".join(f"{name} {weight:.1f}" for name, weight in held.items())
+        print(f"{now - begun:5.0f} s  MiB: {memory};  " + "  ".join(line), flush=True)
         last = now
     await work
-    return seen
+    return seen, weights
 
 
-def _alarmed(lanes: list[Lane], seen: dict[str, list[Window]]) -> list[str]:
-    faults: list[str] = []
-    for lane in lanes:
-        for slope in alarms.slopes(lane.name, seen[lane.name]):
-            print(slope)
-            if slope.alarm:
-                faults.append(str(slope))
-        print(f"       {lane.name}: {lane.visits} connections")
-    return faults
+def _alarmed(
+    lanes: list[Lane], seen: dict[str, list[Window]], weights: dict[str, list[tuple[float, float]]]
+) -> list[str]:
+    found = [slope for lane in lanes for slope in alarms.slopes(lane.name, seen[lane.name])]
+    found += [alarms.growth(name, points) for name, points in weights.items()]
+    for slope in found:
+        print(slope)
+    print("connections: " + ", ".join(f"{lane.name} {lane.visits}" for lane in lanes))
+    return [str(slope) for slope in found if slope.alarm]
 
 
 def _own_memory() -> float:

@@ -22,8 +22,6 @@ class Window(NamedTuple):
     minute: float
     rate: float
     p99: float
-    memory: float
-    """MiB resident of the server and all that drives it."""
 
 
 class Slope(NamedTuple):
@@ -53,15 +51,20 @@ def _base(points: list[tuple[float, float]]) -> float:
     return statistics.median(value for _, value in first) or 1.0
 
 
+def _kept(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return points[int(len(points) * WARM_UP) :]
+
+
 def slopes(name: str, windows: list[Window]) -> list[Slope]:
-    """The three slopes of one transport."""
-    kept = windows[int(len(windows) * WARM_UP) :]
-    rates = [(one.minute, one.rate) for one in kept]
-    tails = [(one.minute, one.p99) for one in kept]
-    weights = [(one.minute, one.memory) for one in kept]
-    rate, tail = _base(rates), _base(tails)
+    """The slopes of one transport's traffic."""
+    rates = _kept([(one.minute, one.rate) for one in windows])
+    tails = _kept([(one.minute, one.p99) for one in windows])
     return [
-        Slope(f"{name}: throughput", slope(rates) / rate * 100, THROUGHPUT, "%/min"),
-        Slope(f"{name}: p99", slope(tails) / tail * 100, P99, "%/min"),
-        Slope(f"{name}: memory", slope(weights), MEMORY, "MiB/min"),
+        Slope(f"{name}: throughput", slope(rates) / _base(rates) * 100, THROUGHPUT, "%/min"),
+        Slope(f"{name}: p99", slope(tails) / _base(tails) * 100, P99, "%/min"),
     ]
+
+
+def growth(name: str, weights: list[tuple[float, float]]) -> Slope:
+    """The slope of one process's resident memory, in MiB; garbage that waits for its collector counts."""
+    return Slope(f"{name}: memory", slope(_kept(weights)), MEMORY, "MiB/min")

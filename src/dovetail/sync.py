@@ -18,6 +18,7 @@ import asyncio
 import functools
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from types import TracebackType
@@ -30,6 +31,8 @@ from .client.tasks import TaskHandle as AsyncTaskHandle
 from .errors import StateError
 from .model import (
     CompleteResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
     GetPromptResult,
     Implementation,
     Prompt,
@@ -61,6 +64,11 @@ class _Loop:
         try:
             self._loop.run_forever()
         finally:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -79,10 +87,18 @@ class _Loop:
             future.cancel()
             raise
 
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_PATIENCE)
+    def end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` as the last thing, and stop. On the loop's own thread (a forgotten client is collected
+        wherever the collector happens to run) nothing is waited for."""
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(work).add_done_callback(lambda _: self._loop.stop())
+            return
+        try:
+            self.call(work)
+        finally:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join(_PATIENCE)
 
 
 class TaskHandle:
@@ -130,6 +146,7 @@ class Client:
         self._client = AsyncClient(target, **options)
         self._loop: _Loop | None = None
         self._lock = threading.Lock()
+        self._ending: weakref.finalize[Any, Any] | None = None
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -137,17 +154,25 @@ class Client:
         with self._lock:
             if self._loop is None:
                 self._loop = _Loop()
+                # Nobody may ever call `close`: then it happens when the client is forgotten, or the program ends.
+                self._ending = weakref.finalize(self, _forgotten, self._loop, self._client)
         self._run(self._client.open())
         return self
 
     def close(self, drain: float = 0.0) -> None:
         with self._lock:
             loop, self._loop = self._loop, None
+            ending, self._ending = self._ending, None
         if loop is not None:
-            try:
-                loop.call(self._client.close(drain))
-            finally:
-                loop.stop()
+            if ending is not None:
+                ending.detach()
+            loop.end(self._client.close(drain))
+
+    def pause(self) -> None:
+        self._run(_at_once(self._client.pause))
+
+    def resume(self) -> None:
+        self._run(_at_once(self._client.resume))
 
     def __enter__(self) -> Self:
         try:
@@ -164,6 +189,18 @@ class Client:
     @property
     def state(self) -> str:
         return self._client.state
+
+    @property
+    def connected(self) -> bool:
+        return self._client.connected
+
+    @property
+    def pending(self) -> int:
+        return self._client.pending
+
+    @property
+    def violations(self) -> dict[str, int]:
+        return self._client.violations
 
     @property
     def revision(self) -> str | None:
@@ -224,6 +261,14 @@ class Client:
     def load_skill(self, skill: Skill | str, **options: Any) -> LoadedSkill:
         return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
 
+    def read_directory(self, uri: str, **options: Any) -> list[Resource]:
+        return self._run(self._client.read_directory(uri, **options))
+
+    def create_message(
+        self, params: CreateMessageRequestParams | Mapping[str, Any], **options: Any
+    ) -> CreateMessageResult:
+        return self._run(self._client.create_message(params, **options))
+
     def set_logging_level(self, level: str, **options: Any) -> None:
         self._run(self._client.set_logging_level(level, **options))
 
@@ -251,6 +296,14 @@ class Client:
             work.close()
             raise StateError("the client is not connected: open it first")
         return loop.call(work)
+
+
+async def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+def _forgotten(loop: _Loop, client: AsyncClient) -> None:
+    loop.end(client.close())
 
 
 def _in_thread(callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,7 +18,8 @@ from tests.support.schemas import validate
 from tests.support.web import legacy_headers, modern, modern_headers, request
 
 MODERN_CALLS = 32
-SESSION_CALLS = 45
+SESSION_CALLS = {"2025-03-26": 50, "2025-06-18": 48, "2025-11-25": 40}
+"""The oldest has more members to leave out."""
 
 
 def serving(tools: int) -> Server:
@@ -118,12 +119,12 @@ async def test_a_modern_call_stays_within_its_budget_and_starts_nothing() -> Non
     assert not [name for name in cost.calls if name.startswith(("queues.py", "locks.py"))]
 
 
-@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize("revision", SESSION_CALLS)
 def test_a_call_in_a_session_stays_within_its_budget_and_starts_nothing(revision: str) -> None:
     @run
     async def scenario() -> None:
         cost = await session_cost(revision)
-        assert len(cost.calls) <= SESSION_CALLS, "\n".join(cost.calls)
+        assert len(cost.calls) <= SESSION_CALLS[revision], "\n".join(cost.calls)
         assert cost.tasks == 0
 
     scenario()

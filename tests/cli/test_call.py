@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +99,34 @@ def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:
 
 def test_an_unknown_tool_with_arguments_is_one_line_too(server: str) -> None:
     done = dovetail("call", server, "nope", "a=1")
-    assert (done.returncode, done.stderr) == (1, "dovetail call: Unknown tool: nope\n")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("dovetail call: Unknown tool: nope; its tools are add, ")
+
+
+def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(server: str) -> None:
+    for command, name, meant in (
+        ("call", "ad", "add"),
+        ("read", "shop://hour", "shop://hours"),
+        ("prompt", "great", "greet"),
+    ):
+        done = dovetail(command, server, name)
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"; did you mean {meant}?\n"), done.stderr
+
+
+def test_advice_goes_with_what_cannot_be_reached() -> None:
+    assert "(is the server running?)" in dovetail("list", "http://127.0.0.1:9/mcp").stderr
+    assert "(is the server running?)" in dovetail("list", "tcp://127.0.0.1:9").stderr
+    assert "(is it installed?)" in dovetail("list", "no-such-program").stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure_worth_a_traceback(server: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "dovetail.cli.main", "list", server]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_wrong_command_line_exits_with_2(server: str) -> None:

@@ -143,3 +143,26 @@ async def test_what_the_caller_does_to_a_list_does_not_reach_the_cache() -> None
     async with Client(listing()) as client:
         (await client.list_tools()).clear()
         assert len(await client.list_tools()) == 1
+
+
+@run
+async def test_what_the_caller_does_to_a_tool_does_not_reach_the_next_caller() -> None:
+    target = listing()
+    async with Client(target) as client:
+        (first,) = await client.list_tools()
+        (second,) = await client.list_tools()
+        second.input_schema["type"] = "string"
+        second.name = first.name = "changed"
+        (third,) = await client.list_tools()
+        assert (third.name, third.input_schema) == ("echo", {"type": "object"})
+        assert asked(target) == 1
+
+
+def test_the_bytes_that_are_kept_are_bounded() -> None:
+    cache = ResponseCache(size=100)
+    for name in (b"a", b"b", b"c"):
+        cache.put("o", "resources/read", name, None, "x" * 40, ttl_ms=1000, public=True)
+    assert cache.get("o", "resources/read", b"a", None) is None
+    assert cache.get("o", "resources/read", b"c", None) == "x" * 40
+    cache.put("o", "resources/read", b"c", None, "x" * 200, ttl_ms=1000, public=True)
+    assert len(cache) == 0

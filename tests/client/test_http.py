@@ -142,6 +142,35 @@ async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
 
 
 @run
+async def test_calls_that_all_wait_for_our_answer_leave_a_connection_for_it() -> None:
+    calls = 150
+    answers: dict[int, asyncio.Future[None]] = {}
+    together = asyncio.Event()
+
+    def handler(request: Request) -> Reply:
+        if request.method == "tools/call":
+            number = 1000 + request.id
+            answers[number] = asyncio.get_running_loop().create_future()
+
+            async def stream() -> AsyncIterator[bytes]:
+                if len(answers) == calls:
+                    together.set()  # now every connection there may be is taken
+                await together.wait()
+                yield event({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
+                await answers[number]
+                yield event(answer(request))
+
+            return Reply(200, dict(EVENTS), stream=stream())
+        if request.verb == "POST" and not request.method:
+            answers[request.id].set_result(None)
+            return Reply(202)
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url, on_roots=["file:///a"]) as client:
+        await asyncio.gather(*(client.call_tool("x", timeout=20) for _ in range(calls)))
+
+
+@run
 async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
     changed: list[str] = []
     heard = asyncio.Event()
@@ -166,6 +195,31 @@ async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_the_get_stream_is_opened_again_after_a_proxy_was_in_the_way() -> None:
+    gets = 0
+    heard: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def handler(request: Request) -> Reply:
+        nonlocal gets
+        if request.verb != "GET":
+            return legacy(request)
+        gets += 1
+        if gets == 1:
+            return events(b"retry: 1\n\n")
+        if gets == 2:
+            return Reply(502)
+        return events(event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
+
+    def tell(what: str) -> None:
+        if not heard.done():
+            heard.set_result(what)
+
+    async with serving(handler) as (_, url), legacy_client(url, on_list_changed=tell):
+        async with asyncio.timeout(5):
+            assert await heard == "tools"
 
 
 @run
@@ -197,6 +251,32 @@ async def test_a_forgotten_session_is_made_anew_and_the_call_repeated_whatever_i
     async with serving(handler) as (_, url), legacy_client(url, reconnect=QUICK) as client:
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         assert live == ["s2"]
+
+
+@run
+async def test_a_call_under_way_is_not_repeated_when_another_finds_the_session_forgotten() -> None:
+    running, ran = asyncio.Event(), 0
+
+    def handler(request: Request) -> Reply:
+        nonlocal ran
+        if request.method == "tools/call" and request.message["params"]["name"] == "book":
+            ran += 1
+            running.set()
+            return Reply(hang=True)
+        if request.method == "tools/call" and ran == 1:
+            return Reply(404)
+        return legacy(request)
+
+    options: dict[str, Any] = {"reconnect": Reconnect(first=0.01, maximum=0.01)}
+    async with serving(handler) as (_, url), legacy_client(url, **options) as client:
+        booking = asyncio.create_task(client.call_tool("book", timeout=5))
+        await running.wait()
+        other = asyncio.create_task(client.call_tool("echo", {}, timeout=5))
+        with pytest.raises(SessionLost) as caught:
+            await booking
+        assert caught.value.maybe_executed
+        assert ran == 1
+        other.cancel()
 
 
 def legacy_initialized() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.client import SkillError
-from dovetail.errors import ProtocolError, RemoteProtocolError
+from dovetail.errors import ProtocolError, RemoteProtocolError, RequestTimeout
 from dovetail.settings import Limits
 from dovetail.testing import FakeClock
 
@@ -450,3 +450,29 @@ async def test_a_file_that_is_not_listed_is_not_read() -> None:
         with pytest.raises(SkillError, match="not among the files"):
             await skill.read("../../etc/passwd")
         assert target.peer.methods.count("resources/read") == 1
+
+
+def asking_for_ever(peer: Peer, message: dict[str, Any]) -> None:
+    question = {"mode": "form", "message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked = {"q": {"method": "elicitation/create", "params": question}}
+    peer.result(message, {"resultType": "input_required", "requestState": "s", "inputRequests": asked})
+
+
+def putting_off_for_ever(peer: Peer, message: dict[str, Any]) -> None:
+    peer.result(message, {"resultType": "input_required", "requestState": "s"})
+
+
+@pytest.mark.parametrize("answer", [asking_for_ever, putting_off_for_ever])
+@run
+async def test_the_total_limit_is_for_all_rounds_together(answer: Any) -> None:
+    async def hesitate(_: Any) -> dict[str, Any]:
+        await asyncio.sleep(0.05)
+        return {"action": "accept", "content": {}}
+
+    async with Client(modern(answer), on_elicit=hesitate) as client:
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("x", timeout=0.3)
+        assert caught.value.limit == "total"
+        assert asyncio.get_running_loop().time() - begun < 2
+        assert client.pending == 0

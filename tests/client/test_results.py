@@ -11,7 +11,16 @@ from dovetail import Client
 from dovetail.client.completing import read_reference
 from dovetail.client.results import ToolResult
 from dovetail.errors import RemoteProtocolError
-from dovetail.model import CallToolResult, TextContent
+from dovetail.model import (
+    CallToolResult,
+    CompleteResult,
+    Completion,
+    GetPromptResult,
+    PromptMessage,
+    ReadResourceResult,
+    ResourceContents,
+    TextContent,
+)
 from dovetail.wire.revisions import R1, R4, R5, Revision
 
 from ..support.aio import run
@@ -115,3 +124,13 @@ def test_completion_arguments(arguments: Any, ref: Any, argument: Any, context: 
 def test_completion_arguments_that_make_no_sense_are_refused() -> None:
     with pytest.raises(TypeError, match="complete"):
         read_reference({"type": "ref/nothing"}, "x", None, None)
+
+
+def test_what_was_read_completed_or_filled_in_has_its_plain_value_at_hand() -> None:
+    read = ReadResourceResult([ResourceContents("a://1", text="one"), ResourceContents("a://2", text="two")])
+    assert (read.text, read.data) == ("one\ntwo", b"one")
+    assert ReadResourceResult([ResourceContents("a://1", blob="AAE=")]).data == b"\x00\x01"
+    assert (ReadResourceResult([]).text, ReadResourceResult([]).data) == ("", b"")
+    assert CompleteResult(Completion(["Oslo"])).values == ["Oslo"]
+    message = PromptMessage("user", TextContent("Plan a weekend."))
+    assert GetPromptResult([message]).text == "Plan a weekend."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from dovetail import Client as AsyncClient
 from dovetail import Context, Server, ToolError
 from dovetail.errors import StateError
 from dovetail.sync import Client
@@ -99,3 +101,22 @@ def test_a_failed_open_leaves_nothing() -> None:
     with pytest.raises(Exception, match="no-such-program"), Client(["no-such-program-anywhere"]):
         pass
     assert not [thread for thread in threading.enumerate() if thread.name == "dovetail"]
+
+
+def test_a_client_that_is_forgotten_ends_by_itself() -> None:
+    before = threading.active_count()
+    client = Client(make_server())
+    client.open()
+    assert client.call_tool("add", {"a": 1, "b": 2}).data == 3
+    thread = next(thread for thread in threading.enumerate() if thread.name == "dovetail")
+    del client
+    gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert threading.active_count() <= before
+
+
+def test_every_method_and_property_of_the_client_is_there() -> None:
+    ours = {name for name in dir(Client) if not name.startswith("_")}
+    theirs = {name for name in dir(AsyncClient) if not name.startswith("_")}
+    assert theirs <= ours

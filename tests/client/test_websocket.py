@@ -163,3 +163,14 @@ async def test_a_plain_web_server_is_not_mistaken_for_one() -> None:
     async with web(lambda request: Reply(200, {}, b"hello")) as (_, url):
         with pytest.raises(DovetailError):
             await client(url.replace("http", "ws")).open()
+
+
+@run
+async def test_a_server_that_says_goodbye_at_once_is_quoted() -> None:
+    async def serve(connection: Any) -> None:
+        await connection.close(1011, "out of order")
+
+    async with server_module.serve(serve, "127.0.0.1", 0, subprotocols=["mcp"]) as server:
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        with pytest.raises(TransportError, match=r"1011.*out of order"):
+            await client(url).open()

@@ -47,7 +47,7 @@ async def test_a_body_that_never_comes_is_408() -> None:
             found = await connection.response()
             assert (found.status, found.headers["connection"]) == (408, "close")
             assert await connection.at_end()
-        assert len(site.app._bodies) == 0
+        assert len(site.app._bodies.reading) == 0
         assert not site.app._bodies._late
 
 
@@ -86,9 +86,9 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing() -
         connection = await site.connect()
         connection.request("POST", "/mcp", modern_headers(modern("tools/list")) | {"Content-Length": "100"})
         connection.send(b'{"jsonrpc"')
-        await until(lambda: len(site.app._bodies) == 1)
+        await until(lambda: len(site.app._bodies.reading) == 1)
         connection.writer.transport.abort()
-        await until(lambda: len(site.app._bodies) == 0)
+        await until(lambda: len(site.app._bodies.reading) == 0)
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,16 @@ async def test_the_status_table_of_minimcp_holds_under_its_dialect() -> None:
 
 
 @run
+async def test_minimcp_takes_requests_and_notifications_only() -> None:
+    async with served(build(dialect="minimcp")) as site:
+        web = Web(site)
+        session, _ = await web.initialize("2025-06-18")
+        response = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}).encode()
+        found = await web.ask("POST", legacy_headers("2025-06-18", session), response)
+        assert (found.status, found.message["error"]["code"]) == (400, -32600)
+
+
+@run
 async def test_a_modern_only_server_tells_legacy_clients_what_it_speaks() -> None:
     async with served(build(revisions=[MODERN])) as site:
         web = Web(site)

@@ -35,6 +35,9 @@ def read(yaml: str) -> dict[str, Any]:
         ("a: >-\n  folded\n  text", {"a": "folded text"}),
         ("a: goes on\n  in the next line", {"a": "goes on in the next line"}),
         ("# only a comment\na: 1", {"a": 1}),
+        ("a: # what follows\n  - 1\n  - 2 # two\nb: # more\n  c: 3", {"a": [1, 2], "b": {"c": 3}}),
+        ("a: # nothing\nb: 1", {"a": None, "b": 1}),
+        ("a:\n  - # a mapping\n    b: 1\n  - c", {"a": [{"b": 1}, "c"]}),
     ],
 )
 def test_what_frontmatter_uses_is_read(yaml: str, value: dict[str, Any]) -> None:

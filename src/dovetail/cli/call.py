@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shlex
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..client import Client
 from ..client.targets import parse_target
-from ..errors import DovetailError
+from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Timeouts
 from .asking import ask
 from .output import Output, printable
 
+T = TypeVar("T")
+_MOST = 10
+"""Names that a message lists at most."""
 _HELP = {
     "list": "show the tools, resources and prompts of a server",
     "call": "call a tool and print its result",
@@ -39,7 +45,14 @@ def main(command: str, arguments: Sequence[str]) -> int:
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail {command}: {error}\n")
         return 2
-    return asyncio.run(_run(command, client, options, values))
+    try:
+        status = asyncio.run(_run(command, client, options, values))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
@@ -51,8 +64,41 @@ async def _run(command: str, client: Client, options: argparse.Namespace, values
         if options.json:
             output.json({"error": {"kind": error.kind, "message": error.message}})
         else:
-            sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
+            sys.stderr.write(f"dovetail {command}: {printable(error.message)}{_advice(error, client)}\n")
         return 1
+
+
+def _advice(error: DovetailError, client: Client) -> str:
+    """What to do about it, where that is not in the message already."""
+    if isinstance(error, TransportError) and error.cause == "refused":
+        return " (is it installed?)" if client.target.kind == "child" else " (is the server running?)"
+    if error.kind == "missing_required_client_capability" and "elicitation" in error.message:
+        return " (the server wants to ask something: run this at a terminal)"
+    return ""
+
+
+async def _named(name: str, what: str, listed: Callable[[], Awaitable[list[Any]]], work: Awaitable[T]) -> T:
+    """Do ``work``; when it fails and nothing that is ``listed`` has that ``name``, tell the names there are.
+
+    A server may know more than it lists, so the list is asked for last.
+    """
+    try:
+        return await work
+    except ProtocolError as error:
+        known: list[str] = []
+        with suppress(DovetailError):
+            known = [getattr(entry, "uri", None) or entry.name for entry in await listed()]
+        if known and name not in known:
+            error.message += f"; {similar(name, known, what)}"
+        raise
+
+
+def similar(name: str, known: list[str], what: str) -> str:
+    close = get_close_matches(name, known, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    more = ", …" if len(known) > _MOST else ""
+    return f"its {what} are {', '.join(known[:_MOST])}{more}"
 
 
 async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
@@ -75,18 +121,21 @@ async def _call(client: Client, options: argparse.Namespace, values: dict[str, A
     tool = tools.get(options.name)
     values = as_schema_wants(values, {} if tool is None else tool.input_schema)
     on_progress = None if options.json else _progress
-    result = await client.call_tool(options.name, values, check=False, on_progress=on_progress)
+    call = client.call_tool(options.name, values, check=False, on_progress=on_progress)
+    result = await _named(options.name, "tools", client.list_tools, call)
     output.tool_result(result)
     return 1 if result.is_error else 0
 
 
 async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
-    output.resource(await client.read_resource(options.name))
+    read = client.read_resource(options.name)
+    output.resource(await _named(options.name, "resources", client.list_resources, read))
     return 0
 
 
 async def _prompt(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
-    output.prompt(await client.get_prompt(options.name, values or None))
+    prompt = client.get_prompt(options.name, values or None)
+    output.prompt(await _named(options.name, "prompts", client.list_prompts, prompt))
     return 0
 
 

@@ -21,11 +21,16 @@ class Output:
         self._stream = stream or sys.stdout
 
     def line(self, text: str = "") -> None:
-        self._stream.write(printable(text) + "\n")
+        self._write(printable(text) + "\n")
+
+    def _write(self, text: str) -> None:
+        """Write all of it, whatever the terminal can show."""
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def json(self, value: Any) -> None:
         data = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        self._stream.write(data.decode() + "\n")
+        self._write(data.decode() + "\n")
 
     # --- list -----------------------------------------------------------------------------------------------------
 

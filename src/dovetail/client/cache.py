@@ -4,6 +4,9 @@ Only six methods carry `ttlMs` and `cacheScope`. An entry belongs to one server 
 parameters that change its result; a private entry also to the principal that fetched it, so that a cache shared
 by several clients never hands one user's answer to another.
 
+A result is kept as the JSON it stands for and read anew for everybody who asks: what one caller does to the objects
+it got is nobody else's surprise, and the bytes that are kept can be counted.
+
 The clock is passed in: nothing here reads the time by itself.
 """
 
@@ -14,6 +17,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 CACHEABLE = frozenset(
@@ -38,28 +42,35 @@ Key = tuple[str, str, bytes, str | None]
 
 
 class Entry(Struct, eq=False):
-    """One kept result. Fresh while ``now < expires``."""
+    """One kept result, written as JSON. Fresh while ``now < expires``."""
 
-    result: Any
+    data: bytes
+    type: Any
     expires: float
 
 
 class ResponseCache:
     """Results by server, method, parameters and principal; the least recently used make room.
 
+    At most ``entries`` results of together ``size`` bytes are kept.
+
     Share one instance between clients to share what their servers marked as public.
     """
 
-    def __init__(self, *, entries: int = 1024, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, *, entries: int = 1024, size: int = 64 << 20, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._limit = entries
+        self._most = size
+        self._size = 0
         self._clock = clock
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, origin: str, method: str, params: bytes, principal: str | None) -> Any:
-        """Return the fresh result, or None to ask the server."""
+        """Return a copy of the fresh result, or None to ask the server."""
         for owner in (principal, None) if principal is not None else (None,):
             key = (origin, method, params, owner)
             entry = self._entries.get(key)
@@ -67,8 +78,8 @@ class ResponseCache:
                 continue
             if self._clock() < entry.expires:
                 self._entries.move_to_end(key)
-                return entry.result
-            del self._entries[key]
+                return msgspec.json.decode(entry.data, type=entry.type)
+            self._drop(key)
         return None
 
     def put(
@@ -89,19 +100,26 @@ class ResponseCache:
         if ttl_ms <= 0 or method not in CACHEABLE:
             return
         key = (origin, method, params, None if public else principal)
-        self._entries[key] = Entry(result, self._clock() + ttl_ms / 1000)
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._limit:
-            self._entries.popitem(last=False)
+        self._drop(key)
+        entry = Entry(msgspec.json.encode(result), type(result), self._clock() + ttl_ms / 1000)
+        self._entries[key] = entry
+        self._size += len(entry.data)
+        while len(self._entries) > self._limit or self._size > self._most:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._size -= len(entry.data)
 
     def forget(self, origin: str, *methods: str) -> None:
         """Drop what ``origin`` answered to these methods; without methods, everything of it."""
         for key in [k for k in self._entries if k[0] == origin and (not methods or k[1] in methods)]:
-            del self._entries[key]
+            self._drop(key)
 
     def forget_resource(self, origin: str, uri: str) -> None:
         """Drop one resource; an update may name a part of the resource that was read, so parents go too."""
         for key in [k for k in self._entries if k[0] == origin and k[1] == "resources/read"]:
             kept = key[2].decode()
             if uri == kept or uri.startswith(kept.rstrip("/") + "/"):
-                del self._entries[key]
+                self._drop(key)

@@ -101,8 +101,9 @@ class Calls:
             CapabilityError: the server does not offer it; nothing was sent.
             DovetailError: everything `Conversation.request` raises.
         """
-        limits = self.timeouts if timeout is None else limits_of(timeout, self.timeouts)
+        limits = whole = self.timeouts if timeout is None else limits_of(timeout, self.timeouts)
         conversation = self._life.conversation
+        begun = self._clock.time()
         rounds = repeats = 0
         while True:
             if conversation is None or conversation.gone.done():
@@ -120,11 +121,34 @@ class Calls:
                     raise self._as_lost(error) from error
                 await self._before_repeat(conversation, repeats)
                 conversation = None
+                limits = self._left(whole, begun, method)
                 continue
             if type(result) is not InputRequiredResult:
                 return result
             rounds += 1
-            params = await self._next_round(method, params, result, rounds)
+            timer = asyncio.timeout(self._left(whole, begun, method).total)
+            try:
+                async with timer:
+                    params = await self._next_round(method, params, result, rounds)
+            except TimeoutError:
+                if not timer.expired():
+                    raise  # the application's own
+                raise _too_late(method) from None
+            limits = self._left(whole, begun, method)
+
+    def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
+        """What is left of the limits of a call that takes several requests: its total is for all of them.
+
+        Raises:
+            RequestTimeout: nothing is left.
+        """
+        if limits.total is None:
+            return limits
+        left = limits.total - (self._clock.time() - begun)
+        if left <= 0:
+            raise _too_late(method)
+        connect = left if limits.connect is None else min(left, limits.connect)
+        return Timeouts(connect, limits.idle, left)
 
     async def _recovered(self, limits: Timeouts, *, accepted: bool) -> Conversation:
         try:
@@ -140,7 +164,7 @@ class Calls:
             return False
         if error.cause == "status":
             return False  # the server did answer; what it said is for the caller
-        if error.cause == "session":
+        if error.cause == "session" and isinstance(error, SessionLost) and not error.maybe_executed:
             return True  # it forgot the session before it looked at the request
         return self._reconnect.repeat and repeat and error.cause not in ("closed", "protocol")
 
@@ -250,6 +274,10 @@ class Calls:
         public = result.cache_scope == "public"
         cache.put(self.origin, method, raw_key, principal, result, ttl_ms=ttl, public=public)
         return result
+
+
+def _too_late(method: str) -> RequestTimeout:
+    return RequestTimeout(f"{method}: no answer came within the total limit", limit="total")
 
 
 def check_question(method: str, params: Any, declared: Any) -> None:

@@ -15,6 +15,7 @@ from ..core.admit import Admission
 from ..core.connection import Change
 from ..errors import (
     CapabilityError,
+    DovetailError,
     LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
@@ -61,7 +62,7 @@ from .keeper import Callbacks, ClientKeeper
 from .life import Life
 from .openers import Options, opener_for
 from .paging import follow
-from .reading import read_dialect, read_policy, read_reconnect, read_text
+from .reading import read_dialect, read_params, read_policy, read_reconnect, read_text
 from .results import ToolResult
 from .schemas import Checking, OutputChecks
 from .skills import LoadedSkill, load
@@ -74,8 +75,10 @@ from .waiting import OnProgress
 log = logging.getLogger("dovetail.client")
 
 NAME, VERSION = "dovetail", "0.1.0"
-PROBE = 3.0
+PROBE = 5.0
 """Seconds a server may be silent about the probe; see `Identity.probe`."""
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 Timeout = float | Timeouts | None
 Headers = Mapping[str, str] | None
@@ -93,6 +96,7 @@ class Client(About):
     a file. ``revision`` is "auto", "modern", "legacy" or one revision. ``on_elicit``, ``on_sample`` and ``on_roots``
     answer the server's questions in both eras; having one is what declares the capability. ``validate`` checks
     structured results against the tool's output schema. ``cache`` is True, False, or a `ResponseCache` to share.
+    ``keep_alive`` pings a legacy server every so many seconds, and connects anew when it does not answer.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class Client(About):
         on_stderr: Callable[[bytes], None] | None = None,
         fetch: Fetch | None = None,
         probe_timeout: float = PROBE,
+        keep_alive: float | None = None,
         clock: Clock | None = None,
         verdicts: Verdicts = VERDICTS,
         tap: Callable[[str, bytes], None] | None = None,
@@ -137,6 +142,7 @@ class Client(About):
         self._auth = read_auth(auth)
         checks = OutputChecks(validate)
         self._listed: set[str] = set()
+        self._entered = 0
         self._dialect = profile
         self._reconnect = read_reconnect(reconnect)
         self._answers = Answers(
@@ -157,6 +163,7 @@ class Client(About):
                 limits=self._limits,
                 timeouts=self._timeouts,
                 probe=probe_timeout,
+                keep_alive=keep_alive,
                 tap=tap,
             ),
             Options(
@@ -244,16 +251,23 @@ class Client(About):
         self._life.resume()
 
     async def __aenter__(self) -> Self:
+        self._entered += 1
         try:
             return await self.open()
         except BaseException:
-            await self.close()
+            await self._leave()
             raise
+
+    async def _leave(self) -> None:
+        """Several blocks may share one connection, one inside the other or side by side: the last one closes it."""
+        self._entered -= 1
+        if not self._entered:
+            await self.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._leave()
 
     def _state_changed(self, change: Change) -> None:
         if self._on_state is not None:
@@ -363,8 +377,14 @@ class Client(About):
             await self._calls.call("resources/subscribe", SubscribeRequestParams(uri), timeout=timeout)
             self._keeper.listening.uris[uri] = None
         else:
+            known = uri in self._keeper.listening.uris
             self._keeper.listening.uris[uri] = None
-            await self._listen_anew(timeout)
+            try:
+                await self._listen_anew(timeout)
+            except DovetailError:
+                if not known:
+                    self._keeper.listening.uris.pop(uri, None)
+                raise
 
     async def unsubscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
         """Hear no more of ``uri``."""
@@ -460,8 +480,15 @@ class Client(About):
         return self._clock.time() - begun
 
     async def set_logging_level(self, level: str, *, timeout: Timeout = None) -> None:
-        """Have the server log from ``level`` on, to ``on_log``; kept after a reconnect."""
-        params = msgspec.convert({"level": level}, SetLevelRequestParams)
+        """Have the server log from ``level`` on, to ``on_log``; kept after a reconnect.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        try:
+            params = msgspec.convert({"level": level}, SetLevelRequestParams)
+        except msgspec.ValidationError:
+            raise ValueError(f"a log level is one of {', '.join(LEVELS)}; not {level!r}") from None
         await self._life.recovered()
         if not self._modern:
             await self._calls.call("logging/setLevel", params, timeout=timeout)
@@ -498,12 +525,16 @@ class Client(About):
         on_progress: OnProgress | None = None,
         repeat: bool = False,
     ) -> Any:
-        """Any request. A known method returns its decoded result, any other the JSON value."""
+        """Any request. A known method returns its decoded result, any other the JSON value.
+
+        Raises:
+            LocalProtocolError: the params are not what the method takes; nothing was sent.
+        """
         row = METHODS.get(method)
         if isinstance(params, Struct):
             built: Struct | Raw = params
         elif row is not None:
-            built = msgspec.convert(dict(params or {}), row.params)
+            built = read_params(method, dict(params or {}), row.params)
         else:
             built = await self._open_params(params or {})
         result = await self._calls.call(

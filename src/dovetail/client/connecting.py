@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -13,6 +15,10 @@ from ..core.admit import Admission
 from ..core.connection import ConnectionMachine
 from ..core.endpoint import Endpoint
 from ..errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
     DovetailError,
     ProtocolError,
     RemoteProtocolError,
@@ -52,6 +58,8 @@ log = logging.getLogger("dovetail.client")
 
 NOT_SENT = frozenset({"refused", "unresolved", "tls", "session", "redirect"})
 """Causes that prove that the server never took the request up."""
+_NOT_THIS = frozenset({UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
+"""Codes with which servers refuse an `initialize` whose revision they do not speak; others mean what they say."""
 _STEPS = 12
 """No ladder has more rungs; a decision that loops ends here."""
 
@@ -66,6 +74,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     probe: float
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
+    keep_alive: float | None = None
+    """Seconds between two pings on a legacy connection; None: none."""
     tap: Callable[[str, bytes], None] | None = None
     """Told of every message, with its sender ("client" or "server")."""
 
@@ -106,7 +116,8 @@ class Attempt:
         self._admission = admission
         self._clock = clock
         self._machine = machine
-        self._key = key
+        # A client that may not speak modern learns nothing that holds for one that may.
+        self._key = key if key is None or identity.policy.modern else f"{key} legacy"
         self._verdicts = verdicts
         self._label = label
         self._conversation: Conversation | None = None
@@ -118,6 +129,11 @@ class Attempt:
         """The last failure, and the one to report when the ladder ends."""
         self._refused: StatusError | None = None
         """A 401 or 403 to the probe: reported when the fallback fails too."""
+        self._missed: DovetailError | None = None
+        """What became of the probe, when it was not answered with a verdict."""
+        self._tentative = False
+        self.why = ""
+        """What is known about a server that did not get ready in time."""
 
     async def run(self) -> Established:
         """Connect and negotiate.
@@ -139,6 +155,7 @@ class Attempt:
                 self._tried.clear()
                 return await self._climb(None)
         except BaseException:
+            self.why = self._so_far()
             await self._discard()
             raise
 
@@ -146,6 +163,7 @@ class Attempt:
         self._transport = "streamable" if self._opener.http else "stream"
         if remembered is not None and self._opener.http and self._policy.legacy:
             self._transport = remembered.transport
+        self._tentative = remembered is not None and remembered.tentative
         step = first_step(self._policy, None if remembered is None else remembered.era)
         for _ in range(_STEPS):
             log.debug("%s: %s %s", self._label, step.action, step.revision or step.reason)
@@ -178,6 +196,11 @@ class Attempt:
             if step.action == "modern":
                 self._settle_modern(BY_NAME[step.revision], outcome, declared)
             return step
+        if (
+            type(self._failure) is not ProtocolError
+        ):  # a plain refusal is what legacy servers are expected to say
+            self._missed = self._failure
+        self._tentative = outcome.kind == "silent" or (outcome.kind == "gone" and self._opener.http)
         if (
             outcome.kind == "status"
             and outcome.status in (401, 403)
@@ -223,7 +246,7 @@ class Attempt:
             await self._opened()
         except TransportError as error:
             # Neither transport answers: what `initialize` was told says more about why.
-            raise self._refused or failure or error from error
+            raise self._with_history(self._refused or failure or error) from error
         return Step("initialize", self._policy.proposal)
 
     async def _respawn(self) -> bool:
@@ -261,6 +284,7 @@ class Attempt:
 
     async def _ask(self, conversation: Conversation, method: str, params: Struct, limit: float | None) -> Any:
         """The result, or the `Outcome` that says what came in its place."""
+        self._failure = None
         try:
             return await conversation.request(method, params, Timeouts(idle=None, total=limit))
         except RequestTimeout as error:
@@ -319,7 +343,10 @@ class Attempt:
         conversation.endpoint.establish(revision, declared, info)
         conversation.notify("notifications/initialized", NotificationParams())
         if conversation.link is not None:
-            await conversation.link.drain()  # nothing may overtake it
+            # Nothing may overtake it; but a server that never says that it got it must not hold us up.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._identity.probe):
+                    await conversation.link.drain()
         self._settle(revision, result.capabilities, result.server_info, result.instructions, declared)
 
     def _settle(
@@ -340,7 +367,10 @@ class Attempt:
             declared=declared,
             transport=self._transport,
         )
-        self._verdicts.remember(self._key, Verdict(revision.era, revision.name, self._transport))
+        verdict = Verdict(
+            revision.era, revision.name, self._transport, self._tentative and not revision.modern
+        )
+        self._verdicts.remember(self._key, verdict)
 
     async def _discard(self) -> None:
         conversation, self._conversation = self._conversation, None
@@ -351,11 +381,47 @@ class Attempt:
 
     def _error(self, step: Step) -> DovetailError:
         """The failure to raise: the original one where it says what happened, ours where we decided."""
-        if self._refused is not None:
-            return self._refused
-        if step.action == "fail" and not isinstance(self._failure, StatusError | RequestTimeout):
-            return ProtocolError("unsupported_protocol_version", f"{self._label}: {step.reason}")
-        return self._failure or TransportError(f"{self._label}: {step.reason}", cause="protocol")
+        failure = self._refused or self._failure
+        disagreed = failure is None or (type(failure) is ProtocolError and failure.code in _NOT_THIS)
+        if step.action == "fail" and disagreed:
+            return ProtocolError(
+                "unsupported_protocol_version", f"{self._label}: {step.reason}{self._history(failure)}"
+            )
+        if failure is None:
+            return TransportError(f"{self._label}: {step.reason}", cause="protocol")
+        return self._with_history(failure)
+
+    def _with_history(self, failure: DovetailError) -> DovetailError:
+        """``failure`` with what became of the probe, which may be the better clue."""
+        where = f"{self._label}: " if isinstance(failure, ProtocolError) else ""
+        failure.message = f"{where}{failure.message}{self._history(failure)}"
+        failure.args = (failure.message,)
+        return failure
+
+    def _history(self, failure: DovetailError | None) -> str:
+        missed = self._missed
+        if missed is None or missed is failure or _status(missed) == _status(failure) != 0:
+            return ""
+        if failure is not None and missed.message == failure.message:
+            return ""
+        return f" (before that, to server/discover: {missed.message})"
+
+    def _so_far(self) -> str:
+        known = self._failure or self._missed
+        said = [] if known is None else [known.message]
+        conversation = self._conversation
+        if conversation is not None:
+            unreadable = conversation.endpoint.violations.get("unreadable", 0)
+            if unreadable:
+                said.append(f"it sent {unreadable} messages that are none")
+            tail = getattr(conversation.transport, "stderr_tail", "").strip()
+            if tail:
+                said.append(f"its last words: {tail[-1000:]}")
+        return "; ".join(said)
+
+
+def _status(error: DovetailError | None) -> int:
+    return error.status if isinstance(error, StatusError) else 0
 
 
 def _implementation(value: Any) -> Implementation | None:

@@ -44,6 +44,9 @@ _NORMAL = frozenset({"late_answer", "unknown_answer", "unknown_progress"})
 """What happens after timeouts and cancellations, with the best of servers."""
 
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
 class Peer(Protocol):
     """What a conversation needs of the client it belongs to."""
 
@@ -258,7 +261,10 @@ class Conversation:
         if notice is not None and self.link is not None and not quiet:
             self.link.send(notice)
         what = "nothing came from the server" if limit == "idle" else "no answer came"
-        fail(waiting, RequestTimeout(f"{waiting.method}: {what} within the {limit} limit", limit=limit))
+        text = f"{waiting.method}: {what} within the {limit} limit"
+        if self._limit is not None:
+            text += f" ({self._limit.message})"
+        fail(waiting, RequestTimeout(text, limit=limit))
 
     # --- Receiver -------------------------------------------------------------------------------------------------
 
@@ -274,6 +280,9 @@ class Conversation:
             if waiting is not None and not waiting.future.done():
                 waiting.future.set_result(event)
         elif event is not None:
+            if message.startswith(_BYTE_ORDER_MARK):  # some shells put one in front of all they print
+                self.received(message.removeprefix(_BYTE_ORDER_MARK))
+                return
             for each in event if isinstance(event, list) else (event,):
                 if type(each) is Reply and b'"method"' not in message:
                     self._drop_unreadable()
@@ -281,9 +290,16 @@ class Conversation:
                     self._handle(each)
 
     def oversized(self, limit: int) -> None:
+        """The message is read over, so nobody knows whose answer it was, unless only one request is out."""
         self._limit = TransportError(
-            f"the server sent a message of more than {limit} bytes", cause="protocol"
+            f"the server sent a message of more than {limit} bytes; Limits(message_size=…) allows more",
+            cause="protocol",
         )
+        asked = [id for id, each in self._waiting.items() if each.method != "subscriptions/listen"]
+        if len(asked) == 1:
+            waiting = self._waiting.pop(asked[0])
+            self.endpoint.send_cancel(asked[0])
+            fail(waiting, self._lost_error(self._limit, sent=True))
 
     def ended(self) -> None:
         """A server that says nothing more cannot answer: there is no use in keeping half a connection.
@@ -296,7 +312,10 @@ class Conversation:
     def lost(self, error: TransportError | None) -> None:
         if self.gone.done():
             return
-        reason = self._limit or error or TransportError("the server closed the connection", cause="eof")
+        reason = error
+        if reason is None or reason.cause == "protocol":
+            reason = self._limit or reason
+        reason = reason or TransportError("the server closed the connection", cause="eof")
         self.gone.set_result(reason)
         self._end(reason)
 

@@ -33,6 +33,7 @@ from .connecting import Attempt, Established, Identity
 from .conversation import Conversation
 from .hosting import METHODS as HOSTED
 from .hosting import HostedTasks
+from .keepalive import keep_alive
 from .listen import Listening
 from .openers import Opener
 from .targets import Target
@@ -94,6 +95,7 @@ class ClientKeeper:
         self.refresh: Callable[[bool], Awaitable[None]] | None = None
         """Forgets what the server said and reads the tools again, if they were read before or if told to."""
         self._connections = 0
+        self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, asyncio.Future[None]] = {}
         self._hosted = HostedTasks(identity.limits.tasks)
 
@@ -116,8 +118,10 @@ class ClientKeeper:
             async with asyncio.timeout(limit):
                 established = await attempt.run()
         except TimeoutError:
+            more = attempt.why
             raise RequestTimeout(
-                f"no connection to {self._target.label} within {limit} s", limit="connect"
+                f"no connection to {self._target.label} within {limit} s{': ' + more if more else ''}",
+                limit="connect",
             ) from None
         self.established = established
         self.on_established(established)
@@ -125,12 +129,20 @@ class ClientKeeper:
         return established.conversation
 
     async def attend(self, conversation: Conversation) -> None:
+        every = self._identity.keep_alive
+        if every is not None and not conversation.endpoint.codec.revision.modern:
+            work = keep_alive(conversation, self._clock, every)
+            self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
         watch = getattr(conversation.link, "attend", None)
         if watch is not None:
             await watch()
 
     async def release(self, conversation: Conversation) -> None:
+        pinging, self._pinging = self._pinging, None
+        if pinging is not None:
+            pinging.cancel()
+            await asyncio.wait([pinging])
         await self.listening.stop()
         conversation.close()
         await conversation.answered()

@@ -76,6 +76,7 @@ class Life:
         Raises:
             DovetailError: it could not be made. Opening again tries again.
         """
+        self._check_loop()
         if self._closing and self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
         if not self.running:
@@ -140,6 +141,7 @@ class Life:
 
         ``drain`` gives calls in flight that many seconds to finish.
         """
+        self._check_loop()
         self._closing = True
         self.conversation = None
         task = self._task
@@ -152,6 +154,31 @@ class Life:
         if task is not None and not task.done() and task is not asyncio.current_task():
             # Whoever closes may be cancelled here; the life still ends, and the next to close waits for it.
             await asyncio.wait([task])
+        self._close_machine()
+
+    def _check_loop(self) -> None:
+        """A client may move to another event loop once it is closed, or its old loop is.
+
+        Raises:
+            StateError: it lives on a loop that is still in use.
+        """
+        task = self._task
+        if task is None or task.done() or task.get_loop() is asyncio.get_running_loop():
+            return
+        if not task.get_loop().is_closed():
+            raise StateError("this client was opened on another event loop: use it and close it there")
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """The loop was closed under us: nothing of it can be ended in order any more."""
+        conversation, self._kept, self.conversation = self._kept, None, None
+        self._task = self._ready = None
+        kill = getattr(conversation.transport, "kill", None) if conversation is not None else None
+        if kill is not None:
+            kill()
+        self._close_machine()
+
+    def _close_machine(self) -> None:
         if self.machine.may("close"):
             self.machine.advance("close")
 
@@ -179,6 +206,8 @@ class Life:
         finally:
             await self._let_go()
             self._settle(self.failure or StateError("the client was closed"))
+            if self.failure is None and not self._closing:
+                self._close_machine()  # cancelled by the end of its event loop, not by `close`
 
     async def _live(self) -> None:
         attempts = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from ..errors import LocalProtocolError
 from ..settings import Reconnect
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.revisions import BY_NAME
@@ -14,6 +16,18 @@ from .negotiate import Policy
 
 def read_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def read_params(method: str, params: dict[str, Any], kind: type[Struct]) -> Struct:
+    """The params of a known method.
+
+    Raises:
+        LocalProtocolError: they are not what it takes.
+    """
+    try:
+        return msgspec.convert(params, kind)
+    except msgspec.ValidationError as error:
+        raise LocalProtocolError("invalid_params", f"{method}: {error}") from None
 
 
 def read_dialect(name: str) -> Dialect:

@@ -48,7 +48,10 @@ class ToolResult:
 
     @property
     def data(self) -> Any:
-        """The structured result, or None when the server gave none."""
+        """The structured result, or None when the server gave none.
+
+        Before 2025-06-18 it is the text read as JSON where it is JSON; `text` is always exact.
+        """
         if self._data is _NONE:
             self._data = structured(self.raw, self._revision)
         return self._data

@@ -25,6 +25,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+LONGEST_LABEL = 120
+"""Characters of a command that a message shows."""
+
 
 class Target(Struct, frozen=True, kw_only=True):
     """A parsed target. ``kind`` is memory, child, http, websocket, tcp, unix or opener."""
@@ -58,7 +61,8 @@ class Target(Struct, frozen=True, kw_only=True):
             case "memory" | "opener":
                 return "the server in this process"
             case "child":
-                return " ".join(self.command)
+                words = " ".join(" ".join(self.command).split())
+                return words if len(words) <= LONGEST_LABEL else words[: LONGEST_LABEL - 1] + "…"
             case _:
                 parts = urlsplit(self.url)
                 netloc = parts.netloc.rpartition("@")[2]

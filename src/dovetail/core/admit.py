@@ -46,6 +46,7 @@ from ..wire.revisions import BY_NAME, LATEST, REVISIONS, Revision
 from . import metadata, phases
 from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
 from .offers import Offers, Side
+from .questions import check_question
 
 NOTHING: Final = ClientCapabilities()
 INITIALIZE: Final = "initialize"
@@ -148,7 +149,7 @@ class Admission:
             version != LATEST.name
             or type(declared) is not dict
             or row.extension is not None
-            or metadata.problem(meta) is not None
+            or (len(meta) > 2 and metadata.problem(meta) is not None)
             or (headers is not None and self._doubtful(headers, version, frame, row, params))
         ):
             return self._climb(frame, headers, principal, scope)
@@ -158,7 +159,7 @@ class Admission:
             params=params,
             revision=LATEST,
             codec=self.codecs[LATEST.name],
-            capabilities=ClientCapabilities(cast("dict[str, Any]", declared)),
+            capabilities=ClientCapabilities(declared),  # pyright: ignore[reportUnknownArgumentType]
             meta=meta,
             client_info=meta.get(CLIENT_INFO),
             principal=principal,
@@ -307,7 +308,7 @@ class Admission:
             else:
                 metadata.check(meta)
             if self.side == "client":
-                _check_declared(row, params, session.capabilities)
+                check_question(row, params, session.capabilities)
             if session.phase not in self._serving:
                 self._check_phase(row, session)
         except (ProtocolError, Refusal) as error:
@@ -509,17 +510,3 @@ def _check_extension(row: Method, declared: Mapping[str, Any]) -> None:
             f"{row.name} needs the client capability {path}",
             data={"requiredCapabilities": ClientCapabilities.requiring(path)},
         )
-
-
-def _check_declared(row: Method, params: Any, declared: ClientCapabilities) -> None:
-    """Refuse a server's request that uses a part of a capability the client left out (2025-11-25)."""
-    if row.name == "elicitation/create":
-        mode = getattr(params, "mode", UNSET)
-        missing = mode == "url" and not declared.elicitation_url and "elicitation mode url"
-    elif row.name == "sampling/createMessage":
-        tools = params.tools is not UNSET or params.tool_choice is not UNSET
-        missing = tools and not declared.has("sampling.tools") and "tools in sampling"
-    else:
-        return
-    if missing:
-        raise ProtocolError("invalid_params", f"this client did not declare {missing}")

@@ -32,8 +32,9 @@ from ..core.channel import (
     Service,
     Session,
 )
-from ..core.endpoint import LISTEN, PROGRESS, Endpoint
+from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..errors import DovetailError, Refusal, RemoteProtocolError, TransportError
+from ..model import CancelledNotificationParams
 from .exchange import mask
 from .requests import Asking, Requests
 
@@ -167,6 +168,7 @@ class Duplex:
         self._tasks[call] = self._loop.create_task(self._answer(call))
 
     async def _answer(self, call: Call) -> None:
+        result: Struct | Raw | None = None
         try:
             result = await self.service.respond(call, CallChannel(self, call))
             data = self.endpoint.send_result(call, result)
@@ -195,6 +197,10 @@ class Duplex:
                 self._loop.call_soon(self._flush)
         if call.method == SHUTDOWN:
             self.ended()
+        elif call.method == LISTEN and result is not None:
+            # One page of 2026-07-28 ends a listen stream with its result, another with this notification.
+            farewell = CancelledNotificationParams(call.id)
+            self.write(call.codec.encode_notification(CANCELLED, farewell))
 
     def _failed(self, call: Call, error: DovetailError) -> bytes | None:
         data = self.endpoint.send_error(call, error)

@@ -60,3 +60,8 @@ class Completion(Definition):
 
 class CompleteResult(Result):
     completion: Completion
+
+    @property
+    def values(self) -> list[str]:
+        """The suggestions."""
+        return self.completion.values

@@ -3,7 +3,7 @@
 from msgspec import UNSET, Raw, UnsetType
 
 from .base import Definition, Metadata, PaginatedResult, RequestParams, Result, Role
-from .content import ContentBlock
+from .content import ContentBlock, TextContent
 
 
 class PromptArgument(Definition, gc=False):
@@ -45,3 +45,8 @@ class GetPromptResult(Result):
 
     messages: list[PromptMessage]
     description: str | UnsetType = UNSET
+
+    @property
+    def text(self) -> str:
+        """The text of all messages, one after the other; other content is left out."""
+        return "\n".join(m.content.text for m in self.messages if isinstance(m.content, TextContent))

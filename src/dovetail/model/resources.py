@@ -1,5 +1,6 @@
 """Resources, their templates and their contents."""
 
+import base64
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType, field
@@ -67,6 +68,25 @@ class ReadResourceResult(CacheableResult):
     """What a resource holds: one entry, or several when it stands for a collection."""
 
     contents: list[ResourceContents]
+
+    @property
+    def text(self) -> str:
+        """The texts of all entries, one after the other on lines of their own; "" when there is none."""
+        return "\n".join(entry.text for entry in self.contents if isinstance(entry.text, str))
+
+    @property
+    def data(self) -> bytes:
+        """The first entry as bytes: its blob decoded, or its text in UTF-8.
+
+        Raises:
+            ValueError: the blob is no base64.
+        """
+        first = self.contents[0] if self.contents else None
+        if first is None:
+            return b""
+        if isinstance(first.blob, str):
+            return base64.b64decode(first.blob, validate=True)
+        return first.text.encode() if isinstance(first.text, str) else b""
 
 
 class SubscribeRequestParams(ResourceRequestParams):

@@ -103,7 +103,7 @@ def _declared(value: Any, output: Output) -> Any:
     if isinstance(value, Result):
         _check_result(value, output)
         return value
-    content, data = _content_and_data(value)
+    content, data = _content_and_data(value) if isinstance(value, tuple) else (None, value)
     written = output.write(data)
     return CallToolResult(
         [TextContent(_text(written))] if content is None else content,

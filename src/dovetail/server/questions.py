@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from ..core.questions import broken_tool_loop
 from ..errors import RemoteProtocolError
 from ..model import (
     CreateMessageRequest,
@@ -160,6 +161,8 @@ class Sample(Question[Sampled]):
         key: str | None = None,
     ) -> None:
         params = CreateMessageRequestParams(messages=_messages(messages), max_tokens=max_tokens)
+        if (fault := broken_tool_loop(params.messages)) is not None:
+            raise ValueError(f"these messages cannot be sent: {fault}")
         # What was not given stays unset, so each member is written only when it is there.
         given: dict[str, Any] = {
             "system_prompt": system,

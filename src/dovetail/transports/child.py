@@ -142,6 +142,12 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
         self._end(0.0)
 
+    def kill(self) -> None:
+        """End the child at once, without an event loop: when the loop was closed before the link was."""
+        self._closing = True
+        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+        self._guard.dismiss()
+
     async def wait_closed(self) -> None:
         """Return when the child, its group and its pipes are gone."""
         await self._gone.wait()

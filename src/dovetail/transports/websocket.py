@@ -32,6 +32,8 @@ CLOSING = 1.0
 
 TEXT, BINARY, CONTINUATION, CLOSE, PONG = 0x1, 0x2, 0x0, 0x8, 0xA
 _CAUSES = {1000: "eof", 1001: "eof", 1002: "protocol", 1003: "protocol", 1007: "protocol", 1009: "protocol"}
+_OPEN = 1
+"""`websockets.protocol.State.OPEN`; once the server has said goodbye, nothing more may be sent."""
 
 
 class WebSocketLink(asyncio.Protocol):
@@ -60,7 +62,7 @@ class WebSocketLink(asyncio.Protocol):
     # --- Link -----------------------------------------------------------------------------------------------------
 
     def send(self, message: bytes) -> None:
-        if not self._closing and self._transport is not None:
+        if not self._closing and self._transport is not None and self._protocol.state == _OPEN:
             self._protocol.send_text(message)
             self._flush()
 
@@ -84,7 +86,7 @@ class WebSocketLink(asyncio.Protocol):
         self._closing = True
         if self._transport is None:
             return
-        if self.opened.done() and not self.opened.cancelled() and self.opened.exception() is None:
+        if self._protocol.state == _OPEN:
             self._protocol.send_close(1000)
             self._flush()
             self._arm(CLOSING, self.abort)
@@ -217,6 +219,8 @@ class WebSocketLink(asyncio.Protocol):
             self._reason = TransportError("the server does not answer pings any more", cause="idle")
             self.abort()
             return
+        if self._protocol.state != _OPEN:
+            return  # the end is under way, and has a timer of its own
         self._pinged = True
         self._protocol.send_ping(b"")
         self._flush()

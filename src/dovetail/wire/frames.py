@@ -90,7 +90,7 @@ def decode(data: bytes | Raw) -> Frame:
     # Raw members skip the checks of strings, so the two ways to break one are looked for here, at the price
     # of a scan; everybody downstream may then trust them.
     data = bytes(data) if type(data) is not bytes else data
-    if not data.isascii() or b"\\ud" in data or b"\\uD" in data:
+    if not data.isascii() or (b"\\" in data and (b"\\ud" in data or b"\\uD" in data)):
         _check_text(data)
     method = frame.method
     id = frame.id

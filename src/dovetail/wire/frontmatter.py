@@ -78,6 +78,8 @@ class _Reader:
         found: list[Any] = []
         while (here := self._peek()) and here[0] == indent and (here[1] == "-" or here[1].startswith("- ")):
             rest = here[1][1:].strip()
+            if rest.startswith("#"):
+                rest = ""
             if rest and _KEY.match(_uncommented(rest)) and rest[0] not in "\"'[{":
                 # "- name: x" opens a mapping whose other keys stand below the first one.
                 self._lines[self._at] = " " * (indent + 2) + rest
@@ -110,7 +112,7 @@ class _Reader:
     def _scalar(self, text: str, indent: int, depth: int) -> Any:
         if text[0] in "|>":
             return self._literal(text, indent)
-        if text[0] in "&*!%@`":
+        if text[0] in "&*!%@`?" or text == "-" or text.startswith("- "):
             raise FrontmatterError(f"{text[0]!r} is not used in frontmatter")
         if text[0] in "[{":
             value, rest = _flow(text, depth)
@@ -147,6 +149,8 @@ def _folded(lines: list[str]) -> str:
 
 def _uncommented(text: str) -> str:
     """Without a trailing comment, which begins with " #" outside quotes."""
+    if text.startswith("#"):
+        return ""  # nothing but a comment: the value stands in the lines below, or there is none
     if text.startswith(('"', "'")):
         end = _quoted_end(text)
         return text[:end] if end else text

@@ -11,7 +11,7 @@ the lifespan or a request.
 from __future__ import annotations
 
 import logging
-from asyncio import current_task
+from asyncio import CancelledError, Task, current_task
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -71,8 +71,8 @@ class HttpApp:
         self._usual: set[Any] = set()
         self._bodies = Bodies(service.limits.message_size, options.body_timeout)
         self.life = life = Life(service, options, self._bodies)
-        self.legacy = life.legacy = Legacy(service, options, life.streams, life.running, board)
-        self.modern = life.modern = Modern(service, options, life.streams, life.running)
+        self.legacy = life.legacy = Legacy(service, options, life.streams, life.in_sessions, board)
+        self.modern = life.modern = Modern(service, options, life.streams)
         self.pair = life.pair = Pair(service, options, life.streams)
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
@@ -236,37 +236,41 @@ class HttpApp:
         return True
 
     async def _post(self, scope: Scope, receive: Receive, send: Send, headers: Checked) -> None:
-        task = current_task()
+        # The path of nearly every request: what could be a call of its own is written out here.
+        task = current_task(self.life.loop) or current_task()
         assert task is not None
         get = headers.get
+        bodies = self._bodies
+        bodies.reading[task] = bodies.now
         try:
-            body = await self._bodies.read(receive, get(b"content-length"), task)
-        except (TransportError, RemoteProtocolError) as error:
-            await self._bodiless(send, error)
+            message = await receive()
+            body: bytes = message.get("body", b"")
+            if message.get("more_body") or message["type"] != "http.request" or len(body) > bodies.limit:
+                body = await bodies.go_on(receive, message, get(b"content-length"))
+        except (CancelledError, TransportError, RemoteProtocolError) as error:
+            await self._bodiless(send, error, task)
             return
+        finally:
+            del bodies.reading[task]
         try:
             frame: Frame | RemoteProtocolError = decode(body)
         except RemoteProtocolError as error:
             frame = error
         raw = scope["headers"]
         version, method, name = get(b"mcp-protocol-version"), get(b"mcp-method"), get(b"mcp-name")
-        if (
-            version
-            and method
-            and name
-            and len(raw) == len(headers)
-            and b"mcp-param-" not in b"".join(headers)
-        ):
+        if len(raw) == len(headers) and b"mcp-param-" not in b"".join(headers):
             # What `routing.read` would find, without looking at each header.
             mirrored = routing.RoutingHeaders(
-                version.decode("latin-1").strip(" \t"),
-                method.decode("latin-1").strip(" \t"),
-                name.decode("latin-1").strip(" \t"),
+                None if version is None else version.decode("latin-1").strip(" \t"),
+                None if method is None else method.decode("latin-1").strip(" \t"),
+                None if name is None else name.decode("latin-1").strip(" \t"),
             )
         else:
             mirrored = routing.read(raw)
         principal = None if self.options.principal is None else self.options.principal(scope)
-        if version == _LATEST or self._is_modern(version, body, frame):
+        if version == _LATEST or (
+            (version not in LEGACY_VERSIONS or _META in body) and self._is_modern(version, body, frame)
+        ):
             if type(frame) is not Frame or frame.method is UNSET:
                 await self._refuse_modern(send, frame)
                 return
@@ -284,8 +288,17 @@ class HttpApp:
             scope["transport"] = "http"
             await self.legacy.post(scope, send, headers, mirrored, principal, body, frame)
 
-    async def _bodiless(self, send: Send, error: TransportError | RemoteProtocolError) -> None:
+    async def _bodiless(
+        self, send: Send, error: CancelledError | TransportError | RemoteProtocolError, task: Task[Any]
+    ) -> None:
         """There is no body to be had; tell the client if it is still there."""
+        if isinstance(error, CancelledError):
+            try:
+                self._bodies.given_up(task)
+            except TransportError as late:
+                error = late
+            else:
+                raise error
         if isinstance(error, RemoteProtocolError):
             await self._refuse(send, error, 413, CLOSE)
         elif error.cause == "idle":
@@ -338,12 +351,12 @@ class HttpApp:
             error = ProtocolError("unsupported_media_type", "Content-Type must be application/json")
             await self._refuse(entered, error, 415)
             return
+        task = current_task()
+        assert task is not None
         try:
-            task = current_task()
-            assert task is not None
             body = await self._bodies.read(receive, headers.get(b"content-length"), task)
         except (TransportError, RemoteProtocolError) as error:
-            await self._bodiless(entered, error)
+            await self._bodiless(entered, error, task)
             return
         await self.pair.post(scope, entered, body, self._principal(scope))
 

@@ -10,21 +10,20 @@ import asyncio
 from typing import Any
 
 from ...errors import RemoteProtocolError, TransportError
-from .asgi import Receive
+from .asgi import Message, Receive
 
 
 class Bodies:
     """The bodies being read by one app. Call `sweep` every now and then."""
 
     def __init__(self, limit: int, seconds: float) -> None:
-        self._limit = limit
+        self.limit = limit
         self._seconds = seconds
-        self._now = 0.0
-        self._reading: dict[asyncio.Task[Any], float] = {}
+        self.now = 0.0
+        """The time of the event loop at the last sweep."""
+        self.reading: dict[asyncio.Task[Any], float] = {}
+        """The tasks that wait for a body, and since when."""
         self._late: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._reading)
 
     async def read(self, receive: Receive, declared: bytes | None, task: asyncio.Task[Any]) -> bytes:
         """The whole body; ``declared`` is its Content-Length, ``task`` the one that runs this.
@@ -33,48 +32,48 @@ class Bodies:
             RemoteProtocolError: (``message_too_large``) it exceeds the limit.
             TransportError: the client went away (``eof``), or took too long (``idle``).
         """
-        if declared is not None and len(declared) > 3 and declared.isdigit() and int(declared) > self._limit:
-            raise too_large(self._limit)
-        self._reading[task] = self._now
+        self.reading[task] = self.now
         try:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise TransportError("the client went away", cause="eof")
-            body: bytes = message.get("body", b"")
-            if message.get("more_body"):
-                body = await self._read_rest(receive, body)
+            return await self.go_on(receive, await receive(), declared)
         except asyncio.CancelledError:
-            if task not in self._late:
-                raise
-            self._late.discard(task)
-            task.uncancel()
-            raise TransportError("the body took too long", cause="idle") from None
+            self.given_up(task)
+            raise
         finally:
-            del self._reading[task]
-        if len(body) > self._limit:
-            raise too_large(self._limit)
-        return body
+            del self.reading[task]
 
-    async def _read_rest(self, receive: Receive, first: bytes) -> bytes:
-        parts = [first]
-        size = len(first)
-        more = True
-        while more:
-            if size > self._limit:
-                raise too_large(self._limit)
-            message = await receive()
+    async def go_on(self, receive: Receive, message: Message, declared: bytes | None) -> bytes:
+        """The whole body, of which ``message`` is the beginning; raises as `read` does."""
+        if declared is not None and declared.isdigit() and int(declared[:20]) > self.limit:
+            raise too_large(self.limit)
+        parts: list[bytes] = []
+        size = 0
+        while True:
             if message["type"] == "http.disconnect":
                 raise TransportError("the client went away", cause="eof")
             part: bytes = message.get("body", b"")
             size += len(part)
+            if size > self.limit:
+                raise too_large(self.limit)
             parts.append(part)
-            more = message.get("more_body", False)
-        return b"".join(parts)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await receive()
+
+    def given_up(self, task: asyncio.Task[Any]) -> None:
+        """Tell the two reasons apart for which a task that reads is cancelled.
+
+        Raises:
+            TransportError: (``idle``) the sweep did it.
+        """
+        if task in self._late:
+            self._late.discard(task)
+            task.uncancel()
+            raise TransportError("the body took too long", cause="idle") from None
 
     def sweep(self, now: float) -> None:
         """Give up the bodies that have taken too long; ``now`` is the time of the event loop."""
-        self._now = now
-        for task, begun in list(self._reading.items()):
+        self.now = now
+        for task, begun in list(self.reading.items()):
             if now - begun > self._seconds and not task.done():
                 self._late.add(task)
                 task.cancel()

@@ -30,6 +30,7 @@ from ...wire.methods import METHODS
 from ...wire.revisions import Revision
 from ...wire.sse import EventParser
 from .requesting import (
+    EXCERPT,
     Requests,
     default_fetch,
     excerpt,
@@ -49,20 +50,25 @@ RETRY = 1.0
 LONGEST_RETRY = 60.0
 RESUMES = 10
 """Resumptions of one stream that bring nothing, before it is given up."""
+ASIDE = 30.0
+"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
 GOODBYE = 2.0
 """Seconds the server gets to take note of the end of the session."""
+_AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
 class _Stream:
     """Where an event stream stands: what to resume from, and when."""
 
-    __slots__ = ("events", "last_id", "retry")
+    __slots__ = ("events", "last_id", "opened", "retry")
 
     def __init__(self) -> None:
         self.last_id: str | None = None
         self.retry: float | None = None
         self.events = 0
+        self.opened = False
+        """It was there once, so a 502 or 503 now means that it is away, not that there is none."""
 
     @property
     def pause(self) -> float:
@@ -142,14 +148,17 @@ class _HttpLink:
 
     async def _post_aside(self, message: bytes) -> None:
         try:
-            response = await self._post(message, self._headers(None))
-            try:
-                if response.status >= 400:
-                    log.warning("a message was refused with HTTP %s", response.status)
-                else:
-                    await excerpt(response)
-            finally:
-                response.close()
+            async with asyncio.timeout(ASIDE):
+                response = await self._post(message, self._headers(None))
+                try:
+                    if response.status >= 400:
+                        log.warning("a message was refused with HTTP %s", response.status)
+                    else:
+                        await excerpt(response)
+                finally:
+                    response.close()
+        except TimeoutError:
+            log.warning("a message was not taken within %s s", ASIDE)
         except DovetailError as error:
             log.warning("a message could not be sent: %s", error.message)
 
@@ -216,7 +225,8 @@ class StreamableLink(_HttpLink):
             if not outgoing.answered:
                 raise _no_message(body, response, outgoing)
             return
-        body = await excerpt(response)
+        is_json = media_type(response.headers) == "application/json"
+        body = await excerpt(response, self._limits.message_size if is_json else EXCERPT)
         frame = _frame(body)
         named = frame is not None and frame.id == outgoing.id
         if response.status == 404 and self.session_id is not None and not named:
@@ -305,7 +315,8 @@ class StreamableLink(_HttpLink):
             if response.status == 404 and self.session_id is not None:
                 self._conversation.lost(TransportError("the server ended the session", cause="session"))
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
-                return False
+                return stream.opened and response.status in _AWAY
+            stream.opened = True
             await self._read_events(response, stream, None)
         except TransportError as error:
             log.debug("the event stream broke: %s", error.message)

@@ -20,9 +20,13 @@ _CHUNK = 64 << 10
 
 
 class AiohttpFetch:
-    """A pool of connections. ``connections`` bounds those to one host; ``verify`` may be an `ssl.SSLContext`."""
+    """A pool of connections; ``verify`` may be an `ssl.SSLContext`.
 
-    def __init__(self, *, connections: int = 100, verify: ssl.SSLContext | bool = True) -> None:
+    ``connections`` bounds those to one host. 0, the default, leaves that to `Limits.pending`: behind a bound of its
+    own, calls that wait for our answer could hold every connection that the answer needs.
+    """
+
+    def __init__(self, *, connections: int = 0, verify: ssl.SSLContext | bool = True) -> None:
         self._connections = connections
         self._verify = verify
 

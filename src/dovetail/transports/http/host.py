@@ -21,6 +21,7 @@ from typing import Any, Final
 import uvicorn
 
 from ...settings import HttpOptions, Limits
+from . import whole
 from .app import HttpApp
 
 CONNECTIONS: Final = 10_000
@@ -55,13 +56,29 @@ def configure(app: HttpApp, limits: Limits, log_level: str, **tls: Any) -> uvico
         h11_max_incomplete_event_size=limits.header_bytes,
         ws_max_size=limits.message_size + 1,
         ws_per_message_deflate=False,  # it would cost each socket more memory than all of the rest
-        ws="websockets-sansio" if has("websockets") else "none",
-        http=limited_protocol(limits.header_bytes) if has("httptools") else "h11",
+        ws=_sockets(),
+        http=_http(limits),
         **tls,
     )
     # A client that sends rubbish gets its 400; it does not get to fill the log.
     logging.getLogger("uvicorn.error").addFilter(_not_about_clients)
     return config
+
+
+def _http(limits: Limits) -> Any:
+    if not has("httptools"):
+        return "h11"
+    whole.register()
+    return limited_protocol(limits.header_bytes)
+
+
+def _sockets() -> Any:
+    """The implementation of WebSockets that uvicorn is to use."""
+    if not has("websockets"):
+        return "none"
+    from uvicorn.config import WS_PROTOCOLS
+
+    return "websockets-sansio" if "websockets-sansio" in WS_PROTOCOLS else "auto"
 
 
 def _not_about_clients(record: logging.LogRecord) -> bool:
@@ -74,19 +91,27 @@ def limited_protocol(header_bytes: int) -> Any:
     """uvicorn's protocol for httptools, which refuses a request head that does not end."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+    take = HttpToolsProtocol.data_received
+
     class LimitedProtocol(HttpToolsProtocol):
-        _head = 0
+        _head: tuple[Any, int] = (None, 0)
+        """Bytes of a head that is not complete yet, and the request before it."""
 
         def data_received(self, data: bytes) -> None:
             before = self.cycle
-            super().data_received(data)
-            if self.cycle is not before:
-                self._head = 0
-            elif before is None or before.response_complete or not before.more_body:  # pyright: ignore
-                self._head += len(data)
-                if self._head > header_bytes and not self.transport.is_closing():
-                    self.transport.write(_HEAD_TOO_LARGE)
-                    self.transport.close()
+            take(self, data)
+            if self.cycle is not before:  # the usual case: a whole head has come
+                return
+            if before is None or before.response_complete or not before.more_body:  # pyright: ignore
+                self._grow(data)
+
+        def _grow(self, data: bytes) -> None:
+            last, size = self._head
+            size = size + len(data) if last is self.cycle else len(data)
+            self._head = (self.cycle, size)
+            if size > header_bytes and not self.transport.is_closing():
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
 
     return LimitedProtocol
 

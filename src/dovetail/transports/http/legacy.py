@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ...core import phases
 from ...core.channel import Answer, Call, Cancel, Event, Notice, Reply
 from ...core.endpoint import INITIALIZE, Endpoint
-from ...errors import ProtocolError, Refusal, RemoteProtocolError
+from ...errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ...settings import HttpOptions
 from ...wire.frames import Frame, is_batch
 from ...wire.headers import RoutingHeaders
@@ -89,14 +89,18 @@ class Legacy:
                 endpoint = Endpoint(self.service.admission, self.service.limits, principal=principal)
                 await self.stateless.once(scope, send, routing, endpoint, body)
             return
-        entry = await self._find(id, principal, send, None if broken else frame)
-        if entry is None:
+        entry = self._known(id, principal)
+        if not isinstance(entry, HttpSession):
+            await self._refuse_session(send, entry, frame)
             return
         version = routing.version
         if version is not None and version != entry.session.revision.name:
             reason = f"MCP-Protocol-Version differs from the negotiated {entry.session.revision.name}"
             error = ProtocolError("invalid_request", reason)
             await refuse(send, self.service.admission, error, id=id_of(frame), status=400)
+        elif not broken and frame.method is UNSET and entry.session.codec.dialect.refuse_responses:
+            error = ProtocolError("invalid_request", "only requests and notifications are accepted")
+            await refuse(send, self.service.admission, error, status=400)
         elif broken:
             await self._batch(entry, entry.endpoint.receive(body, principal=principal, scope=scope), send)
         else:
@@ -121,24 +125,27 @@ class Legacy:
         codec = self.service.admission.codecs.get(routing.version or "")
         id = headers.get(SESSION_HEADER)
         if codec is None and id is not None:
-            entry = await self._find(id, principal, send)
-            if entry is None:
+            entry = self._known(id, principal)
+            if not isinstance(entry, HttpSession):
+                await self._refuse_session(send, entry)
                 return
             codec = entry.session.codec
         await refuse(send, self.service.admission, error, id=error.id, status=400, codec=codec)
 
-    async def _find(
-        self, id: bytes, principal: str | None, send: Send, frame: Frame | None = None
-    ) -> HttpSession | None:
-        """The session of a request; None when the client has been told that there is none."""
+    def _known(self, id: bytes, principal: str | None) -> HttpSession | DovetailError:
+        """The session of a request, or why there is none."""
+        if self.options.stateless:
+            return unknown_session()
         try:
-            entry = None if self.options.stateless else self.sessions.find(id.decode("latin-1"), principal)
-        except Refusal as reason:
-            await refuse(send, self.service.admission, reason, id=id_of(frame), status=503)
-            return None
-        if entry is None:
-            await refuse(send, self.service.admission, unknown_session(), id=id_of(frame), status=404)
-        return entry
+            return self.sessions.find(id.decode("latin-1"), principal) or unknown_session()
+        except Refusal as error:
+            return error
+
+    async def _refuse_session(
+        self, send: Send, error: DovetailError, frame: Frame | RemoteProtocolError | None = None
+    ) -> None:
+        status = 503 if isinstance(error, Refusal) else 404
+        await refuse(send, self.service.admission, error, id=id_of(frame), status=status)
 
     async def _settle(self, entry: HttpSession, event: Event | list[Event], send: Send) -> None:
         """Take what came in one message that is no call."""
@@ -300,4 +307,8 @@ class Legacy:
             error = ProtocolError("invalid_request", "Mcp-Session-Id is missing")
             await refuse(send, self.service.admission, error, status=400)
             return None
-        return await self._find(id, principal, send)
+        entry = self._known(id, principal)
+        if isinstance(entry, HttpSession):
+            return entry
+        await self._refuse_session(send, entry)
+        return None

@@ -34,10 +34,12 @@ class Life:
         self._bodies = bodies
         self.started = False
         self.draining = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where we run. Asking which loop runs is a system call on Python 3.11."""
         self.streams: set[EventStream] = set()
         """Every open event stream, whatever it belongs to."""
-        self.running: set[asyncio.Task[Any]] = set()
-        """Every task that works on a call of a client."""
+        self.in_sessions: set[asyncio.Task[Any]] = set()
+        """Every task that works on a legacy call."""
         self.sockets: set[Duplex] = set()
         self.legacy: Legacy
         self.modern: Modern
@@ -46,12 +48,18 @@ class Life:
         self._kept_alive = 0.0
         self._drained: asyncio.Future[None] | None = None
 
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Every task that works on a call."""
+        return {*self.in_sessions, *self.modern.watching.calls}
+
     async def start(self) -> None:
         """Start the service; whoever comes second waits for the first."""
         await self._service.start()
         if not self.started:
             self.started = True
-            self._kept_alive = asyncio.get_running_loop().time()
+            self.loop = asyncio.get_running_loop()
+            self._kept_alive = self.loop.time()
             self._on_tick()
 
     def _on_tick(self) -> None:
@@ -106,10 +114,11 @@ class Life:
         await _within(FLUSH, *(stream.finish() for stream in list(self.streams)))
 
     async def _finish_calls(self, seconds: float) -> None:
-        if self.running:
-            await asyncio.wait(set(self.running), timeout=seconds)
+        running = self.running
+        if running:
+            await asyncio.wait(running, timeout=seconds)
         self.modern.draining = self.legacy.calls.draining = self.legacy.stateless.draining = True
-        late = set(self.running)
+        late = self.running
         for task in late:
             task.cancel()
         if late:

@@ -11,69 +11,83 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...core.channel import Call
+from ...core.channel import Call, NoBackChannel
 from ...core.endpoint import LISTEN
-from ...drivers.exchange import exchange
-from ...errors import ProtocolError, Refusal
+from ...drivers.exchange import exchange, mask
+from ...errors import DovetailError, ProtocolError, Refusal
 from ...settings import HttpOptions
 from .asgi import JSON_TYPE, Receive, Send, answer
 from .calls import shutting_down
 from .service import HttpService
-from .streams import SILENCE, EventStream
+from .streams import EventStream
 from .watching import Watch, Watching
+from .whole import WHOLE
 
 
 class Modern:
     """The modern half of one app."""
 
-    def __init__(
-        self, service: HttpService, options: HttpOptions, streams: set[EventStream], running: set[Any]
-    ) -> None:
+    def __init__(self, service: HttpService, options: HttpOptions, streams: set[EventStream]) -> None:
         self.service = service
         self.options = options
         self.streams = streams
-        self.running: set[asyncio.Task[Any]] = running
         self.listening: set[asyncio.Task[Any]] = set()
         self.watching = Watching()
         self._limit = service.limits.write_buffer
         self._most = service.limits.streams
-        self._json_only = options.json_only
+        self.json_only = options.json_only
         self._patience = options.write_timeout
         self.draining = False
         """Calls that are cancelled now are cancelled because the server shuts down, and are told so."""
 
     async def serve(self, call: Call, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
-        """Answer one admitted call; ``task`` is the one that runs this."""
+        """Answer one admitted call; ``task`` is the one that runs this.
+
+        This is `drivers.exchange` written out: a call of its own for each part would cost more than the part.
+        """
         if call.method == LISTEN:
             await self._listen(call, receive, send, task)
             return
-        stream = SILENCE if self._json_only else LazyStream(send, self)
+        channel = ModernChannel(call, send, self)
         watching = self.watching
         watching.calls[task] = receive
         if watching.idle:
             watching.start()
-        self.running.add(task)
+        error: DovetailError | None = None
+        data = b""
         try:
-            data, error = await exchange(self.service, call, stream)
+            data = call.codec.encode_result(call.id, await self.service.respond(call, channel))
+        except DovetailError as reason:
+            error = reason
         except asyncio.CancelledError:
-            if watching.leave(task):
-                # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request.
+            if not task.cancelling():
+                error = mask(call.method)  # the handler let the end of something of its own escape
+            else:
+                call.cancelled = True
+                if watching.leave(task):
+                    # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request.
+                    task.uncancel()
+                    await channel.finish()
+                    return
+                if not self.draining:
+                    raise
                 task.uncancel()
-                await stream.finish()
-                return
-            if not self.draining:
-                raise
-            task.uncancel()
-            error = shutting_down()
-            data = call.codec.encode_error(call.id, error)
+                error = shutting_down()
+        except (Exception, SystemExit):  # noqa: BLE001  the net below the service
+            error = mask(call.method)
         finally:
-            self.running.discard(task)
             watching.calls.pop(task, None)
             if watching.watches:
                 watching.leave(task)
-        if stream.begun:
-            await stream.finish(data)
+        if error is not None:
+            data = call.codec.encode_error(call.id, error)
+        if channel.stream is not None:
+            await channel.stream.finish(data)
         elif error is None:
+            host: object = getattr(send, "__self__", None)
+            whole = WHOLE.get(type(host))
+            if whole is not None and whole(host, data):
+                return
             length = (b"content-length", b"%d" % len(data))
             await send({"type": "http.response.start", "status": 200, "headers": [JSON_TYPE, length]})
             await send({"type": "http.response.body", "body": data})
@@ -121,7 +135,7 @@ class Modern:
             await answer(send, status, data)
 
     def _listening_problem(self) -> ProtocolError | Refusal | None:
-        if self._json_only:
+        if self.json_only:
             return ProtocolError(
                 "method_not_found", "this server answers with JSON only and cannot tell of changes"
             )
@@ -130,22 +144,28 @@ class Modern:
         return None
 
 
-class LazyStream(Struct, eq=False):
-    """An event stream that is made when there is something to say; most calls say nothing but their result."""
+class ModernChannel(Struct, eq=False):
+    """What a call may say before its result. The stream is made when there is something to say."""
 
+    call: Call
     send: Send
     modern: Modern
-    begun: EventStream | None = None
+    stream: EventStream | None = None
 
-    def notify(self, message: bytes) -> None:
-        if self.begun is None:
-            self.begun = self.modern.stream(self.send)
-        self.begun.notify(message)
+    def notify(self, method: str, params: Struct | None) -> None:
+        if self.call.cancelled or self.modern.json_only:
+            return
+        if self.stream is None:
+            self.stream = self.modern.stream(self.send)
+        self.stream.notify(self.call.codec.encode_notification(method, params))
+
+    async def request(self, method: str, params: Struct) -> Any:
+        raise NoBackChannel
 
     async def drain(self) -> None:
-        if self.begun is not None:
-            await self.begun.drain()
+        if self.stream is not None:
+            await self.stream.drain()
 
-    async def finish(self, last: bytes | None = None) -> None:
-        if self.begun is not None:
-            await self.begun.finish(last)
+    async def finish(self) -> None:
+        if self.stream is not None:
+            await self.stream.finish()

@@ -71,6 +71,9 @@ class Requests:
                 location = response.headers.get("Location")
                 response.close()
                 target = self._redirected(target, location)
+            elif status in _REDIRECTS:
+                response.close()
+                raise TransportError(f"the server redirects more than {REDIRECTS} times", cause="redirect")
             elif status in (401, 403) and await self._renewed(response) and challenges < CHALLENGES:
                 challenges += 1
                 response.close()
@@ -145,12 +148,17 @@ _ADVICE = {
 }
 
 
-async def excerpt(response: Response) -> bytes:
-    """The beginning of a body; nothing when it cannot be read."""
+async def excerpt(response: Response, limit: int = EXCERPT) -> bytes:
+    """The first ``limit`` bytes of a body, and what there is of it when it breaks off."""
+    body = bytearray()
     try:
-        return await response.read(EXCERPT)
+        async for chunk in response.chunks():
+            body += chunk
+            if len(body) > limit:
+                break
     except TransportError:
-        return b""
+        pass
+    return bytes(body[:limit])
 
 
 def quote(body: bytes, headers: Mapping[str, str]) -> str:

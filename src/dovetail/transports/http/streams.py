@@ -140,7 +140,6 @@ class Silence:
 
     started = False
     pending: tuple[bytes, ...] = ()
-    begun = None
 
     def notify(self, message: bytes) -> None: ...
 

@@ -9,13 +9,16 @@ place: registered tools and cached results are shared between connections of dif
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, get_args
 
 from msgspec import UNSET, Struct
 from msgspec.structs import fields, replace
 
 Converter = Callable[[Any], Any]
+
+_UNKNOWN: Any = object()
+"""No plan has been made for the type yet."""
 
 
 class Edits(Struct, frozen=True):
@@ -71,7 +74,10 @@ class Sieve:
             if type(value) is not kind:
                 # It became something else, which may have edits of its own.
                 return self.edit(value)
-        changes: dict[str, Any] = {name: UNSET for name in plan.without if getattr(value, name) is not UNSET}
+        changes: dict[str, Any] = {}
+        for name in plan.without:
+            if getattr(value, name) is not UNSET:
+                changes[name] = UNSET
         for name in plan.below:
             before = getattr(value, name)
             after = self._edit_member(before)
@@ -79,16 +85,28 @@ class Sieve:
                 changes[name] = after
         return replace(value, **changes) if changes else value
 
+    # Every result of a legacy client comes through here, so the two below call nothing they need not.
+
     def _edit_member(self, value: Any) -> Any:
-        if isinstance(value, list):
-            items = cast("list[Any]", value)
-            edited = [self._edit_member(item) for item in items]
-            return edited if any(a is not b for a, b in zip(edited, items, strict=True)) else items
-        if type(value) is dict:  # and no subclass: capabilities have a plan of their own
-            members = cast("dict[str, Any]", value)
-            mapping = {key: self._edit_member(item) for key, item in members.items()}
-            return mapping if any(mapping[key] is not members[key] for key in mapping) else members
+        kind: Any = value.__class__
+        if kind is list or kind is dict:  # and no subclass: capabilities have a plan of their own
+            items: Any = enumerate(value) if kind is list else value.items()
+            return self._edit_items(value, items)
         return self.edit(value)
+
+    def _edit_items(self, container: Any, items: Iterable[tuple[Any, Any]]) -> Any:
+        """The list or dict with its items edited; the very same when there was nothing to edit."""
+        plans = self._plans
+        edited: Any = None
+        for key, item in items:
+            if plans.get(item.__class__, _UNKNOWN) is None:
+                continue
+            after = self._edit_member(item)
+            if after is not item:
+                if edited is None:
+                    edited = container.copy()
+                edited[key] = after
+        return container if edited is None else edited
 
     def _plan(self, kind: type) -> Plan | None:
         without = tuple(dict.fromkeys(self._without(kind)))

@@ -1,0 +1,58 @@
+"""The end of a listen stream on a shared pipe: told twice, because two pages of the specification ask for it."""
+
+import json
+from typing import Any
+
+from dovetail import Server
+from dovetail.core.endpoint import Endpoint
+from dovetail.drivers.duplex import Duplex
+from dovetail.transports.memory import connect
+from tests.support.aio import run
+from tests.support.schemas import validate
+from tests.support.transcripts import Listener
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def listen(id: int | str, **wishes: Any) -> bytes:
+    params = {"notifications": wishes, "_meta": META}
+    request = {"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}
+    return json.dumps(request).encode()
+
+
+@run
+async def test_a_server_that_stops_completes_its_listen_streams_and_cancels_them() -> None:
+    server, listener = Server("s"), Listener()
+    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    link, _ = connect(listener, duplex)
+    for id in (7, "seven"):
+        link.send(listen(id))
+        assert (await listener.next())["method"] == "notifications/subscriptions/acknowledged"
+    server.end_listening()
+    said = [await listener.next() for _ in range(4)]
+    for message in said:
+        validate(message, "2026-07-28")
+    results = [message["id"] for message in said if "result" in message]
+    cancelled = [message["params"]["requestId"] for message in said if "method" in message]
+    assert sorted(results, key=str) == sorted(cancelled, key=str) == [7, "seven"]
+    for id in (7, "seven"):
+        order = [m.get("id", m.get("params", {}).get("requestId")) for m in said]
+        assert "result" in said[order.index(id)]
+    link.close()
+    await duplex.wait_closed()
+
+
+@run
+async def test_a_listen_that_is_refused_is_not_cancelled_on_top() -> None:
+    server, listener = Server("s"), Listener()
+    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    link, _ = connect(listener, duplex)
+    link.send(listen(1, taskIds=["x"]))
+    assert (await listener.next())["error"]["code"] == -32021
+    link.send(b"{")
+    assert (await listener.next())["error"]["code"] == -32700
+    link.close()
+    await duplex.wait_closed()
