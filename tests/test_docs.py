@@ -22,7 +22,9 @@ TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     text = page.read_text()
     return [
-        (text[: match.start()].count("\n") + 1, match[2]) for match in BLOCK.finditer(text) if match[1] == language
+        (text[: match.start()].count("\n") + 1, match[2])
+        for match in BLOCK.finditer(text)
+        if match[1] == language
     ]
 
 
