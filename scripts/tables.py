@@ -66,7 +66,9 @@ def bench() -> str:
         "",
         f"{document['date'][:10]}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}; "
         f"{versions}. Medians of interleaved rounds; all figures with their sample sizes are in "
-        "[docs/bench.json](docs/bench.json).",
+        "[docs/bench.json](docs/bench.json). The peers run as they install, on plain uvicorn; Dovetail and the limit "
+        "have httptools and uvloop, which the `http` extra brings, and Dovetail writes head and body of an answer at "
+        "once where it knows the host.",
     ]
     if (ROOT / "docs/bench.svg").exists():
         lines += ["", "![Calls per second, side by side](docs/bench.svg)"]

@@ -26,6 +26,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Entries of one list page."""
     subscriptions: int = 1000
     """Resource subscriptions of one session or listen stream."""
+    uri_length: int = 8192
+    """Characters of an address that is kept for a subscription."""
     sessions: int = 10_000
     """Legacy HTTP sessions held in memory; the longest idle one makes room."""
     sessions_per_principal: int = 1000

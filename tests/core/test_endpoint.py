@@ -458,6 +458,17 @@ def test_the_replies_of_a_batch_leave_together_when_the_last_one_is_there() -> N
     validate([reply for reply in replies if reply["id"] is not None], "2025-03-26")
 
 
+def test_a_modern_request_has_no_place_in_a_batch() -> None:
+    endpoint = connected("2025-03-26")
+    events = endpoint.receive(batch(modern("tools/list", {}, 1), request("ping", None, 2)))
+    [ping] = calls_of(events)
+    data = endpoint.send_result(ping, Result())
+    assert data is not None
+    refused, answered = json.loads(data)
+    assert (refused["id"], refused["error"]["code"]) == (1, -32600)
+    assert answered["id"] == 2
+
+
 def test_a_batch_of_notifications_and_answers_is_not_answered() -> None:
     endpoint = connected("2025-03-26")
     id, _ = endpoint.send_request("ping")

@@ -261,3 +261,15 @@ def test_the_first_and_the_last_message_name_the_subscription_in_the_type_of_its
     assert json.loads(last)["result"]["_meta"][SUBSCRIPTION_ID] == id
     assert type(json.loads(last)["result"]["_meta"][SUBSCRIPTION_ID]) is type(id)
     assert honoured.resource_subscriptions is UNSET
+
+
+def test_an_address_too_long_to_keep_is_refused_or_left_out() -> None:
+    limits = Limits(uri_length=20)
+    hub = Hub(limits)
+    subscriber = hub.add(SubscriptionFilter(), lambda method, params: None, 1)
+    with pytest.raises(ProtocolError) as caught:
+        hub.subscribe(subscriber, "x://" + "a" * 20)
+    assert caught.value.kind == "uri_too_long"
+    wish = SubscriptionFilter(resource_subscriptions=["x://short", "x://" + "a" * 20])
+    offered = ServerCapabilities({"resources": {"subscribe": True}})
+    assert honour(wish, offered, ClientCapabilities(), limits).resource_subscriptions == ["x://short"]

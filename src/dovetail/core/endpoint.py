@@ -174,6 +174,8 @@ class Endpoint:
             error = Refusal(1008, message="too many requests are in flight on this connection")
         elif batch is not None and call.method == INITIALIZE:
             error = ProtocolError("invalid_request", "initialize must not be part of a batch")
+        elif batch is not None and call.revision.modern:
+            error = ProtocolError("invalid_request", f"{call.revision.name} has no batches")
         if error is not None:
             rejection = self.admission.refuse(error, call.id, call.session, codec=call.codec)
             return Reply(rejection.body, rejection.status)

@@ -113,7 +113,10 @@ class Hub:
 
         Raises:
             Refusal: the session holds `Limits.subscriptions` already.
+            ProtocolError: the address is longer than `Limits.uri_length`.
         """
+        if len(uri) > self._limits.uri_length:
+            raise ProtocolError("uri_too_long", f"the address exceeds {self._limits.uri_length} characters")
         if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.subscriptions:
             raise Refusal(1004, message="too many resource subscriptions")
         self._watch(subscriber, uri)
@@ -168,12 +171,13 @@ def honour(
     declared: ClientCapabilities,
     limits: Limits | None = None,
 ) -> SubscriptionFilter:
-    """The part of a filter that the server can keep: what it has, and no more addresses than the limit.
+    """The part of a filter that the server can keep: what it has, within the limits on addresses.
 
     Raises:
         ProtocolError: tasks are named, but the client did not declare the tasks extension on this request.
     """
-    most = (Limits() if limits is None else limits).subscriptions
+    limits = Limits() if limits is None else limits
+    most, longest = limits.subscriptions, limits.uri_length
     tasks = wish.task_ids
     if tasks is not UNSET and not declared.has(_TASKS):
         raise ProtocolError(
@@ -186,8 +190,8 @@ def honour(
         tools_list_changed=_granted(wish.tools_list_changed, offered, "tools.listChanged"),
         prompts_list_changed=_granted(wish.prompts_list_changed, offered, "prompts.listChanged"),
         resources_list_changed=_granted(wish.resources_list_changed, offered, "resources.listChanged"),
-        resource_subscriptions=_first(uris, most) if offered.has("resources.subscribe") else UNSET,
-        task_ids=_first(tasks, most) if offered.has(_TASKS) else UNSET,
+        resource_subscriptions=_first(uris, most, longest) if offered.has("resources.subscribe") else UNSET,
+        task_ids=_first(tasks, most, longest) if offered.has(_TASKS) else UNSET,
     )
 
 
@@ -207,8 +211,10 @@ def _granted(wish: bool | UnsetType, offered: ServerCapabilities, path: str) -> 
     return True if wish is True and offered.has(path) else UNSET
 
 
-def _first(names: list[str] | UnsetType, most: int) -> list[str] | UnsetType:
-    return UNSET if names is UNSET else list(dict.fromkeys(names))[:most]
+def _first(names: list[str] | UnsetType, most: int, longest: int) -> list[str] | UnsetType:
+    if names is UNSET:
+        return UNSET
+    return [name for name in dict.fromkeys(names) if len(name) <= longest][:most]
 
 
 def _above(uri: str) -> Iterator[str]:
