@@ -20,6 +20,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Requests of one connection that may be running at once; one more is refused."""
     pending: int = 1000
     """Own requests that may wait for the peer's answer at once."""
+    answer_seconds: float = 600.0
+    """Seconds a legacy client on a lasting connection has to answer a question; `HttpOptions` has its own."""
     tombstones: int = 1024
     """Finished or cancelled ids remembered, so that a late answer is not taken for a fresh one."""
     page_size: int = 100
@@ -49,7 +51,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     threads: int = 32
     """Worker threads for synchronous handlers."""
     tasks: int = 1000
-    """Tasks held by the task store."""
+    """Tasks held by the task store; when it is full, finished ones make room."""
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):

@@ -316,6 +316,27 @@ def test_a_question_nobody_answers_runs_into_the_limit_that_was_set(
 
 
 @run
+async def test_a_handler_s_question_nobody_answers_ends_and_is_taken_back() -> None:
+    failures: list[TransportError] = []
+
+    async def asking(call: Call, channel: Channel) -> Any:
+        with pytest.raises(TransportError) as caught:
+            await channel.request("roots/list", RequestParams())
+        failures.append(caught.value)
+        return text("went on")
+
+    service = Parrot(Limits(answer_seconds=0.02), asking=asking)
+    client, duplex = await connected(service, "2025-06-18", answers={"roots/list": lambda params: None})
+    assert said(await client.request("tools/call", call("asking"))) == "went on"
+    assert (failures[0].cause, failures[0].message) == ("idle", "the client did not answer in time")
+    cancelled = await client.notification("notifications/cancelled")
+    assert cancelled["requestId"] == client.questions[0]["id"]
+    assert not duplex.endpoint.pending
+    await client.close()
+    await duplex.wait_closed()
+
+
+@run
 async def test_progress_keeps_a_question_alive_and_reaches_its_listener() -> None:
     client, duplex = await connected(Parrot(), "2025-06-18", answers={"roots/list": lambda params: None})
     seen: list[Any] = []

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextvars
+import gc
 import random
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -86,6 +88,32 @@ async def test_a_cancelled_call_that_has_not_begun_never_begins() -> None:
     assert await first
     assert await pool.run(lambda: "next") == "next"
     assert begun == []
+    await gone(pool)
+
+
+class Heavy:
+    """An argument whose end can be seen."""
+
+
+@run
+async def test_a_cancelled_call_that_has_not_begun_lets_go_of_its_arguments() -> None:
+    pool = Threads(1, name="test-pool")
+    release = threading.Event()
+    first = asyncio.ensure_future(pool.run(release.wait))
+    heavy = Heavy()
+    seen = weakref.ref(heavy)
+    waiting = asyncio.ensure_future(pool.run(lambda one: None, heavy))
+    order: list[int] = []
+    others = [asyncio.ensure_future(pool.run(order.append, n)) for n in range(3)]
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    del heavy, waiting
+    gc.collect()
+    assert seen() is None
+    release.set()
+    await asyncio.gather(first, *others)
+    assert order == [0, 1, 2]
     await gone(pool)
 
 

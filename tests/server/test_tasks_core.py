@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dovetail import Context, Elicit, Server, ToolError
 from dovetail.errors import ProtocolError, TransportError
 from dovetail.settings import TaskOptions
+from dovetail.stores.memory import MemoryStore
 from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import Peer
@@ -111,6 +113,71 @@ async def test_a_protocol_error_comes_out_of_tasks_result_as_it_was() -> None:
     id = await begun(peer, "crash")
     error = await peer.error("tasks/result", taskId=id)
     assert (error["code"], error["message"]) == (-32603, "out of order")
+
+
+class Breaking(MemoryStore):
+    """A store that stops working."""
+
+    broken = False
+
+    async def put(self, key: str, value: bytes, *, ttl: float | None = None, only_new: bool = False) -> bool:
+        if self.broken:
+            raise OSError("the secret disk is gone")
+        return await super().put(key, value, ttl=ttl, only_new=only_new)
+
+
+@pytest.mark.parametrize("tool", ["wait", "crash_late"])
+def test_a_store_that_breaks_does_not_leave_a_waiting_client_without_an_answer(
+    tool: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @run
+    async def scenario() -> None:
+        store = Breaking()
+        works = Works(store=store)
+
+        @works.server.tool(task="optional")
+        async def crash_late() -> str:
+            """Fail once the gate is open."""
+            works.reached.set()
+            await works.gate.wait()
+            raise ProtocolError("internal_error", "out of order")
+
+        peer = Peer(works.server, R4)
+        id = await begun(peer, tool)
+        waiting = asyncio.create_task(peer.error("tasks/result", taskId=id))
+        await works.reached.wait()
+        await asyncio.sleep(0)
+        store.broken = True
+        with caplog.at_level(logging.ERROR):
+            works.gate.set()
+            error = await asyncio.wait_for(waiting, 5)
+        assert error["code"] == -32603
+        assert "secret" not in json.dumps(error)
+        assert "incident" in caplog.text
+        assert "the secret disk is gone" in caplog.text
+
+    scenario()
+
+
+@run
+async def test_a_store_that_breaks_does_not_keep_a_question_from_the_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Breaking()
+    works = Works(store=store)
+
+    @works.server.tool(task="optional")
+    async def greet(ctx: Context) -> str:
+        """Ask while nothing can be stored."""
+        store.broken = True
+        answer = await ctx.elicit("Who?", Name)
+        store.broken = False
+        return f"Hello, {answer.data and answer.data.name}!"
+
+    peer = Peer(works.server, R4, answer=lambda method, params: accepted("Ann"))
+    with caplog.at_level(logging.ERROR):
+        result = await peer.result("tasks/result", taskId=await begun(peer, "greet"))
+    assert result["content"][0]["text"] == "Hello, Ann!"
 
 
 @run

@@ -465,6 +465,18 @@ async def test_more_tasks_than_the_limit_are_refused_until_one_is_forgotten() ->
 
 
 @run
+async def test_one_principal_cannot_take_the_place_of_all_others() -> None:
+    works = Works(limits=Limits(tasks=4))
+    works.gate.set()
+    greedy, other = works.peer(principal="greedy"), works.peer(principal="other")
+    for _ in range(2):
+        await reaches(greedy, await begun(greedy, "wait"), "completed")
+    error = await greedy.error("tools/call", name="wait", arguments={})
+    assert error["data"]["kind"] == "too_many_tasks"
+    await reaches(other, await begun(other, "wait"), "completed")
+
+
+@run
 async def test_stopping_the_server_ends_the_work() -> None:
     works = Works()
     peer = works.peer()

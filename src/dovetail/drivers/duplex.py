@@ -33,7 +33,7 @@ from ..core.channel import (
     Session,
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
-from ..errors import DovetailError, Refusal, RemoteProtocolError, TransportError
+from ..errors import DovetailError, Refusal, RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from .exchange import mask
 from .requests import Asking, Requests
@@ -71,7 +71,11 @@ class CallChannel:
         if self._call.session is None:
             # 2026-07-28: the server sends no requests; questions go back with the result.
             raise NoBackChannel
-        return await self._duplex.request(method, params)
+        duplex = self._duplex
+        try:
+            return await duplex.request(method, params, total=duplex.limits.answer_seconds)
+        except RequestTimeout:
+            raise TransportError("the client did not answer in time", cause="idle") from None
 
     async def drain(self) -> None:
         await self._duplex.drain()

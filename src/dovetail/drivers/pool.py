@@ -12,7 +12,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -48,7 +48,7 @@ class Threads:
     def __init__(self, limit: int = 32, *, name: str = "dovetail-worker") -> None:
         self._limit = limit
         self._name = name
-        self._jobs: deque[_Job] = deque()
+        self._jobs: OrderedDict[_Job, None] = OrderedDict()  # those that have not begun, oldest first
         self._changed = threading.Condition()
         self._generation = 0  # grows with `close`; threads of an older one end when nothing waits
         self._backlog = 0  # jobs waiting or running, abandoned ones not counted
@@ -91,7 +91,7 @@ class Threads:
     def _submit(self, job: _Job) -> None:
         with self._changed:
             self._backlog += 1
-            self._jobs.append(job)
+            self._jobs[job] = None
             self._hire()
             self._changed.notify()
 
@@ -112,6 +112,7 @@ class Threads:
                     return  # enough were written off: this one keeps its place until it returns
                 self._alive -= 1
                 self._stray += 1
+            self._jobs.pop(job, None)  # waiting for a thread, it would keep its arguments alive
             job.abandoned = True
             self._backlog -= 1
             self._hire()
@@ -131,11 +132,10 @@ class Threads:
         """Wait for a job; None: this thread is not needed any more."""
         with self._changed:
             while True:
-                while self._jobs:
-                    job = self._jobs.popleft()
-                    if not job.abandoned:
-                        job.generation = generation
-                        return job
+                if self._jobs:
+                    job, _ = self._jobs.popitem(last=False)
+                    job.generation = generation
+                    return job
                 if generation != self._generation:
                     return None
                 if not self._changed.wait(IDLE) and not self._jobs:

@@ -185,15 +185,35 @@ class Tasks:
         session = job.call.session
         self._jobs[machine.id] = job
         try:
-            await self._save(job)
-        except StoreFull:
-            del self._jobs[machine.id]
-            raise too_many(self._server.limits.tasks) from None
+            await self._save_new(job)
+        except BaseException:
+            self._jobs.pop(machine.id, None)
+            raise
         if session is not None:
             mine = session.tasks = session.tasks or {}
             mine[machine.id] = None
             while len(mine) > self._server.limits.tasks:
                 del mine[next(iter(mine))]
+
+    async def _save_new(self, job: Job) -> None:
+        # A task has been promised its whole time to live, so none is forgotten early; but nobody may hold them all.
+        limit = self._server.limits.tasks
+        principal = job.machine.principal
+        if principal is not None and await self._held(principal) >= max(1, limit // 2):
+            raise too_many(max(1, limit // 2))
+        try:
+            await self._save(job)
+        except StoreFull:
+            raise too_many(limit) from None
+
+    async def _held(self, principal: str) -> int:
+        """How many tasks are kept for ``principal``."""
+        prefix = at = self._key(principal, "")
+        count = 0
+        while entries := await self._store.scan(prefix, after=at):
+            at = entries[-1][0]
+            count += len(entries)
+        return count
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -212,6 +232,7 @@ class Tasks:
                 self._add_token(job)
             async with timer:
                 result = await self._server.call_tool(job.call, job.channel)
+            await self._done(job, result)
         except TimeoutError:
             await self._failed(job, _timeout(machine) if timer.expired() else mask("tools/call"))
         except DovetailError as error:
@@ -219,10 +240,8 @@ class Tasks:
         except asyncio.CancelledError:
             await self._failed(job, ProtocolError("task_cancelled", "the server stopped"))
             raise
-        except Exception:  # noqa: BLE001  the net below the server's own boundary
+        except Exception:  # noqa: BLE001  the net below the server's own boundary, and below the store
             await self._failed(job, mask("tools/call"))
-        else:
-            await self._done(job, result)
         finally:
             self._jobs.pop(machine.id, None)
             job.wake()
@@ -412,6 +431,8 @@ class Tasks:
         except StoreFull as error:
             # The task goes on and whoever asks here is told; only a restart would not know this state.
             log.warning("task %s could not be stored: %s", job.machine.id, error)
+        except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
+            mask(f"storing task {job.machine.id}")
         self._publish(job)
         job.wake()
 
