@@ -223,6 +223,28 @@ async def test_the_get_stream_is_opened_again_after_a_proxy_was_in_the_way() -> 
 
 
 @run
+async def test_a_server_that_allows_no_pause_is_still_not_asked_without_one() -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    enough = asyncio.Event()
+
+    def handler(request: Request) -> Reply:
+        if request.verb != "GET":
+            return legacy(request)
+        times.append(loop.time())
+        if len(times) == 4:
+            enough.set()
+        return events(
+            event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, id="e1", retry=0)
+        )
+
+    async with serving(handler) as (_, url), legacy_client(url):
+        async with asyncio.timeout(5):
+            await enough.wait()
+    assert times[3] - times[0] >= 0.29
+
+
+@run
 async def test_the_session_goes_with_every_request_and_is_ended() -> None:
     async with serving(legacy) as (fake, url):
         async with legacy_client(url) as client:
@@ -305,6 +327,33 @@ async def test_a_session_id_that_no_header_may_hold_is_not_used() -> None:
     async with serving(handler) as (fake, url), legacy_client(url) as client:
         await client.call_tool("x")
         assert "mcp-session-id" not in fake.requests[-1].headers
+
+
+@pytest.mark.parametrize("length", [1025, 4096, 8192])
+@run
+async def test_a_long_session_id_goes_back_as_it_came(length: int) -> None:
+    def handler(request: Request) -> Reply:
+        if request.method == "initialize":
+            return result(request, legacy_initialized(), **{"Mcp-Session-Id": "s" * length})
+        return legacy(request)
+
+    async with serving(handler) as (fake, url), legacy_client(url) as client:
+        await client.call_tool("x")
+        assert fake.requests[-1].headers["mcp-session-id"] == "s" * length
+
+
+@run
+async def test_a_session_id_beyond_the_limit_is_refused_in_plain_words() -> None:
+    def handler(request: Request) -> Reply:
+        if request.method == "initialize":
+            return result(request, legacy_initialized(), **{"Mcp-Session-Id": "s" * 8193})
+        return legacy(request)
+
+    async with serving(handler) as (_, url):
+        with pytest.raises(TransportError, match="session id of 8193 characters") as caught:
+            async with legacy_client(url):
+                pass
+        assert caught.value.cause == "protocol"
 
 
 # --- giving up -------------------------------------------------------------------------------------------------------

@@ -255,6 +255,40 @@ async def test_a_cancelled_call_ends_without_an_answer() -> None:
 
 
 @run
+async def test_a_cancelled_call_that_ends_late_leaves_its_successor_cancellable() -> None:
+    server = build()
+    release = asyncio.Event()
+    left: list[str] = []
+
+    @server.tool
+    async def linger() -> str:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await release.wait()
+            left.append("linger")
+        return ""
+
+    async with served(server) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
+        (entry,) = site.app.legacy.sessions
+        first = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "linger"}, id=5))
+        await until(lambda: entry.running)
+        await web.ask("POST", legacy_headers(NEWEST, session), cancel)
+        wait = {"name": "wait", "arguments": {"key": "s"}}
+        second = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", wait, id=5))
+        await until(lambda: entry.running)
+        release.set()
+        assert (await first).status == 202
+        assert left
+        await web.ask("POST", legacy_headers(NEWEST, session), cancel)
+        async with asyncio.timeout(5):
+            assert (await second).status == 202
+
+
+@run
 async def test_hanging_up_does_not_cancel_and_delete_does() -> None:
     async with served(build()) as site:
         web = Web(site)

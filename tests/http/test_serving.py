@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,49 @@ async def ask(ctx: Context) -> str:
     return (await ctx.sample("?", max_tokens=5)).text
 """
 
+STUCK = """
+import asyncio, ctypes, sys, time
+from dovetail import Server
+from dovetail.transports.http import host
+host.MARGIN = 1.0
+server = Server("stuck")
+
+@server.tool
+async def in_a_thread() -> str:
+    print("blocking", file=sys.stderr, flush=True)
+    await asyncio.to_thread(time.sleep, 600)
+    return ""
+
+@server.tool
+async def in_the_loop() -> str:
+    print("blocking", file=sys.stderr, flush=True)
+    time.sleep(600)
+    return ""
+
+@server.tool
+async def in_foreign_code() -> str:
+    print("blocking", file=sys.stderr, flush=True)
+    library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
+    while True:  # the second time never ends and keeps the lock of the interpreter, as a broken extension does
+        library.pthread_mutex_lock(mutex)
+
+async def never_give_in() -> None:
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+tasks = []
+
+@server.tool
+async def leave_a_task() -> str:
+    tasks.append(asyncio.create_task(never_give_in()))
+    return "left"
+
+sys.exit(server.run("http", port=0, drain=0.2, workers=int(sys.argv[1])))
+"""
+
 ANSWER = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}}
 
 
@@ -87,6 +130,15 @@ class Child:
                 self.said += line.decode()
         self.address = found[3] or ("127.0.0.1", int(found[2]))
 
+    async def says(self, words: str) -> None:
+        """Wait until it has said so."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(15):
+            while words not in self.said:
+                line = await self.process.stderr.readline()
+                assert line, self.said
+                self.said += line.decode()
+
     async def connect(self, **options: Any) -> Connection:
         if isinstance(self.address, str):
             pair = await asyncio.open_unix_connection(self.address)
@@ -103,13 +155,14 @@ class Child:
             return await self.process.wait()
 
 
+def child(*arguments: str) -> AbstractAsyncContextManager[Child]:
+    return started(*CLI, "run", *arguments, "--http")
+
+
 @asynccontextmanager
-async def child(*arguments: str) -> AsyncIterator[Child]:
+async def started(*command: str) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
-        *CLI,
-        "run",
-        *arguments,
-        "--http",
+        *command,
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
@@ -131,6 +184,20 @@ def slow(tmp_path: Path) -> str:
     path = tmp_path / "slow.py"
     path.write_text(SLOW)
     return str(path)
+
+
+def stuck(folder: Path, workers: str) -> AbstractAsyncContextManager[Child]:
+    path = folder / "stuck.py"
+    path.write_text(STUCK)
+    return started(sys.executable, str(path), workers)
+
+
+async def ask_for(served: Child, tool: str) -> Connection:
+    """Call a tool that takes its time, on a connection of its own."""
+    connection = await served.connect()
+    message = modern("tools/call", {"name": tool})
+    connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())
+    return connection
 
 
 async def ask_until_complete(web: Web, name: str) -> str:
@@ -215,9 +282,11 @@ def test_calls_that_outlast_the_drain_are_told_so() -> None:
             ]
             await until(lambda: len(site.app.life.running) == 2)
             site.host.should_exit = True
-            for call in calls:
-                found = await call
+            answers = await asyncio.gather(*calls)
+            for found in answers:
                 assert "shutting down" in found.message["error"]["message"]
+            assert [found.status for found in answers] == [503, 200]
+            assert answers[0].headers["retry-after"] == "1"
 
     scenario()
 
@@ -236,6 +305,37 @@ def test_while_draining_new_requests_get_503_and_readiness_is_off() -> None:
             site.app.life.draining = False
 
     scenario()
+
+
+@run
+async def test_a_body_that_arrives_after_the_drain_began_is_not_served() -> None:
+    called: list[str] = []
+    server = Server("late")
+
+    @server.tool
+    async def note() -> str:
+        called.append("note")
+        return ""
+
+    async with served(server) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        message = modern("tools/call", {"name": "note"})
+        plain = request("tools/call", {"name": "note"})
+        posts = [
+            (modern_headers(message), json.dumps(message).encode()),
+            (legacy_headers(NEWEST, session), json.dumps(plain).encode()),
+        ]
+        connections = [await site.connect() for _ in posts]
+        for connection, (headers, body) in zip(connections, posts, strict=True):
+            connection.request("POST", "/mcp", headers | {"Content-Length": str(len(body))})
+        await until(lambda: len(site.app._bodies.reading) == 2)
+        site.app.life.draining = True
+        for connection, (_, body) in zip(connections, posts, strict=True):
+            connection.send(body)
+            found = await connection.response()
+            assert (found.status, found.headers["retry-after"]) == (503, "1")
+        site.app.life.draining = False
+        assert not called
 
 
 def test_sigint_ends_soon_with_130(slow: str) -> None:
@@ -264,6 +364,48 @@ def test_a_handler_that_does_not_give_in_holds_nothing_up(slow: str) -> None:
             await Web(served).modern("tools/list")  # type: ignore[arg-type]
             served.process.send_signal(signal.SIGINT)
             assert await served.ended(6) == 130
+
+    scenario()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sigterm_does_not_wait_for_the_threads_of_the_author(tmp_path: Path, workers: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with stuck(tmp_path, workers) as served:
+            connection = await ask_for(served, "in_a_thread")
+            await served.says("blocking")
+            served.process.send_signal(signal.SIGTERM)
+            assert b"shutting down" in (await connection.response()).body
+            assert await served.ended(10) == 0
+            assert "Traceback" not in served.said
+
+    scenario()
+
+
+def test_a_task_that_was_left_behind_does_not_spoil_the_end(tmp_path: Path) -> None:
+    @run
+    async def scenario() -> None:
+        async with stuck(tmp_path, "1") as served:
+            connection = await ask_for(served, "leave_a_task")
+            assert b"left" in (await connection.response()).body
+            served.process.send_signal(signal.SIGTERM)
+            assert await served.ended(10) == 0
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("tool", "workers"), [("in_the_loop", "1"), ("in_the_loop", "2"), ("in_foreign_code", "2")]
+)
+def test_sigterm_ends_a_process_whose_loop_is_blocked(tmp_path: Path, tool: str, workers: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with stuck(tmp_path, workers) as served:
+            await ask_for(served, tool)
+            await served.says("blocking")
+            served.process.send_signal(signal.SIGTERM)
+            assert await served.ended(10) == 128 + signal.SIGTERM
 
     scenario()
 
@@ -302,6 +444,52 @@ def test_four_workers_serve_both_eras_while_one_is_killed(slow: str) -> None:
             assert "ERROR" not in served.said
 
     scenario()
+
+
+def test_workers_that_die_of_a_signal_at_start_are_given_up(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    ended = supervise(
+        f"""
+def work(seat):
+    with open({str(starts)!r}, "a") as file:
+        file.write("x")
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
+    )
+    assert ended.returncode == 1
+    assert "do not start" in ended.stderr
+    assert len(starts.read_text()) in (3, 4)  # two seats, two more attempts, and the last may be told to end
+
+
+def test_a_worker_killed_after_its_start_is_replaced_without_a_pause(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    ended = supervise(
+        f"""
+workers.STARTING, workers.PAUSE = 0.05, 600.0
+parent = os.getpid()
+def work(seat):
+    if seat:
+        signal.pause()
+    if os.path.exists({str(mark)!r}):
+        os.kill(parent, signal.SIGTERM)
+        signal.pause()
+    open({str(mark)!r}, "w").close()
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    assert ended.returncode == 0
+
+
+def supervise(work: str) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import os, signal, sys, time\n"
+        "from dovetail.transports.http import workers\n"
+        f"{work}\n"
+        "sys.exit(workers.Supervisor(2, work, patience=5.0).run())\n"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 
 def _alive(pid: int) -> bool:

@@ -331,3 +331,32 @@ async def test_a_lifespan_that_fails_is_500_where_nobody_runs_the_lifespan() -> 
     await app(scope, receive, send)
     assert sent[0]["status"] == 500
     assert b"database" not in sent[1]["body"]
+
+
+@run
+async def test_what_a_modern_handler_refuses_is_200_and_only_rate_limits_have_a_status() -> None:
+    from dovetail.errors import ProtocolError, Refusal
+
+    server = build()
+
+    @server.tool
+    async def refuse(code: int) -> str:
+        raise Refusal(code, retry_after=7 if code == 1003 else None)
+
+    @server.tool
+    async def forbid() -> str:
+        raise ProtocolError("tool_not_allowed")
+
+    async with served(server) as site:
+        web = Web(site)
+        for code in (1001, 1002, 1004, 1005, 1006, 1007, 1008, 1009, 1010, 1060):
+            found = await web.modern("tools/call", {"name": "refuse", "arguments": {"code": code}})
+            error(found, 200, code)
+            assert "retry-after" not in found.headers
+        error(await web.modern("tools/call", {"name": "forbid"}), 200, 1005)
+        found = await web.modern("tools/call", {"name": "refuse", "arguments": {"code": 1003}})
+        error(found, 429, 1003)
+        assert found.headers["retry-after"] == "7"
+        session, _ = await web.initialize("2025-11-25")
+        limited = {"name": "refuse", "arguments": {"code": 1003}}
+        error(await web.legacy("2025-11-25", session, "tools/call", limited), 200, 1003, "2025-11-25")

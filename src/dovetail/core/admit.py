@@ -33,7 +33,15 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..errors import CapabilityError, DovetailError, ProtocolError, Refusal, RemoteProtocolError, http_status
+from ..errors import (
+    KINDS,
+    CapabilityError,
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RemoteProtocolError,
+    http_status,
+)
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, ServerCapabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, TASKS_EXTENSION
 from ..wire import headers as routing
@@ -59,6 +67,12 @@ _NAMED: Final = {"name": "name", "uri": "uri", "taskId": "task_id"}
 _LONGEST_ECHO: Final = 128
 """Characters of a peer's own words that come back in an error message."""
 _ENVELOPE: Final = frozenset({"parse_error", "invalid_request", "message_too_large"})
+_REFUSED: Final = frozenset(
+    row.name
+    for row in KINDS.values()
+    if row.refusal is not None and row.delivery != "http" and row.status != 429
+)
+"""What a handler will not do. The message was fine, and a bare 4xx would be read as "no modern server"."""
 
 
 def _no_param_headers(tool: str) -> HeaderMap | None:
@@ -190,6 +204,8 @@ class Admission:
         """The HTTP status for a request that ends in ``error`` before anything was streamed."""
         if revision.modern and isinstance(error, CapabilityError):
             status = 400  # told as -32021
+        elif error.kind in _REFUSED:
+            status = 200
         elif revision.modern or error.kind in _ENVELOPE:
             status = http_status(error.kind)
         else:

@@ -79,7 +79,7 @@ async def _never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-class _Watchdog:
+class Watchdog:
     """Ends the process after a while unless it is called off."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def _exit_now(status: int) -> None:
 class _Signals:
     """SIGINT and SIGTERM for as long as the program runs; only the main thread can have them."""
 
-    def __init__(self, stop: Stop, watchdog: _Watchdog, drain: float) -> None:
+    def __init__(self, stop: Stop, watchdog: Watchdog, drain: float) -> None:
         self._stop = stop
         self._watchdog = watchdog
         self._drain = drain
@@ -144,7 +144,7 @@ class _Signals:
 
 def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN, threads: int = 32) -> int:
     """Run ``main`` until it returns; it must return soon after `Stop.wait` does. Gives the exit status."""
-    watchdog = _Watchdog()
+    watchdog = Watchdog()
     executor = DaemonExecutor(Threads(threads))
     stops: list[Stop] = []
 

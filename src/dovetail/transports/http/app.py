@@ -39,6 +39,7 @@ from .modern import Modern
 from .pair import Pair
 from .service import HttpService
 from .sockets import refuse_websocket, serve_websocket
+from .streams import crowded
 
 log = logging.getLogger("dovetail.http")
 
@@ -112,7 +113,7 @@ class HttpApp:
                     await self._unusual(scope, receive, send, headers, key)
             except DovetailError as error:
                 # Only ``principal`` raises here, and it is asked before anything is sent.
-                await self._refuse(send, error, http_status(error.kind))
+                await self._refuse(send, error, _status_of_stranger(error))
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -252,6 +253,9 @@ class HttpApp:
             return
         finally:
             del bodies.reading[task]
+        if self.life.draining:  # it was not when the head came
+            await self._refuse(send, shutting_down(), 503)
+            return
         try:
             frame: Frame | RemoteProtocolError = decode(body)
         except RemoteProtocolError as error:
@@ -267,7 +271,7 @@ class HttpApp:
             )
         else:
             mirrored = routing.read(raw)
-        principal = None if self.options.principal is None else self.options.principal(scope)
+        principal = None if self.options.principal is None else self._principal(scope)
         if version == _LATEST or (
             (version not in LEGACY_VERSIONS or _META in body) and self._is_modern(version, body, frame)
         ):
@@ -358,6 +362,9 @@ class HttpApp:
         except (TransportError, RemoteProtocolError) as error:
             await self._bodiless(entered, error, task)
             return
+        if self.life.draining:
+            await self._refuse(entered, shutting_down(), 503)
+            return
         await self.pair.post(scope, entered, body, self._principal(scope))
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -369,13 +376,25 @@ class HttpApp:
             await refuse_websocket(scope, receive, send, 403, refusal)
         elif self.life.draining:
             await refuse_websocket(scope, receive, send, 503, "the server is shutting down")
-        elif len(self.life.sockets) + len(self.life.streams) >= self.service.limits.streams:
-            await refuse_websocket(scope, receive, send, 503, "too many streams are open")
         else:
-            if not self.life.started:
-                await self.life.start()
+            await self._open_socket(scope, receive, send)
+
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        life = self.life
+        try:
             principal = self._principal(scope)
-            await serve_websocket(self.service, scope, receive, send, principal, self.life.sockets)
+        except DovetailError as error:
+            await refuse_websocket(scope, receive, send, _status_of_stranger(error), error.message)
+            return
+        owners = [stream.principal for stream in life.streams]
+        owners += [socket.endpoint.principal for socket in life.sockets]
+        busy = crowded(self.service.limits.streams, principal, owners)
+        if busy is not None:
+            await refuse_websocket(scope, receive, send, 503, busy.message)
+            return
+        if not life.started:
+            await life.start()
+        await serve_websocket(self.service, scope, receive, send, principal, life.sockets)
 
     async def _alive(self, scope: Scope, receive: Receive, send: Send, headers: Checked) -> None:
         await answer(send, 200, b"alive\n", kind=TEXT_TYPE)
@@ -387,13 +406,33 @@ class HttpApp:
             await answer(send, 200, b"ready\n", kind=TEXT_TYPE)
 
     def _principal(self, scope: Scope) -> str | None:
-        return None if self.options.principal is None else self.options.principal(scope)
+        """Who is calling.
+
+        Raises:
+            DovetailError: nobody we serve, or it could not be found out; nothing internal is in it.
+        """
+        if self.options.principal is None:
+            return None
+        try:
+            return self.options.principal(scope)
+        except DovetailError:
+            raise
+        except Exception:  # noqa: BLE001  the author's function failed; the client learns only that
+            raise mask("the principal of a request") from None
 
     async def _refuse(
         self, send: Send, error: DovetailError, status: int, headers: Headers | None = None
     ) -> None:
         id = getattr(error, "id", None)
         await refuse(send, self._admission, error, id=id, status=status, headers=headers or [])
+
+
+def _status_of_stranger(error: DovetailError) -> int:
+    """The status for a caller whose principal cannot be told; never 200, which is for those let in."""
+    if error.kind == "internal_error":
+        return 500
+    status = http_status(error.kind)
+    return 403 if status == 200 else status
 
 
 def _below(scope: Message) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from ...core.admit import Admission
-from ...errors import DovetailError, Refusal
+from ...errors import DovetailError
 from ...wire.codec import Codec
 from ...wire.frames import RequestId
 
@@ -53,6 +53,12 @@ async def refuse(
 ) -> None:
     """Answer with ``error`` in the words of ``codec``, or else of the newest revision served."""
     rejection = admission.refuse(error, id, status=status, codec=codec)
-    if isinstance(error, Refusal) and error.retry_after is not None:
-        headers = [*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after)))]
-    await answer(send, rejection.status, rejection.body, headers)
+    await answer(send, rejection.status, rejection.body, [*headers, *retry(error, rejection.status)])
+
+
+def retry(error: DovetailError, status: int) -> Headers:
+    """When to come back, for the statuses that tell a client to."""
+    if status not in (429, 503):
+        return _NO_HEADERS
+    seconds: float = getattr(error, "retry_after", None) or 1
+    return [(b"retry-after", b"%d" % max(1, round(seconds)))]

@@ -96,7 +96,9 @@ class Calls:
         except (Exception, SystemExit):  # noqa: BLE001  the net below the service
             error = mask(call.method)
         finally:
-            entry.running.pop(call.id, None)
+            if entry.running.get(call.id) is task:
+                # A call that was cancelled may end after another one has taken its id.
+                del entry.running[call.id]
             self.running.discard(task)
         channel.status = self.service.admission.status_of(error, call.revision)
         return endpoint.send_error(call, error)
@@ -179,6 +181,7 @@ class SessionChannel(Struct, eq=False):
             self.sink = EventStream(
                 self.send, calls.limits.write_buffer, self.headers, calls.options.write_timeout
             )
+            self.sink.principal = self.entry.session.principal
             self.stream.attach(self.sink)
             calls.streams.add(self.sink)
             if calls.primes(self.entry):

@@ -47,6 +47,8 @@ _POST = {"Content-Type": "application/json", "Accept": "application/json, text/e
 _GET = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 RETRY = 1.0
 """Seconds before a broken stream is resumed, when the server named none."""
+SHORTEST_RETRY = 0.1
+"""Seconds between two attempts, even if the server wants none: it must not make us spin."""
 LONGEST_RETRY = 60.0
 RESUMES = 10
 """Resumptions of one stream that bring nothing, before it is given up."""
@@ -54,6 +56,8 @@ ASIDE = 30.0
 """Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
 GOODBYE = 2.0
 """Seconds the server gets to take note of the end of the session."""
+LONGEST_SESSION_ID = 8 << 10
+"""Characters; it goes with every request, and servers limit what they read of a head."""
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
@@ -179,7 +183,7 @@ class _HttpLink:
                     if event.id is not None:
                         stream.last_id = event.id
                     if event.retry is not None:
-                        stream.retry = min(event.retry / 1000, LONGEST_RETRY)
+                        stream.retry = min(max(event.retry / 1000, SHORTEST_RETRY), LONGEST_RETRY)
                     if event.data is not None and event.event == "message":
                         stream.events += 1
                         self._conversation.received(event.data)
@@ -463,10 +467,19 @@ def _name(outgoing: Outgoing) -> str | None:
 
 
 def _session_id(headers: Mapping[str, str]) -> str | None:
-    """The id of the session, unless it holds what a header may not: it goes back as it came."""
+    """The id of the session, unless it holds what a header may not: it goes back as it came.
+
+    Raises:
+        TransportError: it is too long to send with every request.
+    """
     value = headers.get(SESSION_HEADER)
-    if not value or len(value) > 1024 or not all("!" <= character <= "~" for character in value):
+    if not value or not all("!" <= character <= "~" for character in value):
         return None
+    if len(value) > LONGEST_SESSION_ID:
+        raise TransportError(
+            f"the server gave a session id of {len(value)} characters; at most {LONGEST_SESSION_ID} are taken",
+            cause="protocol",
+        )
     return value
 
 

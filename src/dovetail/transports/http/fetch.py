@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _CHUNK = 64 << 10
+_HEADER = 64 << 10
+"""Bytes of one header of an answer; aiohttp's own limit is below the longest session id we take."""
 
 
 class AiohttpFetch:
@@ -51,6 +53,7 @@ class AiohttpSession:
             cookie_jar=aiohttp.DummyCookieJar(),  # a server must not recognise us by anything but its session id
             timeout=aiohttp.ClientTimeout(total=None),  # the limits of a call are the client's business
             requote_redirect_url=False,
+            max_field_size=_HEADER,
         )
         return self
 

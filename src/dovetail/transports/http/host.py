@@ -21,6 +21,7 @@ from typing import Any, Final
 import uvicorn
 
 from ...settings import HttpOptions, Limits
+from ..running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
 from . import whole
 from .app import HttpApp
 
@@ -30,6 +31,8 @@ FLUSH: Final = 1.0
 """Seconds connections have to close once everything has been said on them."""
 INTERRUPTED: Final = 1.0
 """Seconds calls get to finish after SIGINT: somebody sits there and waits."""
+MARGIN: Final = 5.0
+"""Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
 _SWEEP_EVERY: Final = 10
 """Ticks of uvicorn's main loop, which ticks ten times a second."""
 _HEAD_TOO_LARGE: Final = (
@@ -117,12 +120,22 @@ def limited_protocol(header_bytes: int) -> Any:
 
 
 class Host(uvicorn.Server):
-    """Runs one app until a signal; `status` is what the process should exit with."""
+    """Runs one app until a signal; `status` is what the process should exit with.
 
-    def __init__(self, config: uvicorn.Config, app: HttpApp, options: HttpOptions) -> None:
+    With a ``watchdog`` the process ends even if code of the author's blocks the loop or its end.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: HttpApp,
+        options: HttpOptions,
+        watchdog: Watchdog | None = None,
+    ) -> None:
         super().__init__(config)
         self._app = app
         self._options = options
+        self._watchdog = watchdog
         self._heads: dict[Any, tuple[Any, float]] = {}
         self._buffers: dict[Any, tuple[int, float]] = {}
         self.status = 0
@@ -177,16 +190,20 @@ class Host(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGINT:
-            self.status = 128 + signal.SIGINT
+            self.status = EXIT_INTERRUPTED
+        if self._watchdog is not None and not self.should_exit:  # a second signal gives no second chance
+            self._watchdog.arm(self._drain() + MARGIN, self.status or EXIT_TERMINATED)
         super().handle_exit(sig, frame)
+
+    def _drain(self) -> float:
+        return min(self._options.drain, INTERRUPTED) if self.status else self._options.drain
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        seconds = self._options.drain
-        if self.status:
-            seconds = min(seconds, INTERRUPTED)
-        await self._app.drain(0.0 if self.force_exit else seconds)
+        await self._app.drain(0.0 if self.force_exit else self._drain())
+        if self._watchdog is not None:
+            self._watchdog.arm(MARGIN, self.status)
         connections: set[Any] = self.server_state.connections
         for connection in list(connections):
             connection.shutdown()

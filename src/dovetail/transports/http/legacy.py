@@ -27,7 +27,7 @@ from .replay import LoggedStream
 from .service import HttpService
 from .sessions import HttpSession, Sessions, unknown_session
 from .stateless import Stateless, id_of
-from .streams import EventStream
+from .streams import EventStream, crowded
 from .watching import Watch
 
 SESSION_HEADER: Final = b"mcp-session-id"
@@ -84,6 +84,8 @@ class Legacy:
                 await self._open(scope, send, routing, principal, frame)
             elif self.options.stateless:
                 await self.stateless.post(scope, send, routing, principal, body, frame)
+            elif not broken and (frame.method is UNSET or frame.id is UNSET):
+                await self._refuse_nameless(send)
             else:
                 # Only a ping is answered; all others are told what is missing.
                 endpoint = Endpoint(self.service.admission, self.service.limits, principal=principal)
@@ -102,16 +104,29 @@ class Legacy:
             error = ProtocolError("invalid_request", "only requests and notifications are accepted")
             await refuse(send, self.service.admission, error, status=400)
         elif broken:
-            await self._batch(entry, entry.endpoint.receive(body, principal=principal, scope=scope), send)
+            try:
+                await self._batch(entry, entry.endpoint.receive(body, principal=principal, scope=scope), send)
+            finally:
+                if entry.session.phase == "draining":
+                    self._shut_down(entry)
         else:
             event = entry.endpoint.receive_frame(frame, headers=routing, principal=principal, scope=scope)
             if type(event) is Call:
                 if self._streamless and event.method in NEEDS_STREAM:
                     await self._refuse_subscribing(entry, event, send)
                 else:
-                    await self.calls.run(entry, event, send)
+                    try:
+                        await self.calls.run(entry, event, send)
+                    finally:
+                        if entry.session.phase == "draining":
+                            self._shut_down(entry)
             else:
                 await self._settle(entry, event, send)
+
+    def _shut_down(self, entry: HttpSession) -> None:
+        """The client has sent ``shutdown``: end its session, once nothing runs in it any more."""
+        if not entry.running:
+            self.sessions.end(entry)
 
     async def _refuse_unreadable(
         self,
@@ -140,6 +155,10 @@ class Legacy:
             return self.sessions.find(id.decode("latin-1"), principal) or unknown_session()
         except Refusal as error:
             return error
+
+    async def _refuse_nameless(self, send: Send) -> None:
+        error = ProtocolError("invalid_request", "Mcp-Session-Id is missing")
+        await refuse(send, self.service.admission, error, status=400)
 
     async def _refuse_session(
         self, send: Send, error: DovetailError, frame: Frame | RemoteProtocolError | None = None
@@ -253,12 +272,13 @@ class Legacy:
         admission = self.service.admission
         log = self.calls.log(entry)
         last = headers.get(b"last-event-id")
+        owners = [stream.principal for stream in self.calls.streams]
+        error = crowded(self.service.limits.streams, principal, owners)
         found = (log.general, list[bytes]()) if last is None else log.find(last.decode("latin-1"))
         if found is None:
             reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
             await refuse(send, admission, ProtocolError("invalid_request", reason), status=400)
-        elif len(self.calls.streams) >= self.service.limits.streams:
-            error = Refusal(1004, message="too many streams are open", retry_after=5)
+        elif error is not None:
             await refuse(send, admission, error, status=503)
         else:
             await self._follow(entry, *found, receive, send)
@@ -269,6 +289,7 @@ class Legacy:
         limits, options = self.service.limits, self.options
         # What was missed may be as much as the log holds; it must not count as unread.
         sink = EventStream(send, limits.write_buffer + limits.event_bytes, patience=options.write_timeout)
+        sink.principal = entry.session.principal
         entry.listened = entry.listened or stream is entry.log.general  # pyright: ignore
         stream.attach(sink)
         if len(stream.sinks) > _STREAMS_EACH:
@@ -304,8 +325,7 @@ class Legacy:
     ) -> HttpSession | None:
         id = headers.get(SESSION_HEADER)
         if id is None:
-            error = ProtocolError("invalid_request", "Mcp-Session-Id is missing")
-            await refuse(send, self.service.admission, error, status=400)
+            await self._refuse_nameless(send)
             return None
         entry = self._known(id, principal)
         if isinstance(entry, HttpSession):

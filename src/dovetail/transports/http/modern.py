@@ -16,10 +16,10 @@ from ...core.endpoint import LISTEN
 from ...drivers.exchange import exchange, mask
 from ...errors import DovetailError, ProtocolError, Refusal
 from ...settings import HttpOptions
-from .asgi import JSON_TYPE, Receive, Send, answer
+from .asgi import JSON_TYPE, Receive, Send, answer, retry
 from .calls import shutting_down
 from .service import HttpService
-from .streams import EventStream
+from .streams import EventStream, crowded
 from .watching import Watch, Watching
 from .whole import WHOLE
 
@@ -54,6 +54,7 @@ class Modern:
         if watching.idle:
             watching.start()
         error: DovetailError | None = None
+        status = 0
         data = b""
         try:
             data = call.codec.encode_result(call.id, await self.service.respond(call, channel))
@@ -72,7 +73,7 @@ class Modern:
                 if not self.draining:
                     raise
                 task.uncancel()
-                error = shutting_down()
+                error, status = shutting_down(), 503
         except (Exception, SystemExit):  # noqa: BLE001  the net below the service
             error = mask(call.method)
         finally:
@@ -92,17 +93,21 @@ class Modern:
             await send({"type": "http.response.start", "status": 200, "headers": [JSON_TYPE, length]})
             await send({"type": "http.response.body", "body": data})
         else:
-            await answer(send, self.service.admission.status_of(error, call.revision), data)
+            status = status or self.service.admission.status_of(error, call.revision)
+            await answer(send, status, data, retry(error, status))
 
     def stream(self, send: Send) -> EventStream:
         return EventStream(send, self._limit, None, self._patience)
 
     async def _listen(self, call: Call, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
         """``subscriptions/listen`` stays open: it is kept alive, counted, and ended in order at shutdown."""
-        refusal = self._listening_problem()
+        refusal = self._listening_problem(call.principal)
         if refusal is not None:
-            status = self.service.admission.status_of(refusal, call.revision)
-            await answer(send, status, call.codec.encode_error(call.id, refusal), [(b"retry-after", b"5")])
+            # Streams that are all taken are no refusal of a handler: later there may be one.
+            busy = isinstance(refusal, Refusal)
+            status = 503 if busy else self.service.admission.status_of(refusal, call.revision)
+            data = call.codec.encode_error(call.id, refusal)
+            await answer(send, status, data, retry(refusal, status))
             return
 
         def give_up() -> None:
@@ -111,6 +116,7 @@ class Modern:
 
         stream = self.stream(send)
         stream.on_abandon = give_up
+        stream.principal = call.principal
         watch = Watch(receive, give_up)
         self.streams.add(stream)
         self.listening.add(task)
@@ -132,16 +138,14 @@ class Modern:
             await stream.finish(data)
         else:
             status = 200 if error is None else self.service.admission.status_of(error, call.revision)
-            await answer(send, status, data)
+            await answer(send, status, data, [] if error is None else retry(error, status))
 
-    def _listening_problem(self) -> ProtocolError | Refusal | None:
+    def _listening_problem(self, principal: str | None) -> ProtocolError | Refusal | None:
         if self.json_only:
             return ProtocolError(
                 "method_not_found", "this server answers with JSON only and cannot tell of changes"
             )
-        if len(self.streams) >= self._most:
-            return Refusal(1004, message="too many streams are open", retry_after=5)
-        return None
+        return crowded(self._most, principal, [stream.principal for stream in self.streams])
 
 
 class ModernChannel(Struct, eq=False):

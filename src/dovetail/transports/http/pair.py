@@ -12,12 +12,12 @@ from urllib.parse import parse_qs, quote
 
 from ...core.channel import Receiver
 from ...drivers.duplex import Duplex, accept
-from ...errors import ProtocolError, Refusal, TransportError
+from ...errors import ProtocolError, TransportError
 from ...settings import HttpOptions
 from ...wire.sse import encode_event
 from .asgi import Receive, Scope, Send, answer, refuse
 from .service import HttpService
-from .streams import EventStream
+from .streams import EventStream, crowded
 from .watching import Watch
 
 
@@ -61,12 +61,13 @@ class Pair:
             error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process: serve with workers=1")
             await refuse(send, self._service.admission, error, status=501)
             return
-        if len(self._streams) >= limits.streams:
-            crowded = Refusal(1004, message="too many streams are open", retry_after=5)
-            await refuse(send, self._service.admission, crowded, status=503)
+        busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
+        if busy is not None:
+            await refuse(send, self._service.admission, busy, status=503)
             return
         id = secrets.token_urlsafe(24)
         stream = EventStream(send, limits.write_buffer, patience=self._options.write_timeout)
+        stream.principal = principal
         scope["transport"] = "sse"
         duplex = accept(self._service, principal=principal, scope=scope)
         stream.write(encode_event(self._address(scope, id), event="endpoint"))

@@ -14,7 +14,7 @@ import secrets
 from collections import deque
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...settings import Limits
 from ...wire.sse import encode_event
@@ -24,11 +24,29 @@ GENERAL: Final = 0
 _ID: Final = re.compile(r"([0-9a-f]{8})-([0-9]{1,12})\.([0-9]{1,12})")
 
 
-class Ledger(Struct):
-    """What all event logs of one app hold together."""
+class Ledger(Struct, eq=False):
+    """What all event logs of one app hold together, and who holds most of it."""
 
     limit: int
     total: int = 0
+    _holders: dict[int, dict[EventLog, None]] = field(default_factory=dict[int, "dict[EventLog, None]"])
+    """The logs by the bit length of their size: finding one of the largest costs the same however many."""
+
+    def enter(self, log: EventLog, before: int, after: int) -> None:
+        """The size of ``log`` has changed."""
+        self.total += after - before
+        old, new = before.bit_length(), after.bit_length()
+        if old != new:
+            if old:
+                del self._holders[old][log]
+            if new:
+                self._holders.setdefault(new, {})[log] = None
+
+    def balance(self) -> None:
+        """Drop events of whoever holds most, until all logs are within the limit: a newcomer keeps its own."""
+        while self.total > self.limit:
+            largest = max(size for size, logs in self._holders.items() if logs)
+            next(iter(self._holders[largest])).drop_oldest()
 
 
 class LoggedStream:
@@ -109,20 +127,23 @@ class EventLog:
             self.streams.pop(stream.number, None)
 
     def keep(self, stream: LoggedStream, event: bytes) -> None:
-        limits, ledger, events = self._limits, self._ledger, self._events
+        limits, events = self._limits, self._events
         events.append((stream, stream.written, event))
         stream.kept += 1
-        self._bytes += len(event)
-        ledger.total += len(event)
-        while events and (
-            len(events) > limits.events or self._bytes > limits.event_bytes or ledger.total > ledger.limit
-        ):
-            self._drop_oldest()
+        self._resize(len(event))
+        while len(events) > limits.events or self._bytes > limits.event_bytes:
+            self.drop_oldest()
+        self._ledger.balance()
 
-    def _drop_oldest(self) -> None:
+    def _resize(self, change: int) -> None:
+        before = self._bytes
+        self._bytes += change
+        self._ledger.enter(self, before, self._bytes)
+
+    def drop_oldest(self) -> None:
+        """Forget one event; who missed it cannot go on from before it."""
         stream, number, event = self._events.popleft()
-        self._bytes -= len(event)
-        self._ledger.total -= len(event)
+        self._resize(-len(event))
         stream.dropped = number
         stream.kept -= 1
         if stream.over and not stream.kept:
@@ -146,6 +167,5 @@ class EventLog:
         for stream in list(self.streams.values()):
             for sink in stream.sinks:
                 sink.close_soon()
-        self._ledger.total -= self._bytes
-        self._bytes = 0
+        self._resize(-self._bytes)
         self._events.clear()

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
+from ...drivers.pool import DaemonExecutor, Threads
 from ...errors import DovetailError
 from ...settings import HttpOptions
+from ..running import Watchdog
 from .app import HttpApp
 from .ended import Board
 from .guards import is_loopback
@@ -36,6 +38,8 @@ def run(server: HttpService, *, workers: int = 1, **options: Any) -> int:
         raise DovetailError("several workers need fork(), which this system does not have: use workers=1")
     where = {name: options.pop(name) for name in ("host", "port", "uds") if name in options}
     check(options, **where)
+    # A worker ends by itself before that, unless its watchdog cannot run either.
+    patience = options.get("drain", HttpOptions().drain) + 2 * _hosting().MARGIN + 1.0
     listener = listen(**where)
     _announce(listener, options)
     board = Board(workers)
@@ -45,15 +49,25 @@ def run(server: HttpService, *, workers: int = 1, **options: Any) -> int:
         return _run(server, {**options, "allow_remote": True, "listener": listener, "board": board})
 
     try:
-        return Supervisor(workers, work).run()
+        return Supervisor(workers, work, patience).run()
     finally:
         listener.close()
         _remove(where.get("uds"))
 
 
 def _run(server: HttpService, options: dict[str, Any]) -> int:
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(serve(server, **options))
+    """Be the process: its end waits neither for the author's threads nor for tasks that do not give in."""
+    watchdog = Watchdog()
+
+    async def main() -> int:
+        asyncio.get_running_loop().set_default_executor(DaemonExecutor(Threads(server.limits.threads)))
+        return await serve(server, watchdog=watchdog, **options)
+
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(main())
+    finally:
+        watchdog.call_off()
 
 
 async def serve(
@@ -70,6 +84,7 @@ async def serve(
     log_level: str = "warning",
     quiet: bool = False,
     board: Board | None = None,
+    watchdog: Watchdog | None = None,
     **options: Any,
 ) -> int:
     """Serve ``server`` at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
@@ -93,7 +108,7 @@ async def serve(
     own = listen(host, port, uds) if listener is None else None
     if own is not None and not quiet:
         _announce(own, {"tls": config.is_ssl or ssl_context is not None, **options})
-    runner = hosting.Host(config, app, settings)
+    runner = hosting.Host(config, app, settings, watchdog)
     try:
         await runner.serve(sockets=[own or listener])
     finally:

@@ -176,11 +176,16 @@ class Sessions:
             return self._revive(id, principal)
         if entry.session.principal != principal:
             return None
-        entry.used = self._service.clock()
-        self._live.move_to_end(id)
-        if principal is not None:
-            self._owned[principal].move_to_end(id)
+        self._touch(entry)
         return entry
+
+    def _touch(self, entry: HttpSession) -> None:
+        """It is in use: now it is the last to make room."""
+        entry.used = self._service.clock()
+        self._live.move_to_end(entry.id)
+        principal = entry.session.principal
+        if principal is not None:
+            self._owned[principal].move_to_end(entry.id)
 
     def _hear(self) -> None:
         news = self._ended.news()
@@ -229,11 +234,13 @@ class Sessions:
     def _make_room(self, sessions: dict[str, HttpSession], limit: int) -> None:
         if len(sessions) < limit:
             return
-        # The one unused longest makes room: its id stays good. One that is at work is passed over.
-        for entry in islice(sessions.values(), _LOOKED_AT):
+        # The one unused longest makes room: its id stays good. One that is at work goes to the end, so that the
+        # next who looks begins behind it.
+        for entry in list(islice(sessions.values(), _LOOKED_AT)):
             if not entry.busy:
                 self._forget(entry)
                 return
+            self._touch(entry)
         raise Refusal(1004, message="too many sessions are in use", retry_after=5)
 
     def end(self, entry: HttpSession) -> None:

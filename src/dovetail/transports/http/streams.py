@@ -8,12 +8,22 @@ client that does not read makes the buffer grow to its limit, and then loses the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from msgspec import Struct, field
 
+from ...errors import Refusal
 from ...wire.sse import COMMENT, encode_event
 from .asgi import EVENT_HEADERS, Headers, Send
+
+
+def crowded(limit: int, principal: str | None, owners: Collection[str | None]) -> Refusal | None:
+    """Why ``principal`` gets no further stream beside those of ``owners``; one of many gets half at most."""
+    if len(owners) < limit and (
+        principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
+    ):
+        return None
+    return Refusal(1004, message="too many streams are open", retry_after=5)
 
 
 class EventStream(Struct, eq=False):
@@ -34,6 +44,8 @@ class EventStream(Struct, eq=False):
     """What waits to be sent."""
     on_abandon: Callable[[], object] | None = None
     """Called when the stream is given up because its client does not read."""
+    principal: str | None = None
+    """Whose stream it is, if that is known; see `crowded`."""
     _size: int = 0
     _ended: bool = False
     _lock: asyncio.Lock | None = None

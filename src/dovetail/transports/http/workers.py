@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +17,7 @@ from typing import Any, Final
 log = logging.getLogger("dovetail.http")
 
 STARTING: Final = 2.0
-"""Seconds in which a worker that fails has failed to start."""
+"""Seconds in which a worker that ends has failed to start."""
 PAUSE: Final = 0.5
 """Seconds before the successor of such a worker is started."""
 
@@ -25,11 +26,16 @@ Work = Callable[[int], int]
 
 
 class Supervisor:
-    """Keeps ``count`` workers running until a signal; then lets them drain and leaves with them."""
+    """Keeps ``count`` workers running until a signal; then lets them drain and leaves with them.
 
-    def __init__(self, count: int, work: Work) -> None:
+    A worker that has not ended ``patience`` seconds after the signal is killed.
+    """
+
+    def __init__(self, count: int, work: Work, patience: float) -> None:
         self._count = count
         self._work = work
+        self._patience = threading.Timer(patience, self._kill)
+        self._patience.daemon = True
         self._seats: dict[int, tuple[int, float]] = {}
         """Process id → number of its seat, when it was started."""
         self._stopping = False
@@ -48,8 +54,10 @@ class Supervisor:
                     continue  # a child of somebody else in this process
                 seat, begun = self._seats.pop(pid)
                 if self._stopping:
+                    if os.WIFEXITED(status):  # by a signal: ours reached it before it had begun
+                        self._status = self._status or os.WEXITSTATUS(status)
                     continue
-                failed = os.WIFEXITED(status) and time.monotonic() - begun < STARTING
+                failed = time.monotonic() - begun < STARTING  # whatever ended it: a crash is a signal, too
                 failures = failures + 1 if failed else 0
                 if failures > self._count:
                     log.error("the workers do not start; giving up")
@@ -61,6 +69,7 @@ class Supervisor:
                     time.sleep(PAUSE)
                 self._start(seat)
         finally:
+            self._patience.cancel()
             for number, handler in before.items():
                 signal.signal(number, handler)
         return self._status
@@ -91,9 +100,19 @@ class Supervisor:
     def _stop(self, number: int, frame: Any) -> None:
         if number == signal.SIGINT:
             self._status = 128 + signal.SIGINT
-        self._stopping = True
+        if not self._stopping:
+            self._stopping = True
+            self._patience.start()  # no worker is forked from here on, so the thread is in none
+        self._tell(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        log.error("killing the workers that do not end: %s", list(self._seats))
+        self._status = self._status or 128 + signal.SIGTERM
+        self._tell(signal.SIGKILL)
+
+    def _tell(self, number: signal.Signals) -> None:
         for pid in list(self._seats):
             try:
-                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, number)
             except ProcessLookupError:
                 pass

@@ -1,0 +1,120 @@
+"""What one client holds leaves room for the others."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from dovetail.settings import Limits
+from dovetail.transports.http.replay import EventLog, Ledger
+from tests.support.aio import run
+from tests.support.everything import build
+from tests.support.web import (
+    BOTH,
+    Connection,
+    Response,
+    Site,
+    Web,
+    legacy_headers,
+    modern,
+    modern_headers,
+    request,
+    served,
+)
+
+NEWEST = "2025-11-25"
+ADA = {"X-User": "ada"}
+EVE = {"X-User": "eve"}
+
+
+def who(scope: Any) -> str | None:
+    return dict(scope["headers"]).get(b"x-user", b"").decode() or None
+
+
+async def begin(
+    site: Site, method: str, headers: dict[str, str], body: bytes | None = None, path: str = "/mcp"
+) -> tuple[Connection, Response]:
+    """A request whose answer has begun."""
+    connection = await site.connect()
+    connection.request(method, path, headers, body)
+    return connection, await connection.head()
+
+
+@run
+async def test_sessions_at_work_in_front_do_not_hide_an_idle_one_for_ever() -> None:
+    async with served(build(limits=Limits(sessions=66))) as site:
+        web = Web(site)
+        for _ in range(66):
+            await web.initialize(NEWEST)
+        sessions = list(site.app.legacy.sessions)
+        for entry in sessions[:65]:
+            entry.open_streams += 1
+        params = {"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        body = json.dumps(request("initialize", params)).encode()
+        statuses = [(await web.ask("POST", legacy_headers(None), body)).status for _ in range(2)]
+        assert statuses == [503, 200]
+        assert sessions[65] not in list(site.app.legacy.sessions)
+        for entry in sessions[:65]:
+            entry.open_streams -= 1
+
+
+@run
+async def test_one_principal_gets_half_of_all_listen_streams() -> None:
+    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+        message = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        body = json.dumps(message).encode()
+        found = [
+            (await begin(site, "POST", modern_headers(message) | user, body))[1]
+            for user in (ADA, ADA, ADA, EVE, EVE)
+        ]
+        assert [one.status for one in found] == [200, 200, 503, 200, 200]
+        assert int(found[2].headers["retry-after"]) > 0
+
+
+@run
+async def test_one_principal_gets_half_of_all_general_streams() -> None:
+    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+        web = Web(site)
+        own = legacy_headers(NEWEST, (await web.initialize(NEWEST, ADA))[0]) | ADA
+        other = legacy_headers(NEWEST, (await web.initialize(NEWEST, EVE))[0]) | EVE
+        found = [(await begin(site, "GET", headers))[1] for headers in (own, own, own, other)]
+        assert [one.status for one in found] == [200, 200, 503, 200]
+        _, pair = await begin(site, "GET", {"Accept": BOTH} | ADA, path="/sse")
+        assert pair.status == 503
+
+
+@run
+async def test_one_principal_gets_half_of_all_sockets() -> None:
+    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+        url = f"ws://127.0.0.1:{site.port}/mcp"
+        async with connect(url, additional_headers=ADA), connect(url, additional_headers=ADA):
+            with pytest.raises(InvalidStatus) as caught:
+                async with connect(url, additional_headers=ADA):
+                    pass
+            assert caught.value.response.status_code == 503
+            async with connect(url, additional_headers=EVE):
+                pass
+        await asyncio.sleep(0)
+
+
+def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
+    limits = Limits(events=1000)
+    ledger = Ledger(4000)
+    large, small = EventLog(limits, ledger), EventLog(limits, ledger)
+    for _ in range(60):
+        large.general.write(b"x" * 100)
+    stream = small.open()
+    for number in range(5):
+        stream.write(b"%d" % number)
+        large.general.write(b"x" * 100)
+    found = small.find(small.name(stream.number, 0))
+    assert found is not None
+    assert len(found[1]) == 5
+    assert large.general.kept > 20
+    assert ledger.total <= 4000
+    large.close()
+    small.close()
+    assert ledger.total == 0

@@ -1,0 +1,151 @@
+"""Callers nobody can name, messages of no session, and sessions that were shut down."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from dovetail.errors import ProtocolError, Refusal
+from tests.support.aio import run
+from tests.support.everything import build
+from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served, until
+
+NEWEST = "2025-11-25"
+
+
+def failing(scope: Any) -> str | None:
+    raise RuntimeError("the password of the directory is hunter2")
+
+
+@run
+async def test_a_principal_that_fails_is_500_and_tells_nothing() -> None:
+    logging.getLogger("dovetail").setLevel(logging.CRITICAL)
+    try:
+        async with served(build(), principal=failing) as site:
+            web = Web(site)
+            message = modern("tools/list")
+            body = json.dumps(message).encode()
+            for found in (
+                await web.ask("POST", modern_headers(message), body),
+                await web.ask("POST", modern_headers(message), body),
+                await web.ask("GET", legacy_headers(NEWEST, "x")),
+                await web.ask("GET", {"Accept": BOTH}, path="/sse"),
+            ):
+                assert found.status == 500
+                assert found.message["error"]["code"] == -32603
+                assert b"hunter2" not in found.body
+    finally:
+        logging.getLogger("dovetail").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(Refusal(1005), 403), (Refusal(1003, retry_after=3), 429), (ProtocolError("unknown_error"), 403)],
+)
+def test_a_principal_that_refuses_never_answers_with_200(error: Exception, status: int) -> None:
+    def refusing(scope: Any) -> str | None:
+        raise error
+
+    @run
+    async def scenario() -> None:
+        async with served(build(), principal=refusing) as site:
+            assert (await Web(site).modern("tools/list")).status == status
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError("hunter2"), 500), (ProtocolError("invalid_token"), 401)]
+)
+def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int) -> None:
+    def refusing(scope: Any) -> str | None:
+        raise error
+
+    @run
+    async def scenario() -> None:
+        async with served(build(), principal=refusing) as site:
+            with pytest.raises(InvalidStatus) as caught:
+                async with connect(f"ws://127.0.0.1:{site.port}/mcp"):
+                    pass
+            assert caught.value.response.status_code == status
+            assert b"hunter2" not in (caught.value.response.body or b"")
+            assert await plain_handshake(site.app) == 1008
+
+    scenario()
+
+
+async def plain_handshake(app: Any) -> int:
+    """The code a host gets that cannot answer a handshake with a status."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/mcp", "headers": [(b"host", b"127.0.0.1")], "server": None}
+    await app(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+    return sent[0]["code"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        b'[{"jsonrpc":"2.0","method":"notifications/initialized"}]',
+    ],
+)
+def test_without_a_session_notifications_and_answers_are_400(body: bytes) -> None:
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site:
+            found = await Web(site).ask("POST", legacy_headers(NEWEST), body)
+            assert (found.status, found.message["error"]["code"]) == (400, -32600)
+        async with served(build(), stateless=True) as site:
+            found = await Web(site).ask("POST", legacy_headers("2025-03-26"), body)
+            assert found.status == 202
+
+    scenario()
+
+
+@run
+async def test_a_session_that_was_shut_down_is_unknown_afterwards() -> None:
+    async with served(build()) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        assert (await web.legacy(NEWEST, session, "shutdown")).message["result"] == {}
+        assert (await web.legacy(NEWEST, session, "ping")).status == 404
+        session, _ = await web.initialize("2025-03-26")
+        batch = b'[{"jsonrpc":"2.0","id":1,"method":"shutdown"},{"jsonrpc":"2.0","id":2,"method":"ping"}]'
+        assert (await web.ask("POST", legacy_headers("2025-03-26", session), batch)).status == 200
+        assert (await web.legacy("2025-03-26", session, "ping")).status == 404
+        assert len(site.app.legacy.sessions) == 0
+
+
+@run
+async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
+    server = build()
+    release = asyncio.Event()
+
+    @server.tool
+    async def finish() -> str:
+        await release.wait()
+        return "done"
+
+    async with served(server) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
+        await until(lambda: site.app.life.running)
+        assert (await web.legacy(NEWEST, session, "shutdown")).status == 200
+        release.set()
+        assert "done" in str((await running).message["result"])
+        assert (await web.legacy(NEWEST, session, "ping")).status == 404
