@@ -193,3 +193,25 @@ async def test_the_executor_behind_to_thread_never_waits_for_its_threads() -> No
 
 def _refuse() -> None:
     raise ValueError("no")
+
+
+@run
+async def test_giving_up_after_the_pool_was_closed_starts_no_thread() -> None:
+    pool = Threads(4, name="test-pool")
+    begun, gate = threading.Semaphore(0), threading.Event()
+
+    def busy() -> None:
+        begun.release()
+        gate.wait()
+
+    waiting = [asyncio.ensure_future(pool.run(busy)) for _ in range(3)]
+    for _ in waiting:
+        await asyncio.to_thread(begun.acquire)
+    before = set(workers())
+    pool.close()
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    assert set(workers()) == before
+    gate.set()
+    await gone(pool)

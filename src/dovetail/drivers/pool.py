@@ -96,7 +96,8 @@ class Threads:
             self._changed.notify()
 
     def _hire(self) -> None:
-        if self._backlog > self._alive and self._alive < self._limit:
+        # Jobs of threads from before `close` are in the backlog too, but they need nobody new.
+        if self._jobs and self._backlog > self._alive and self._alive < self._limit:
             self._alive += 1
             worker = threading.Thread(
                 target=self._work, args=(self._generation,), name=self._name, daemon=True
