@@ -48,6 +48,7 @@ PROMISED = [
     "SamplingMessage",
     "Server",
     "SessionLost",
+    "SkillError",
     "StateError",
     "TaskOptions",
     "TextContent",

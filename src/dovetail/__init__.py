@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .client import Client, SkillError
     from .errors import (
         CapabilityError,
         DovetailError,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "client": "Client",
+    "client": "Client SkillError",
     "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
         RemoteProtocolError RequestTimeout SessionLost StateError ToolError TransportError""",
     "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
@@ -119,6 +119,7 @@ __all__ = [
     "SamplingMessage",
     "Server",
     "SessionLost",
+    "SkillError",
     "StateError",
     "TaskOptions",
     "TextContent",

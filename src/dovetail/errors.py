@@ -8,6 +8,7 @@ numbers of the reference systems) is a row of `KINDS`, and nothing else in the p
     ├── ProtocolError         answered to the peer, or answered by it: .code .data .retry_after
     │   ├── LocalProtocolError    we were asked to send what this revision forbids: a bug on our side
     │   └── RemoteProtocolError   the peer sent what it may not: answer it, count it, carry on; .id
+    │       └── SkillError            … a skill that is not what the server listed (`dovetail.client`)
     ├── ToolError             a tool failed; the model may read the text
     ├── Refusal               we could, but will not: 1001..1089, .hint .retry_after
     ├── TransportError        the way to the peer failed: .cause
@@ -56,7 +57,8 @@ class Kind(Struct, frozen=True):
     modern: int = INTERNAL_ERROR
     """The official code on 2026-07-28."""
     status: int = 200
-    """The HTTP status when this is the whole answer of a modern request."""
+    """The HTTP status when this is the whole answer: of a modern request, of one whose envelope is wrong on any
+    revision, or of a caller who is not let in. `core.admit.Admission.status_of` says where 200 stands instead."""
     erlmcp: int | None = None
     elixir: int | None = None
     refusal: int | None = None
@@ -245,9 +247,11 @@ def refusal_kind(code: int) -> str:
 
 
 def http_status(kind: str) -> int:
-    """The HTTP status for a modern request that ends in ``kind``.
+    """The HTTP status that belongs to ``kind``, for an answer of which nothing has been sent yet.
 
-    Legacy requests that were well-formed answer 200 whatever the kind; a stream that has begun keeps its 200.
+    Modern requests get it, and so do messages with a broken envelope and callers whose principal is refused,
+    whatever the revision. Well-formed legacy requests are answered with 200 whatever the kind, refusals of a
+    handler too; ask `core.admit.Admission.status_of` where the difference matters.
     """
     row = KINDS.get(kind)
     return 200 if row is None else row.status

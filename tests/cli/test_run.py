@@ -421,7 +421,6 @@ def test_starting_imports_nothing_of_http() -> None:
     loaded = set(done.stdout.split())
     assert not loaded & {
         "uvicorn",
-        "aiohttp",
         "pydantic",
         "httptools",
         "websockets",

@@ -91,6 +91,28 @@ def test_rung_3_names_the_metadata_that_is_missing(meta: Any, missing: list[str]
     assert all(name in error["message"] for name in missing)
 
 
+@pytest.mark.parametrize("name", ["progressToken", "com.example/weight", CAPABILITIES])
+@pytest.mark.parametrize("over_http", [False, True])
+@pytest.mark.parametrize("lived", [False, True])
+def test_rung_3_names_the_metadata_with_a_number_that_nobody_can_read(
+    name: str, over_http: bool, lived: bool
+) -> None:
+    value = {"a": 7777} if name == CAPABILITIES else 7777
+    message = modern("tools/call", {"name": "add"}, **{name: value}).replace(b"7777", b"1e999")
+    more = {"headers": headers("tools/call", "add")} if over_http else {}
+    rejected = admit(message, session() if lived and not over_http else None, **more)
+    error = read(rejected)
+    assert (error["code"], rejected.status) == (-32602, 400)
+    assert error["message"] == f"params._meta.{name} has a number that is out of range"
+
+
+def test_in_a_session_the_params_with_such_a_number_are_refused() -> None:
+    message = request("tools/call", {"name": "add", "_meta": {"x": 7777}}).replace(b"7777", b"1e999")
+    error = read(admit(message, session()), R4.name)
+    assert (error["code"], error["data"]["kind"]) == (-32602, "invalid_params")
+    assert error["message"] == "Invalid params: Number out of range - at `$._meta[...]`"
+
+
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": 3}, {"_meta": {CAPABILITIES: {}}}])
 def test_rung_3_over_http_with_a_modern_header_names_both_keys(params: Any) -> None:
     rejected = admit(request("tools/list", params), headers=headers("tools/list"))
@@ -464,7 +486,10 @@ def test_other_projects_methods_exist_when_served_or_in_their_dialect() -> None:
     assert isinstance(admit(request("shutdown"), session(), admission), Rejection)
     admission.offer(OFFER, also={"shutdown"})
     assert isinstance(admit(request("shutdown"), session(), admission), Call)
-    assert isinstance(admit(notification("shutdown"), session(), admission), Notice)
+    lived = session()
+    assert isinstance(admit(notification("shutdown"), lived, admission), Notice)
+    assert lived.phase == "draining"
+    assert isinstance(admit(notification("shutdown"), lived, admission), Violation)
     assert isinstance(admit(modern("shutdown"), None, admission), Rejection)
     for name in ERLMCP.methods:
         assert name in Offers("server", REVISIONS, ERLMCP).known["2026-07-28"]

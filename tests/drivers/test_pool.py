@@ -215,3 +215,31 @@ async def test_giving_up_after_the_pool_was_closed_starts_no_thread() -> None:
     assert set(workers()) == before
     gate.set()
     await gone(pool)
+
+
+@run
+async def test_jobs_of_to_thread_that_are_given_up_leave_the_queue_at_once() -> None:
+    pool = Threads(1, name="test-pool")
+    asyncio.get_running_loop().set_default_executor(DaemonExecutor(pool))
+    release = threading.Event()
+    first = asyncio.ensure_future(asyncio.to_thread(release.wait))
+    heavy = Heavy()
+    seen = weakref.ref(heavy)
+    begun: list[int] = []
+    for _ in range(50):
+        flood = [
+            asyncio.ensure_future(asyncio.to_thread(lambda one: begun.append(1), heavy)) for _ in range(20)
+        ]
+        await asyncio.sleep(0)
+        for one in flood:
+            one.cancel()
+        await asyncio.wait(flood)
+    del heavy, flood, one
+    await asyncio.sleep(0)
+    gc.collect()
+    assert seen() is None
+    release.set()
+    await first
+    assert await asyncio.to_thread(lambda: "next") == "next"
+    assert begun == []
+    await gone(pool)

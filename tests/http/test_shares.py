@@ -23,6 +23,7 @@ from tests.support.web import (
     modern_headers,
     request,
     served,
+    until,
 )
 
 NEWEST = "2025-11-25"
@@ -43,8 +44,15 @@ async def begin(
     return connection, await connection.head()
 
 
+async def opened(web: Web) -> int:
+    """The status a newcomer gets."""
+    params = {"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = json.dumps(request("initialize", params)).encode()
+    return (await web.ask("POST", legacy_headers(None), body)).status
+
+
 @run
-async def test_sessions_at_work_in_front_do_not_hide_an_idle_one_for_ever() -> None:
+async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
     async with served(build(limits=Limits(sessions=66))) as site:
         web = Web(site)
         for _ in range(66):
@@ -52,13 +60,34 @@ async def test_sessions_at_work_in_front_do_not_hide_an_idle_one_for_ever() -> N
         sessions = list(site.app.legacy.sessions)
         for entry in sessions[:65]:
             entry.open_streams += 1
-        params = {"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-        body = json.dumps(request("initialize", params)).encode()
-        statuses = [(await web.ask("POST", legacy_headers(None), body)).status for _ in range(2)]
-        assert statuses == [503, 200]
+        assert [await opened(web) for _ in range(3)] == [200, 200, 200]
+        assert list(site.app.legacy.sessions)[:65] == sessions[:65]
         assert sessions[65] not in list(site.app.legacy.sessions)
         for entry in sessions[:65]:
             entry.open_streams -= 1
+
+
+@run
+async def test_a_session_makes_room_again_once_its_work_is_done() -> None:
+    async with served(build(limits=Limits(sessions=2))) as site:
+        web, table = Web(site), site.app.legacy.sessions
+        streaming, calling = [(await web.initialize(NEWEST))[0] for _ in range(2)]
+        stream, _ = await begin(site, "GET", legacy_headers(NEWEST, streaming))
+        wait = request("tools/call", {"name": "wait", "arguments": {"key": "w"}}, id="w")
+        call = await site.connect()
+        call.request("POST", "/mcp", legacy_headers(NEWEST, calling), json.dumps(wait).encode())
+        await until(lambda: all(entry.busy for entry in table))
+        assert await opened(web) == 503
+        assert await opened(web) == 503
+        stop = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}'
+        await web.ask("POST", legacy_headers(NEWEST, calling), stop)
+        await call.response()
+        assert await opened(web) == 200
+        assert calling not in [entry.id for entry in table]
+        await stream.close()
+        await until(lambda: not any(entry.busy for entry in table))
+        assert [await opened(web) for _ in range(2)] == [200, 200]
+        assert streaming not in [entry.id for entry in table]
 
 
 @run

@@ -3,12 +3,15 @@
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from dovetail import Server
 from dovetail.errors import ProtocolError, Refusal
 from tests.support.aio import run
 from tests.support.everything import build
@@ -59,9 +62,10 @@ def test_a_principal_that_refuses_never_answers_with_200(error: Exception, statu
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(RuntimeError("hunter2"), 500), (ProtocolError("invalid_token"), 401)]
+    ("error", "status", "code"),
+    [(RuntimeError("hunter2"), 500, 1011), (ProtocolError("invalid_token"), 401, 1008)],
 )
-def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int) -> None:
+def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int, code: int) -> None:
     def refusing(scope: Any) -> str | None:
         raise error
 
@@ -73,13 +77,13 @@ def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int) -> Non
                     pass
             assert caught.value.response.status_code == status
             assert b"hunter2" not in (caught.value.response.body or b"")
-            assert await plain_handshake(site.app) == 1008
+            assert await plain_handshake(site.app) == code
 
     scenario()
 
 
-async def plain_handshake(app: Any) -> int:
-    """The code a host gets that cannot answer a handshake with a status."""
+async def handshake(app: Any, extensions: dict[str, Any]) -> list[Any]:
+    """What the app answers to the handshake of a host with these extensions."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -88,10 +92,45 @@ async def plain_handshake(app: Any) -> int:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "websocket", "path": "/mcp", "headers": [(b"host", b"127.0.0.1")], "server": None}
+    headers = [(b"host", b"127.0.0.1")]
+    scope = {
+        "type": "websocket",
+        "path": "/mcp",
+        "headers": headers,
+        "server": None,
+        "extensions": extensions,
+    }
     await app(scope, receive, send)
+    return sent
+
+
+async def plain_handshake(app: Any) -> int:
+    """The code a host gets that cannot answer a handshake with a status."""
+    sent = await handshake(app, {})
     assert [message["type"] for message in sent] == ["websocket.close"]
     return sent[0]["code"]
+
+
+@run
+async def test_a_server_that_does_not_start_turns_sockets_away_and_says_why_in_its_log_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncIterator[None]:
+        raise RuntimeError("the password of the database is hunter2")
+        yield
+
+    app = Server("broken", lifespan=lifespan).asgi()
+    for extensions in ({}, {"websocket.http.response": {}}):
+        caplog.clear()
+        sent = await handshake(app, extensions)
+        assert "hunter2" not in str(sent)
+        assert "hunter2" in caplog.text
+        if extensions:
+            assert sent[0]["status"] == 500
+        else:
+            assert [(message["type"], message["code"]) for message in sent] == [("websocket.close", 1011)]
+    assert not app.life.started
 
 
 @pytest.mark.parametrize(
@@ -130,16 +169,21 @@ async def test_a_session_that_was_shut_down_is_unknown_afterwards() -> None:
         assert len(site.app.legacy.sessions) == 0
 
 
-@run
-async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
-    server = build()
-    release = asyncio.Event()
+def patient() -> tuple[Server, asyncio.Event]:
+    """A server with a tool that finishes when the event is set."""
+    server, release = build(), asyncio.Event()
 
     @server.tool
     async def finish() -> str:
         await release.wait()
         return "done"
 
+    return server, release
+
+
+@run
+async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
+    server, release = patient()
     async with served(server) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
@@ -149,3 +193,26 @@ async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
         release.set()
         assert "done" in str((await running).message["result"])
         assert (await web.legacy(NEWEST, session, "ping")).status == 404
+
+
+@run
+async def test_a_notification_shuts_a_session_down_as_a_request_does() -> None:
+    server, release = patient()
+    async with served(server) as site:
+        web = Web(site)
+        note = b'{"jsonrpc":"2.0","method":"shutdown"}'
+        for revision, body in ((NEWEST, note), ("2025-03-26", b"[" + note + b"]")):
+            session, _ = await web.initialize(revision)
+            assert (await web.ask("POST", legacy_headers(revision, session), body)).status == 202
+            assert (await web.legacy(revision, session, "ping")).status == 404
+        session, _ = await web.initialize(NEWEST)
+        running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
+        await until(lambda: site.app.life.running)
+        for _ in range(2):
+            assert (await web.ask("POST", legacy_headers(NEWEST, session), note)).status == 202
+        refused = (await web.legacy(NEWEST, session, "tools/list")).message["error"]
+        assert refused["code"] == 1008
+        release.set()
+        assert "done" in str((await running).message["result"])
+        assert (await web.legacy(NEWEST, session, "ping")).status == 404
+        assert len(site.app.legacy.sessions) == 0

@@ -2,12 +2,8 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Any
 
-import msgspec
-import pydantic
 import pytest
 
 from dovetail import (
@@ -16,79 +12,15 @@ from dovetail import (
     Elicit,
     ElicitUrl,
     InputRequired,
-    Keys,
-    Limits,
     Roots,
     Sample,
     Server,
     StateError,
-    ToolError,
 )
-from dovetail.server.forms import form_of
+from tests.server.booking import WITH_ELICITATION, Bank, Seat, answers, booking, every_revision
 from tests.support.aio import run
 from tests.support.peer import EVERYTHING, LEGACY, MODERN, Peer
 from tests.support.schemas import REVISIONS
-
-every_revision = pytest.mark.parametrize("revision", REVISIONS)
-WITH_ELICITATION = [revision for revision in REVISIONS if revision >= "2025-06-18"]
-KEY = b"k" * 32
-
-
-@dataclass
-class Seat:
-    row: int
-    side: Literal["window", "aisle"] = "window"
-
-
-class Paid(msgspec.Struct):
-    amount: int
-    receipt: str
-
-
-class Bank:
-    def __init__(self) -> None:
-        self.payments: list[int] = []
-
-    def charge(self, amount: int) -> Paid:
-        self.payments.append(amount)
-        return Paid(amount, f"r{len(self.payments)}")
-
-
-def booking(bank: Bank, **options: Any) -> Server:
-    server = Server("air", "1", seal_keys=KEY, **options)
-
-    @server.tool
-    async def book(flight: str, ctx: Context) -> str:
-        seat = await ctx.elicit("Which seat?", Seat)
-        if seat.action != "accept":
-            raise ToolError("No seat chosen")
-        paid = await ctx.step("pay", bank.charge, 100)
-        again = await ctx.elicit(f"Paid {paid.amount}. Lunch?", bool)
-        words = await ctx.sample("Thank them", max_tokens=50, system="Be kind")
-        return f"{flight} {seat.data.row}{seat.data.side} {paid.receipt} {again.data} {words.text}"
-
-    @server.tool
-    async def other(flight: str, ctx: Context) -> str:
-        return str((await ctx.elicit("Which seat?", Seat)).data)
-
-    return server
-
-
-def answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    if method == "sampling/createMessage":
-        return {
-            "role": "assistant",
-            "content": {"type": "text", "text": "Thanks!"},
-            "model": "m",
-            "stopReason": "endTurn",
-        }
-    if method == "roots/list":
-        return {"roots": [{"uri": "file:///a", "name": "a"}]}
-    if params.get("mode") == "url":
-        return {"action": "accept"}
-    if "value" in params["requestedSchema"]["properties"]:
-        return {"action": "accept", "content": {"value": True}}
-    return {"action": "accept", "content": {"row": 7, "side": "aisle"}}
 
 
 @pytest.mark.parametrize("revision", WITH_ELICITATION)
@@ -104,113 +36,6 @@ async def test_a_tool_that_asks_three_times_and_pays_once_runs_unchanged_everywh
         "sampling/createMessage",
     ]
     assert peer.rounds == (3 if revision == MODERN else 0)
-
-
-@run
-async def test_rounds_may_be_served_by_different_workers_with_the_same_keys() -> None:
-    bank = Bank()
-    workers = [Peer(booking(bank), answer=answers) for _ in range(2)]
-    first = (await workers[0].send("tools/call", name="book", arguments={"flight": "SK1"}))["result"]
-    params: dict[str, Any] = {"name": "book", "arguments": {"flight": "SK1"}}
-    turn = 1
-    while first["resultType"] == "input_required":
-        responses = {key: answers(q["method"], q["params"]) for key, q in first["inputRequests"].items()}
-        first = (
-            await workers[turn % 2].send(
-                "tools/call", **params, requestState=first["requestState"], inputResponses=responses
-            )
-        )["result"]
-        turn += 1
-    assert first["content"][0]["text"] == "SK1 7aisle r1 True Thanks!"
-    assert bank.payments == [100]
-
-
-@run
-async def test_a_state_that_is_not_exactly_ours_for_this_call_is_refused_with_one_message() -> None:
-    now = [1000.0]
-    server = booking(Bank(), clock=lambda: now[0], state_lifetime=60)
-    ann = Peer(server, principal="ann", answer=answers)
-    arguments = {"flight": "SK1"}
-    asked = (await ann.send("tools/call", name="book", arguments=arguments))["result"]
-    state: str = asked["requestState"]
-    responses = {key: answers(q["method"], q["params"]) for key, q in asked["inputRequests"].items()}
-
-    async def retry(peer: Peer, state: str, name: str = "book", **arguments: Any) -> dict[str, Any]:
-        return await peer.send(
-            "tools/call", name=name, arguments=arguments, requestState=state, inputResponses=responses
-        )
-
-    good = await retry(ann, state, flight="SK1")
-    assert good["result"]["resultType"] == "input_required"
-    flipped = [
-        state[:i] + ("A" if state[i] != "A" else "B") + state[i + 1 :] for i in range(0, len(state), 7)
-    ]
-    wrong = [await retry(ann, bad, flight="SK1") for bad in ["", "v1", state + "x", state[:-1], *flipped]]
-    wrong.append(await retry(ann, state, flight="SK2"))
-    wrong.append(await retry(ann, state, name="other", flight="SK1"))
-    wrong.append(await retry(Peer(server, principal="bob"), state, flight="SK1"))
-    wrong.append(await retry(Peer(server), state, flight="SK1"))
-    stranger = Peer(Server("air", "1", seal_keys=b"z" * 32), principal="ann")
-
-    @stranger.server.tool
-    async def book(flight: str, ctx: Context) -> str:
-        return str((await ctx.elicit("Which seat?", Seat)).data)
-
-    wrong.append(await retry(stranger, state, flight="SK1"))
-    now[0] += 61
-    wrong.append(await retry(ann, state, flight="SK1"))
-    messages = {(reply["error"]["code"], reply["error"]["message"]) for reply in wrong}
-    assert len(messages) == 1
-    assert messages.pop()[0] == -32602
-
-
-@run
-async def test_a_state_is_checked_even_where_nobody_asks() -> None:
-    server = Server("x", "1")
-
-    @server.tool
-    async def plain() -> str:
-        return "fine"
-
-    reply = await Peer(server).send("tools/call", name="plain", requestState="forged")
-    assert reply["error"]["code"] == -32602
-
-
-@run
-async def test_old_keys_still_open_and_new_ones_seal() -> None:
-    bank = Bank()
-    old, new = b"o" * 32, b"n" * 32
-    before = Peer(booking(bank), answer=answers)
-    before.server.seal.keys = Keys(old)
-    asked = (await before.send("tools/call", name="other", arguments={"flight": "a"}))["result"]
-    after = Peer(booking(bank), answer=answers)
-    after.server.seal.keys = Keys(new, old)
-    responses = {key: answers(q["method"], q["params"]) for key, q in asked["inputRequests"].items()}
-    reply = await after.send(
-        "tools/call",
-        name="other",
-        arguments={"flight": "a"},
-        requestState=asked["requestState"],
-        inputResponses=responses,
-    )
-    assert reply["result"]["content"][0]["text"] == "Seat(row=7, side='aisle')"
-
-
-@run
-async def test_a_missing_answer_is_asked_again_and_unknown_ones_are_ignored() -> None:
-    peer = Peer(booking(Bank()))
-    arguments = {"flight": "SK1"}
-    asked = (await peer.send("tools/call", name="book", arguments=arguments))["result"]
-    again = (
-        await peer.send(
-            "tools/call",
-            name="book",
-            arguments=arguments,
-            requestState=asked["requestState"],
-            inputResponses={"nobody_asked": {"action": "accept"}},
-        )
-    )["result"]
-    assert again["inputRequests"] == asked["inputRequests"]
 
 
 @pytest.mark.parametrize("revision", WITH_ELICITATION)
@@ -419,67 +244,6 @@ async def test_prompts_and_resources_may_ask_too(revision: str) -> None:
     assert peer.rounds == (2 if revision == MODERN else 0)
 
 
-@every_revision
-@run
-async def test_a_handler_may_keep_its_own_account_of_the_rounds(revision: str) -> None:
-    server = Server("x", "1")
-
-    @server.tool
-    async def own(ctx: Context) -> str | InputRequired:
-        if ctx.request_state is None:
-            return InputRequired({"said": Sample("hi")}, state={"round": 1})
-        if ctx.request_state["round"] == 1:
-            text = ctx.input_responses["said"]["content"]["text"]
-            return InputRequired({"roots": {"method": "roots/list"}}, state={"round": 2, "text": text})
-        return f"{ctx.request_state['text']} {ctx.input_responses['roots']['roots'][0]['uri']}"
-
-    peer = Peer(server, revision, answer=answers)
-    assert await peer.text("own") == "Thanks! file:///a"
-    assert peer.rounds == (2 if revision == MODERN else 0)
-
-
-@every_revision
-@run
-async def test_a_call_that_never_stops_asking_is_ended(revision: str) -> None:
-    server = Server("x", "1", limits=Limits(rounds=3))
-
-    @server.tool
-    async def endless(ctx: Context) -> InputRequired:
-        return InputRequired({"roots": Roots()}, state="more")
-
-    error = await Peer(server, revision, answer=answers).error("tools/call", name="endless")
-    assert error["code"] == 1004
-
-
-@every_revision
-@run
-async def test_a_step_runs_once_and_comes_back_as_its_annotation_says(revision: str) -> None:
-    server = Server("x", "1")
-    runs: list[str] = []
-
-    async def fetch(name: str) -> Paid:
-        runs.append(name)
-        return Paid(5, name)
-
-    def untyped():
-        runs.append("untyped")
-        return {"a": (1, 2)}
-
-    @server.tool
-    async def steps(ctx: Context) -> str:
-        first = await ctx.step("fetch", fetch, "x")
-        second = await ctx.step("untyped", untyped)
-        same = await ctx.step("fetch", fetch, "never")
-        await ctx.list_roots()
-        assert same == first
-        return f"{type(first).__name__} {first.receipt} {second}"
-
-    peer = Peer(server, revision, answer=answers)
-    assert await peer.text("steps") == "Paid x {'a': [1, 2]}"
-    assert runs == ["x", "untyped"]
-    await server.stop()
-
-
 @pytest.mark.parametrize("revision", LEGACY)
 @run
 async def test_a_client_that_answers_with_an_error_fails_the_tool_not_the_protocol(revision: str) -> None:
@@ -512,79 +276,6 @@ async def test_a_legacy_call_without_a_way_back_fails_readably() -> None:
     result = json.loads(reply)["result"]
     assert result["isError"] is True
     assert "no way back" in result["content"][0]["text"]
-
-
-# Forms
-
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Typed(TypedDict, total=False):
-    name: Annotated[str, msgspec.Meta(description="Your name", min_length=1, pattern="x")]
-    age: Annotated[int, msgspec.Meta(ge=0, le=150)]
-
-
-class Named(NamedTuple):
-    a: int
-    b: bool = True
-
-
-class Model(pydantic.BaseModel):
-    name: str = pydantic.Field(description="Who", max_length=20)
-    colour: Colour = Colour.RED
-    note: str | None = None
-
-
-class Struct(msgspec.Struct):
-    colours: list[Colour]
-    when: Literal["now", "later"]
-    ratio: float = 0.5
-    note: str | None = None
-
-
-def test_forms_are_flat_schemas_with_defaults_and_choices() -> None:
-    assert form_of(Struct).schema == {
-        "type": "object",
-        "properties": {
-            "colours": {"type": "array", "items": {"type": "string", "enum": ["blue", "red"]}},
-            "when": {"type": "string", "enum": ["later", "now"]},
-            "ratio": {"type": "number", "default": 0.5},
-            "note": {"type": "string"},
-        },
-        "required": ["colours", "when"],
-    }
-    assert form_of(Typed).schema["properties"]["name"] == {
-        "type": "string",
-        "description": "Your name",
-        "minLength": 1,
-    }
-    assert form_of(Typed).schema["properties"]["age"] == {"type": "integer", "minimum": 0, "maximum": 150}
-    model = form_of(Model).schema
-    assert model["properties"]["name"]["maxLength"] == 20
-    assert model["properties"]["colour"]["enum"] == ["red", "blue"]
-    assert model["required"] == ["name"]
-    assert form_of(None).schema == {"type": "object", "properties": {}}
-    assert form_of(["a", "b"]).schema["properties"]["value"] == {"type": "string", "enum": ["a", "b"]}
-
-
-def test_forms_read_answers_into_their_type() -> None:
-    assert form_of(Struct).read({"colours": ["red"], "when": "now"}) == Struct([Colour.RED], "now")
-    assert form_of(Model).read({"name": "a"}) == Model(name="a")
-    assert form_of(Seat).read({"row": "7"}) == Seat(7)
-    assert form_of(Colour).read({"value": "blue"}) is Colour.BLUE
-    assert form_of(Annotated[int, msgspec.Meta(extra={"unhashable": []})]).read({"value": 3}) == 3
-    assert form_of({"type": "object", "properties": {}}).read({"x": 1}) == {"x": 1}
-    with pytest.raises(ValueError, match="value"):
-        form_of(int).read({})
-
-
-@pytest.mark.parametrize("kind", [list[int], dict[str, int], Literal[1, 2]])
-def test_what_does_not_fit_into_a_form_is_refused_by_name(kind: Any) -> None:
-    with pytest.raises(TypeError, match="form"):
-        form_of(msgspec.defstruct("Form", [("odd", kind)]))
 
 
 @run

@@ -15,7 +15,7 @@ from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import Peer
 
-from .test_tasks_extension import Name, Works, accepted
+from .works import Name, Works, accepted, reaches
 
 R4 = "2025-11-25"
 RELATED = "io.modelcontextprotocol/related-task"
@@ -25,15 +25,6 @@ async def begun(peer: Peer, tool: str, task: dict[str, Any] | None = None, **arg
     result = await peer.result("tools/call", name=tool, arguments=arguments, task=task or {})
     assert set(result) == {"task"}
     return result["task"]["taskId"]
-
-
-async def reaches(peer: Peer, id: str, *statuses: str) -> dict[str, Any]:
-    for _ in range(500):
-        task = await peer.result("tasks/get", taskId=id)
-        if task["status"] in statuses:
-            return task
-        await asyncio.sleep(0)
-    raise AssertionError(f"the task stays {task['status']}")
 
 
 # --- 2025-11-25 -------------------------------------------------------------------------------------------

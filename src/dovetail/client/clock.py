@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,10 +23,9 @@ class Clock(Protocol):
 
 
 class LoopClock:
-    """The clock of the running event loop."""
+    """The clock of the running event loop. Only differences are ever used, so it need not be asked for the time."""
 
-    def time(self) -> float:
-        return asyncio.get_running_loop().time()
+    time = staticmethod(time.monotonic)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(delay, callback)

@@ -1,7 +1,7 @@
 """Opening a link to each kind of target.
 
 An opener is made once per client and opens as many links as the life of the client needs. What is heavy or optional
-(aiohttp, websockets, subprocesses) is imported when the first such link is opened.
+(httptools, websockets, subprocesses) is imported when the first such link is opened.
 """
 
 from __future__ import annotations

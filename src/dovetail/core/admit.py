@@ -58,7 +58,8 @@ from .questions import check_question
 
 NOTHING: Final = ClientCapabilities()
 INITIALIZE: Final = "initialize"
-INITIALIZED: Final = "notifications/initialized"
+STEPS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
+"""Notifications that move the session they come in, and the step in `phases.TRANSITIONS` they ask for."""
 
 OPT_IN: Final = frozenset({TASKS_EXTENSION})
 """Extensions whose methods a client may call only if it declares the extension on that very request."""
@@ -465,10 +466,11 @@ class Admission:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:
             return Violation("malformed_notification", f"{row.name}: {error.message}")
-        if row.name == INITIALIZED and session is not None:
-            if session.phase != "negotiating":
+        step = STEPS.get(row.name)
+        if step is not None and session is not None:
+            if step not in phases.TRANSITIONS[session.phase]:
                 return Violation("unexpected_notification", row.name)
-            phases.advance(session, "initialized")
+            phases.advance(session, step)
         return Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
 
 

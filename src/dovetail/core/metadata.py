@@ -19,6 +19,8 @@ from ..wire.frames import UNREADABLE
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
+_LONGEST_ECHO: Final = 128
+"""Characters of a peer's own words that come back in an error message."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
 
 
@@ -26,18 +28,34 @@ class _Peek(Struct):
     meta: Any = field(default=UNSET, name="_meta")
 
 
+class _Keys(Struct):
+    meta: dict[str, Raw] | UnsetType = field(default=UNSET, name="_meta")
+
+
 _peek = msgspec.json.Decoder(_Peek).decode
+_keys = msgspec.json.Decoder(_Keys).decode
 
 
-def peek(params: Raw | UnsetType) -> dict[str, Any] | None:
-    """The ``_meta`` object of params not yet decoded; None when there is none to read."""
+def peek(params: Raw | UnsetType) -> Mapping[str, Any] | None:
+    """The ``_meta`` object of params not yet decoded; None when there is none to read.
+
+    With a number in it that no float can hold its keys can be told, but not its values: those are raw.
+    """
     if params is UNSET:
         return None
     try:
         meta = _peek(params).meta
     except UNREADABLE:
-        return None
+        return _peek_keys(params)
     return cast("dict[str, Any]", meta) if isinstance(meta, dict) else None
+
+
+def _peek_keys(params: Raw) -> dict[str, Raw] | None:
+    try:
+        meta = _keys(params).meta
+    except UNREADABLE:
+        return None
+    return None if meta is UNSET else meta
 
 
 def read(params: Raw | UnsetType) -> dict[str, Any]:
@@ -48,6 +66,8 @@ def read(params: Raw | UnsetType) -> dict[str, Any]:
         type.
     """
     meta = peek(params)
+    if meta is not None and Raw in map(type, meta.values()):
+        raise _out_of_range(meta)
     missing: list[str] = []
     if meta is None or type(meta.get(PROTOCOL_VERSION)) is not str:
         missing.append(PROTOCOL_VERSION)
@@ -56,7 +76,19 @@ def read(params: Raw | UnsetType) -> dict[str, Any]:
     if meta is None or missing:
         names = " and ".join(f"{name} ({_TYPES[name]})" for name in missing)
         raise ProtocolError("invalid_params", f"params._meta needs {names}", data={"missing": missing})
-    return meta
+    return cast("dict[str, Any]", meta)
+
+
+def _out_of_range(meta: Mapping[str, Raw]) -> ProtocolError:
+    """Name the member that `peek` could not read."""
+    for name, value in meta.items():
+        try:
+            msgspec.json.decode(value)
+        except UNREADABLE:
+            return ProtocolError(
+                "invalid_params", f"params._meta.{name[:_LONGEST_ECHO]} has a number that is out of range"
+            )
+    return ProtocolError("invalid_params")  # unreachable: something in it could not be read
 
 
 _TYPES: Final = {PROTOCOL_VERSION: "string", CLIENT_CAPABILITIES: "object"}

@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -26,7 +27,7 @@ IDLE = 30.0
 class _Job:
     """One function call on its way through a thread."""
 
-    __slots__ = ("abandoned", "call", "generation", "settle")
+    __slots__ = ("__weakref__", "abandoned", "call", "generation", "settle")
 
     def __init__(self, call: Callable[[], Any], settle: Callable[[Any, BaseException | None], None]) -> None:
         self.call = call
@@ -167,7 +168,18 @@ class DaemonExecutor(concurrent.futures.ThreadPoolExecutor):
             else:
                 future.set_exception(error)
 
-        self._threads_of_ours._submit(_Job(call, settle))  # pyright: ignore[reportPrivateUsage]
+        job = _Job(call, settle)
+        # Weakly: the job holds the future already, and a circle of the two would wait for the collector.
+        waiting = weakref.ref(job)
+
+        def done(ended: concurrent.futures.Future[T]) -> None:
+            # A caller of `asyncio.to_thread` that gives up cancels the future of a job that has not begun.
+            given_up = waiting() if ended.cancelled() else None
+            if given_up is not None:
+                self._threads_of_ours._abandon(given_up)  # pyright: ignore[reportPrivateUsage]
+
+        future.add_done_callback(done)
+        self._threads_of_ours._submit(job)  # pyright: ignore[reportPrivateUsage]
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

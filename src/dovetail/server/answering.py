@@ -16,7 +16,7 @@ from ..errors import ProtocolError
 from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents
 from .asking import Asking, InputRequired, asking_for
 from .context import Context
-from .conversions import prompt_messages, resource_contents, tool_result, without_system
+from .conversions import prompt_messages, resource_contents, tool_result, without_system, writable
 from .failures import Failures
 from .options import CacheScope
 from .register import Register, Registered, RegisteredResource
@@ -68,6 +68,7 @@ class Answering:
             if not isinstance(value, GetPromptResult):
                 messages = prompt_messages(value, prompt.name)
                 value = GetPromptResult(messages, description=prompt.definition.description)
+            writable(value, prompt.name, "prompt_render_failed")
             keeps_system = call.codec.dialect.system_role and not call.revision.modern
             return value if keeps_system else without_system(value)
         except BaseException as error:  # noqa: BLE001  the one boundary for prompts
@@ -105,7 +106,7 @@ class Answering:
 
     def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> ReadResourceResult:
         if isinstance(value, ReadResourceResult):
-            result = value
+            result = writable(value, uri, "internal_error")
         else:
             result = ReadResourceResult(
                 resource_contents(value, uri, entry.mime_type, json_mime_type=self.json_mime_type)

@@ -109,6 +109,8 @@ def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
 class LegacyAsking:
     """Questions are requests of our own, on the stream of the call."""
 
+    asker = "call"
+
     def __init__(self, server: Server, call: Call, channel: Channel) -> None:
         self._runner: Runner = server.runner
         self._rounds = server.limits.rounds
@@ -120,7 +122,7 @@ class LegacyAsking:
         self.handler_state: Any = None
 
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        results = await self._ask_all([question.request for question in questions])
+        results = await self._ask_all([(question.key, question.request) for question in questions])
         return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -130,19 +132,27 @@ class LegacyAsking:
         return revive(memo, function)
 
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
-        if not self._rounds:
-            raise Refusal(1004, message="this call has asked its client too often")
-        self._rounds -= 1
+        self._count_round()
+        await self._take(required)
+        return None
+
+    async def _take(self, required: InputRequired) -> None:
         requests = required.requests
-        results = await self._ask_all(list(requests.values()))
+        results = await self._ask_all(list(requests.items()))
         self.input_responses = {key: plain(result) for key, result in zip(requests, results, strict=True)}
         self.handler_state = required.state
-        return None
+
+    def _count_round(self) -> None:
+        if not self._rounds:
+            raise Refusal(1004, message=f"this {self.asker} has asked its client too often")
+        self._rounds -= 1
 
     def result(self) -> InputRequiredResult:
         raise AssertionError("a legacy call leaves no question open")
 
-    async def _ask_all(self, requests: list[InputRequest]) -> list[Any]:
+    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
+        """The results, in order. A request of our own needs no key."""
+        requests = [request for _, request in questions]
         for request in requests:
             self._check(request)
         with off_the_clock():

@@ -34,6 +34,7 @@ from ..model import (
 )
 from ..wire.codec import Codec
 from .completing import arguments_for, completion_of
+from .conversions import writable
 from .listing import Listing
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ class Builtin:
         try:
             context = server.context(call, channel) if completer.context is not None else None
             keywords = arguments_for(completer, argument.value, given, context)
-            return CompleteResult(completion_of(await server.runner.call(completer.function, **keywords)))
+            found = completion_of(await server.runner.call(completer.function, **keywords))
+            return CompleteResult(writable(found, key))
         except BaseException as error:  # noqa: BLE001  the boundary decides
             server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 

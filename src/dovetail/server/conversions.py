@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET
@@ -24,8 +24,9 @@ from ..model import (
     Result,
     TextContent,
 )
+from ..wire.frames import encode as write_message
 from . import problems
-from .encoding import encode, pretty
+from .encoding import UNWRITABLE, encode, pretty
 from .functions import Function
 from .media import Audio, File, Image, Media
 from .outputs import Output, is_content
@@ -33,12 +34,14 @@ from .problems import Problem, ReturnError
 
 __all__ = [
     "Audio", "File", "Image", "Media", "ReturnError", "prompt_messages", "resource_contents", "tool_result",
-    "without_system",
+    "without_system", "writable",
 ]  # fmt: skip
 
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
+
+R = TypeVar("R")
 
 
 def tool_result(value: Any, function: Function) -> Any:
@@ -50,9 +53,13 @@ def tool_result(value: Any, function: Function) -> Any:
     output = function.output
     if output is None:
         if type(value) is str:
+            if not value.isascii():
+                writable(value, function.name)
             return CallToolResult([TextContent(value)])
         return _undeclared(value, function)
     if output.text and type(value) is str:
+        if not value.isascii():
+            writable(value, function.name)
         return CallToolResult([TextContent(value)], structured_content=value)
     return _declared(value, output)
 
@@ -87,6 +94,19 @@ def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
     return [_message(value, name)]
 
 
+def writable(value: R, name: str, kind: str | None = None) -> R:
+    """``value`` itself: what an author made without us is written once on trial, while a failure is still his.
+
+    Raises:
+        ReturnError: JSON cannot write it.
+    """
+    try:
+        write_message(value)
+    except UNWRITABLE as error:
+        raise ReturnError(name, [problems.read(str(error), {})], kind) from error
+    return value
+
+
 def without_system(result: GetPromptResult) -> GetPromptResult:
     """The same prompt for a peer that knows no system role: such messages go first, as the user's."""
     if all(message.role != "system" for message in result.messages):
@@ -102,11 +122,11 @@ def without_system(result: GetPromptResult) -> GetPromptResult:
 def _declared(value: Any, output: Output) -> Any:
     if isinstance(value, Result):
         _check_result(value, output)
-        return value
+        return writable(value, output.name)
     content, data = _content_and_data(value) if isinstance(value, tuple) else (None, value)
     written = output.write(data)
     return CallToolResult(
-        [TextContent(_text(written))] if content is None else content,
+        [TextContent(_text(written))] if content is None else writable(content, output.name),
         structured_content=msgspec.json.decode(written),
     )
 
@@ -122,16 +142,19 @@ def _check_result(result: Result, output: Output) -> None:
 def _undeclared(value: Any, function: Function) -> Any:
     if value is None:
         return CallToolResult([])
+    name = function.name
     if isinstance(value, Result):
-        return value
+        return writable(value, name)
     if is_content(value):
-        return CallToolResult([_block(value)])
+        return CallToolResult([writable(_block(value), name)])
     content, data = _content_and_data(value)
     if content is not None:
-        return CallToolResult(content, structured_content=_plain(data, function.name))
+        return CallToolResult(writable(content, name), structured_content=_plain(data, name))
     if isinstance(value, list | tuple) and any(is_content(item) for item in cast("Sequence[Any]", value)):
-        return CallToolResult([_block_of(item, function.name) for item in cast("Sequence[Any]", value)])
-    written = _write(value, function.name)
+        return CallToolResult(
+            writable([_block_of(item, name) for item in cast("Sequence[Any]", value)], name)
+        )
+    written = _write(value, name)
     result = CallToolResult([TextContent(_text(written))])
     if function.structured and written[:1] == b"{":
         result.structured_content = msgspec.json.decode(written)
@@ -172,20 +195,21 @@ def _is_contents(value: Any) -> bool:
 
 def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) -> ResourceContents:
     if isinstance(value, str):
-        return ResourceContents(uri, mime_type=mime_type or TEXT, text=value)
+        text = value if value.isascii() else writable(value, uri, "internal_error")
+        return ResourceContents(uri, mime_type=mime_type or TEXT, text=text)
     if isinstance(value, bytes | bytearray):
         return ResourceContents(uri, mime_type=mime_type or BINARY, blob=b64encode(value).decode("ascii"))
     if isinstance(value, ResourceContents):
-        return value
+        return writable(value, uri, "internal_error")
     if isinstance(value, EmbeddedResource):
-        return value.resource
+        return writable(value.resource, uri, "internal_error")
     if isinstance(value, Media):
         contents = value.contents(uri)
         contents.mime_type = mime_type or contents.mime_type
         return contents
     try:
         text = pretty(value)
-    except (TypeError, ValueError, RecursionError) as error:
+    except UNWRITABLE as error:
         raise ReturnError(uri, [problems.read(str(error), {})], "internal_error") from error
     return ResourceContents(uri, mime_type=mime_type or json_mime_type, text=text)
 
@@ -225,7 +249,7 @@ def _message_of(value: dict[str, Any], name: str) -> PromptMessage:
 def _write(value: Any, name: str, kind: str | None = None) -> bytes:
     try:
         return encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
+    except UNWRITABLE as error:
         raise ReturnError(name, [problems.read(str(error), {})], kind) from error
 
 

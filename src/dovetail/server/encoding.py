@@ -9,6 +9,9 @@ import msgspec
 
 from .scalars import TEXTUAL
 
+UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What msgspec raises for values that have no JSON: foreign objects, lone surrogates, endless nesting."""
+
 
 def _hook(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
@@ -31,3 +34,8 @@ encode = _encoder.encode
 def pretty(value: Any) -> str:
     """A value as JSON text to be read by people."""
     return msgspec.json.format(encode(value), indent=2).decode()
+
+
+def readable(text: str) -> str:
+    """``text`` with a question mark for every lone surrogate, as file names may have them: JSON cannot say those."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

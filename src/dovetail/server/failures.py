@@ -25,7 +25,10 @@ from ..errors import (
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..wire.dialects.base import VENDOR
 from .asking import CannotAsk, Unanswered, plain
+from .conversions import writable
+from .encoding import UNWRITABLE, readable
 from .media import Media
+from .problems import ReturnError
 from .running import Deadline
 
 logger = logging.getLogger("dovetail.server")
@@ -60,7 +63,10 @@ class Failures:
                 raise error
             raise ProtocolError(kind, text, data={"tool": name, "reason": text, **meta}) from None
         if isinstance(error, ToolError):
-            return _tool_error(error)
+            try:
+                return _tool_error(error, name)
+            except (ReturnError, *UNWRITABLE) as broken:
+                kind, text, meta = self._explain(broken, f"tool {name!r}")
         return _failed(text, kind, meta)
 
     def raise_other(
@@ -132,24 +138,25 @@ def _let_pass(error: BaseException, call: Call) -> None:
 
 
 def _refused(error: Refusal) -> dict[str, Any]:
-    members: dict[str, Any] = {"code": error.code, "hint": error.hint}
+    members: dict[str, Any] = {"code": error.code, "hint": error.hint and readable(error.hint)}
     if error.retry_after is not None:
         members["retryAfterMs"] = round(error.retry_after * 1000)
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _tool_error(error: ToolError) -> CallToolResult:
+def _tool_error(error: ToolError, name: str) -> CallToolResult:
     content = [error.message] if error.content is None else list(error.content)
     structured = UNSET if error.data is None else plain(error.data)
-    return CallToolResult([_block(item) for item in content], structured_content=structured, is_error=True)
+    blocks = [_block(item) for item in content]
+    return writable(CallToolResult(blocks, structured_content=structured, is_error=True), name)
 
 
 def _block(item: Any) -> Any:
     if isinstance(item, str):
-        return TextContent(item)
+        return TextContent(readable(item))
     return item.content() if isinstance(item, Media) else item
 
 
 def _failed(text: str, kind: str, members: Mapping[str, Any]) -> CallToolResult:
     meta = {VENDOR + "kind": kind, **{VENDOR + name: value for name, value in members.items()}}
-    return CallToolResult([TextContent(text)], is_error=True, meta=meta)
+    return CallToolResult([TextContent(readable(text))], is_error=True, meta=meta)

@@ -16,7 +16,7 @@ import msgspec
 from ..errors import RegistrationError
 from ..model import CallToolResult, ContentBlock, ResourceContents, Result
 from . import customs, foreign, problems, signatures, validators
-from .encoding import encode
+from .encoding import UNWRITABLE, encode
 from .media import Media
 from .problems import ReturnError
 from .schemas import Schemas
@@ -49,7 +49,7 @@ class Output:
             return self._write(value)
         except ReturnError:
             raise
-        except (ValueError, TypeError, RecursionError) as error:
+        except UNWRITABLE as error:
             raise ReturnError(self.name, [problems.read(str(error), self.schema)]) from error
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel, NoBackChannel
-from ..errors import Refusal
 from ..model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ..wire.methods import METHODS
-from .asking import Asking, InputRequired, LegacyAsking, Unwind, method_of, plain
+from .asking import Asking, InputRequired, LegacyAsking, Unwind, method_of
 from .questions import Question
 from .running import off_the_clock
 
@@ -31,6 +30,8 @@ Put = Callable[[dict[str, InputRequest]], Awaitable[dict[str, asyncio.Future[Raw
 class TaskAsking(LegacyAsking):
     """Questions wait in the task until the client answers them; the handler waits with them."""
 
+    asker = "task"
+
     def __init__(
         self, server: Server, call: Call, channel: Channel, put: Put, asked: Callable[[str], bool]
     ) -> None:
@@ -39,23 +40,14 @@ class TaskAsking(LegacyAsking):
         self._asked = asked
         self._count = 0
 
-    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        results = await self._ask_named([(question.key, question.request) for question in questions])
-        return [question.read(result) for question, result in zip(questions, results, strict=True)]
-
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
-        requests: Mapping[str, InputRequest] = required.requests
-        results = await self._ask_named(list(requests.items()))
-        self.input_responses = {key: plain(result) for key, result in zip(requests, results, strict=True)}
-        self.handler_state = required.state
+        await self._take(required)
         return None
 
-    async def _ask_named(self, questions: list[tuple[str | None, InputRequest]]) -> list[Any]:
+    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
         for _, request in questions:
             self._check(request)
-        if not self._rounds:
-            raise Refusal(1004, message="this task has asked its client too often")
-        self._rounds -= 1
+        self._count_round()  # each of them is kept, whichever way it is asked
         named = {self._key(key): request for key, request in questions}
         answers = await self._put(named)
         try:

@@ -24,6 +24,7 @@ from typing import Any, cast
 from ..core.channel import Receiver
 from ..errors import TransportError
 from ..settings import Limits
+from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
 
 GRACE = 2.0
@@ -90,6 +91,58 @@ class _Guard:
                 pass  # somebody killed the guard; the child still gets the end of its stdin
 
 
+class _Pipes:
+    """Two pipes: the child's ends, and ours. Windows has none of these: there asyncio makes its own."""
+
+    def __init__(self) -> None:
+        self._reader, self._stdout = os.pipe()
+        self._stdin, self._writer = os.pipe()
+        self._source: PipeSource | None = None
+        self._sink: PipeSink | None = None
+        self._closed = False
+
+    @property
+    def ends(self) -> dict[str, Any]:
+        """Those of the child, as `subprocess_exec` wants them."""
+        return {"stdin": self._stdin, "stdout": self._stdout}
+
+    def started(self) -> None:
+        """The child has its ends, or never will: let go of ours of them, so that its end is the end."""
+        os.close(self._stdin)
+        os.close(self._stdout)
+
+    def attach(self, link: ChildLink, stdout_over: Over, stdin_over: Over) -> None:
+        if self._closed:
+            return  # whoever started the child has given up meanwhile
+        self._source = PipeSource(self._reader, link, stdout_over)
+        self._sink = PipeSink(self._writer, link, stdin_over)
+        link.attach(self._source, self._sink)
+        self._source.resume_reading()
+
+    def ignore(self) -> None:
+        """Go on reading, so that the child can finish what it writes, but hear nothing of it any more."""
+        if self._source is not None:
+            self._source.received = len
+
+    def close(self, *, loop: bool = True) -> None:
+        """Close our ends; ``loop=False``: the event loop is closed already."""
+        if self._source is None or self._sink is None:
+            if not self._closed:
+                os.close(self._reader)
+                os.close(self._writer)
+        elif loop:
+            self._source.close()
+            self._sink.abort()
+        else:
+            self._source.drop()
+            self._sink.drop()
+        self._closed = True
+
+
+def _open_pipes() -> _Pipes | None:
+    return _Pipes() if os.name == "posix" else None
+
+
 class ChildLink(LineLink, asyncio.SubprocessProtocol):
     """The link to a child. `close` begins the orderly end; `wait_closed` waits for it."""
 
@@ -100,9 +153,11 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         *,
         name: str,
         on_stderr: Callable[[bytes], None],
+        pipes: _Pipes | None = None,
         grace: float = GRACE,
     ) -> None:
         super().__init__(receiver, limits, recover=True)
+        self._pipes = pipes
         self._name = name
         self._on_stderr = on_stderr
         self._grace = grace
@@ -133,12 +188,16 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
+            if self._pipes is not None:
+                self._pipes.ignore()
             if self._sink is not None:
                 self._sink.close()
             self._end(self._grace)
 
     def abort(self) -> None:
         self._closing = True
+        if self._pipes is not None:
+            self._pipes.ignore()
         self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
         self._end(0.0)
 
@@ -147,6 +206,8 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._closing = True
         self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
         self._guard.dismiss()
+        if self._pipes is not None:
+            self._pipes.close(loop=False)
 
     async def wait_closed(self) -> None:
         """Return when the child, its group and its pipes are gone."""
@@ -165,6 +226,8 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         await self._exited.wait()
         self._guard.dismiss()
         self._process.close()
+        if self._pipes is not None:
+            self._pipes.close()
         self._report()
         self._gone.set()
 
@@ -190,9 +253,12 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         self._guard.watch(self.pid)
-        source: Any = self._process.get_pipe_transport(1)
-        sink: Any = self._process.get_pipe_transport(0)
-        self.attach(cast("Source", source), cast("Sink", sink))
+        if self._pipes is None:
+            source: Any = self._process.get_pipe_transport(1)
+            sink: Any = self._process.get_pipe_transport(0)
+            self.attach(cast("Source", source), cast("Sink", sink))
+        else:
+            self._pipes.attach(self, self._stdout_over, self._stdin_over)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
@@ -205,11 +271,18 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: BaseException | None) -> None:
         if fd == 1:
-            if not self._closing:
-                self.eof_received()
-            self._loop.call_later(STATUS, self._report)
-            self._end(self._grace)
-        elif fd == 0 and not self._closing:
+            self._stdout_over(exc)
+        elif fd == 0:
+            self._stdin_over(exc)
+
+    def _stdout_over(self, _: BaseException | None) -> None:
+        if not self._closing:
+            self.eof_received()
+        self._loop.call_later(STATUS, self._report)
+        self._end(self._grace)
+
+    def _stdin_over(self, _: BaseException | None) -> None:
+        if not self._closing:
             self._sink = None
 
     def process_exited(self) -> None:
@@ -270,13 +343,25 @@ async def spawn(
         TransportError: the command cannot be started.
     """
     loop = asyncio.get_running_loop()
-    link = ChildLink(receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, grace=grace)
     options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
+    pipes = _open_pipes()
+    if pipes is not None:
+        options.update(pipes.ends)
+    link = ChildLink(
+        receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
+    )
     try:
         await loop.subprocess_exec(
             lambda: link, *command, env=environment(env, inherit=inherit_env), cwd=cwd, **options
         )
-    except (OSError, ValueError) as error:
+    except BaseException as error:
         link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
-        raise TransportError(f"cannot start {command[0]}: {error}", cause="refused") from None
+        if pipes is not None:
+            pipes.close()
+        if isinstance(error, OSError | ValueError):
+            raise TransportError(f"cannot start {command[0]}: {error}", cause="refused") from None
+        raise
+    finally:
+        if pipes is not None:
+            pipes.started()
     return link

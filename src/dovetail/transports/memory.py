@@ -11,6 +11,7 @@ import asyncio
 from ..core.channel import Receiver
 from ..errors import TransportError
 from ..settings import Limits
+from .draining import Waiters
 
 
 class MemoryLink:
@@ -30,7 +31,7 @@ class MemoryLink:
         self._closed = False  # nothing can be sent any more
         self._ended: TransportError | bool = False  # what to tell the receiver once the inbox is empty
         self._told = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     def send(self, message: bytes) -> None:
         if not self._closed:
@@ -42,9 +43,7 @@ class MemoryLink:
 
     async def drain(self) -> None:
         if self.blocked:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     def pause(self) -> None:
         self._paused = True
@@ -107,10 +106,7 @@ class MemoryLink:
         if self.blocked:
             self.blocked = False
             self._schedule()
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.release()
 
     def _finish(self) -> None:
         if self._ended and not self._told:

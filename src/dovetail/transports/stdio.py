@@ -21,7 +21,8 @@ from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import TransportError
 from . import running
 from .files import FileSink, FileSource
-from .stream import LineLink, Sink, Source, lost_because
+from .pipes import PipeSink, PipeSource
+from .stream import LineLink, Sink, Source
 from .tcp import SocketLink
 
 
@@ -99,30 +100,6 @@ def _one_socket(source: int, sink: int) -> bool:
     return stat.S_ISSOCK(read.st_mode) and (read.st_dev, read.st_ino) == (write.st_dev, write.st_ino)
 
 
-class _SinkEvents(asyncio.Protocol):
-    """What asyncio says about the writing half, passed on to the link."""
-
-    def __init__(self, link: LineLink) -> None:
-        self._link = link
-        self.pause_writing = link.pause_writing
-        self.resume_writing = link.resume_writing
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._link.finish(None if exc is None else lost_because(exc))
-
-
-class StdioLink(LineLink):
-    """A link whose halves are two descriptors."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        pass  # this is only the reading half; `open_link` attaches both
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        # The reading half is gone. Without an error that is the end of input, which `eof_received` has told.
-        if exc is not None:
-            self.finish(lost_because(exc))
-
-
 async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
     """Connect ``duplex`` to two descriptors, which the link closes in the end."""
     if _one_socket(source, sink):
@@ -131,10 +108,10 @@ async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
         connection = socket.socket(fileno=source)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=connection)
         return link
-    link = StdioLink(duplex, duplex.limits, recover=True)
+    link = LineLink(duplex, duplex.limits, recover=True)
     try:
-        writing = await _sink(link, sink)
-        reading = await _source(link, source)
+        writing = _sink(link, sink)
+        reading = _source(link, source)
     except OSError as error:
         raise TransportError(f"stdin or stdout cannot be used: {error}", cause="refused") from None
     link.attach(reading, writing)
@@ -142,21 +119,12 @@ async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
     return link
 
 
-async def _sink(link: LineLink, descriptor: int) -> Sink:
-    if not _pollable(descriptor):
-        return FileSink(descriptor, link)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_write_pipe(lambda: _SinkEvents(link), os.fdopen(descriptor, "wb", 0))
-    return transport
+def _sink(link: LineLink, descriptor: int) -> Sink:
+    return (PipeSink if _pollable(descriptor) else FileSink)(descriptor, link)
 
 
-async def _source(link: LineLink, descriptor: int) -> Source:
-    if not _pollable(descriptor):
-        return FileSource(descriptor, link)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: link, os.fdopen(descriptor, "rb", 0))
-    transport.pause_reading()  # until both halves are there
-    return transport
+def _source(link: LineLink, descriptor: int) -> Source:
+    return (PipeSource if _pollable(descriptor) else FileSource)(descriptor, link)
 
 
 async def serve(

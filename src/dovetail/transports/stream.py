@@ -18,6 +18,7 @@ from ..core.channel import Receiver
 from ..errors import RemoteProtocolError, TransportError
 from ..settings import Limits
 from ..wire.lines import LineBuffer
+from .draining import Waiters
 
 SKIP = 4
 """How many times the size limit of an oversized line is read over before the peer is given up."""
@@ -48,6 +49,8 @@ class LineLink(asyncio.Protocol):
         """The peer takes no more for the moment; reading is paused and `drain` waits."""
         self.chunks = 0
         """Grows with every read: whoever watches for silence compares it with what it was."""
+        self.peer = "the peer"
+        """What messages call the other end; whoever connects to an address says so here."""
         self._receiver = receiver
         self._limits = limits
         self._limit = limits.message_size
@@ -60,7 +63,7 @@ class LineLink(asyncio.Protocol):
         self._paused = False
         self._closing = False
         self._lost = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     # --- Link -----------------------------------------------------------------------------------------------
 
@@ -85,9 +88,7 @@ class LineLink(asyncio.Protocol):
 
     async def drain(self) -> None:
         if self.blocked:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     def pause(self) -> None:
         self._paused = True
@@ -162,10 +163,10 @@ class LineLink(asyncio.Protocol):
         self.blocked = False
         if self._source is not None and not self._paused and not self._closing:
             self._source.resume_reading()
-        self._release()
+        self._waiters.release()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.finish(None if exc is None else lost_because(exc))
+        self.finish(None if exc is None else lost_because(exc, self.peer))
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -173,16 +174,10 @@ class LineLink(asyncio.Protocol):
         """The stream is gone: tell the receiver, once."""
         self._sink = self._source = None
         self.blocked = False
-        self._release()
+        self._waiters.release()
         if not self._lost:
             self._lost = True
             self._receiver.lost(error)
-
-    def _release(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _continue(self, data: bytes) -> bytes:
         """Go on with an unfinished line; return what comes after it."""
@@ -229,14 +224,21 @@ class LineLink(asyncio.Protocol):
             self.close()
 
 
-def lost_because(error: BaseException) -> TransportError:
-    """Say in one word why a stream broke."""
+def lost_because(error: BaseException, peer: str = "the peer") -> TransportError:
+    """Say in one word why a stream broke. ``peer`` is how messages call the other end: its address, if it has one."""
     if isinstance(error, TransportError):
         return error
     if isinstance(error, ssl.SSLError):
-        return TransportError(f"TLS failed: {error.reason or error}", cause="tls")
+        return TransportError(f"TLS with {peer} failed: {error.reason or error}", cause="tls")
     if isinstance(error, TimeoutError):
-        return TransportError("the connection timed out", cause="timeout")
+        return TransportError(f"the connection to {peer} timed out", cause="timeout")
     if isinstance(error, ConnectionError):
-        return TransportError("the peer reset the connection", cause="reset")
-    return TransportError(f"the connection broke: {error}", cause="reset")
+        return TransportError(f"{peer} reset the connection", cause="reset")
+    return TransportError(f"the connection to {peer} broke: {error}", cause="reset")
+
+
+def cannot_connect(where: str, error: OSError) -> TransportError:
+    """Say why there is no connection to ``where``: nobody listens, or TLS failed."""
+    if isinstance(error, ssl.SSLError):
+        return TransportError(f"cannot connect to {where}: TLS failed: {error.reason or error}", cause="tls")
+    return TransportError(f"cannot connect to {where}: {error.strerror or error}", cause="refused")

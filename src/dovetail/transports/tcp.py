@@ -20,7 +20,8 @@ from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import RequestTimeout, TransportError
 from ..settings import Limits
 from . import running
-from .stream import LineLink, lost_because
+from .buffers import shared_buffer, taken
+from .stream import LineLink, cannot_connect
 
 CONNECTIONS = 1000
 IDLE = 300.0
@@ -28,8 +29,14 @@ KEEPALIVE = 60
 """Seconds of silence before the kernel asks whether the peer is still there."""
 
 
-class SocketLink(LineLink):
+class SocketLink(LineLink, asyncio.BufferedProtocol):
     """A link over one socket."""
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return shared_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(taken(nbytes))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._secure = transport.get_extra_info("sslcontext") is not None
@@ -236,10 +243,13 @@ async def connect(
     loop = asyncio.get_running_loop()
     limits = limits or Limits()
 
-    def link() -> SocketLink:
-        return SocketLink(receiver, limits)
-
     where = path or f"{host}:{port}"
+
+    def link() -> SocketLink:
+        made = SocketLink(receiver, limits)
+        made.peer = where
+        return made
+
     try:
         async with asyncio.timeout(timeout):
             if path is not None:
@@ -250,12 +260,5 @@ async def connect(
     except TimeoutError:
         raise RequestTimeout(f"{where} did not answer within {timeout:g} s", limit="connect") from None
     except OSError as error:
-        raise _refused(where, error) from None
+        raise cannot_connect(where, error) from None
     return made
-
-
-def _refused(where: str, error: OSError) -> TransportError:
-    reason = lost_because(error)
-    if reason.cause == "tls":
-        return reason
-    return TransportError(f"cannot connect to {where}: {error.strerror or error}", cause="refused")

@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 from ..core.channel import Receiver
 from ..errors import DovetailError, RequestTimeout, TransportError
 from ..settings import Limits
-from .stream import lost_because
+from .buffers import shared_buffer, taken
+from .draining import Waiters
+from .stream import cannot_connect, lost_because
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
@@ -36,11 +38,19 @@ _OPEN = 1
 """`websockets.protocol.State.OPEN`; once the server has said goodbye, nothing more may be sent."""
 
 
-class WebSocketLink(asyncio.Protocol):
-    """A link that is also the asyncio protocol of its socket. Await `opened` before using it."""
+class WebSocketLink(asyncio.BufferedProtocol):
+    """A link that is also the asyncio protocol of its socket. Await `opened` before using it.
+
+    ``where`` is what messages call the server: its address.
+    """
 
     def __init__(
-        self, receiver: Receiver, protocol: ClientProtocol, headers: Mapping[str, str], limits: Limits
+        self,
+        receiver: Receiver,
+        protocol: ClientProtocol,
+        headers: Mapping[str, str],
+        limits: Limits,
+        where: str,
     ) -> None:
         self.blocked = False
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -48,6 +58,7 @@ class WebSocketLink(asyncio.Protocol):
         self._protocol = protocol
         self._headers = headers
         self._limits = limits
+        self._where = where
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._fragments = bytearray()
@@ -57,7 +68,7 @@ class WebSocketLink(asyncio.Protocol):
         self._reason: TransportError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pinged = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     # --- Link -----------------------------------------------------------------------------------------------------
 
@@ -68,9 +79,7 @@ class WebSocketLink(asyncio.Protocol):
 
     async def drain(self) -> None:
         if self.blocked:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._waiters.wait()
 
     def pause(self) -> None:
         if self._transport is not None and not self._closing:
@@ -113,8 +122,11 @@ class WebSocketLink(asyncio.Protocol):
         self._protocol.send_request(request)
         self._flush()
 
-    def data_received(self, data: bytes) -> None:
-        self._protocol.receive_data(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return shared_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._protocol.receive_data(taken(nbytes))
         self._pinged = False
         for event in self._protocol.events_received():
             if hasattr(event, "status_code"):
@@ -132,18 +144,19 @@ class WebSocketLink(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.blocked = False
-        self._release()
+        self._waiters.release()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
         self.blocked = False
-        self._release()
+        self._waiters.release()
         self._over.set()
-        error = self._reason or (None if exc is None else lost_because(exc))
+        error = self._reason or (None if exc is None else lost_because(exc, self._where))
         if not self.opened.done():
-            self.opened.set_exception(error or TransportError("the server hung up", cause="eof"))
+            hung_up = TransportError(f"{self._where} hung up before the WebSocket was open", cause="eof")
+            self.opened.set_exception(error or hung_up)
         elif not self.opened.cancelled() and self.opened.exception() is None:
             self._receiver.lost(error)
 
@@ -157,7 +170,7 @@ class WebSocketLink(asyncio.Protocol):
         if refusal is not None or response.status_code != 101:
             status = response.status_code
             self._reason = TransportError(
-                f"the server refused the WebSocket with HTTP {status}", cause="status"
+                f"{self._where} refused the WebSocket with HTTP {status}", cause="status"
             )
             self.abort()
             return
@@ -231,12 +244,6 @@ class WebSocketLink(asyncio.Protocol):
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, action)
 
-    def _release(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
 
 async def connect(
     receiver: Receiver,
@@ -258,7 +265,9 @@ async def connect(
     secure = parts.scheme == "wss"
     port = parts.port or (443 if secure else 80)
     context = (ssl or tls.create_default_context()) if secure else None
-    link = WebSocketLink(receiver, _protocol(url, limits), headers or {}, limits)
+    # Not `netloc`: there may be a password in it.
+    where = f"[{parts.hostname}]:{port}" if ":" in (parts.hostname or "") else f"{parts.hostname}:{port}"
+    link = WebSocketLink(receiver, _protocol(url, limits), headers or {}, limits, where)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout):
@@ -266,13 +275,9 @@ async def connect(
             await link.opened
     except TimeoutError:
         link.abort()
-        raise RequestTimeout(f"{parts.netloc} did not answer within {timeout} s", limit="connect") from None
+        raise RequestTimeout(f"{where} did not answer within {timeout} s", limit="connect") from None
     except OSError as error:
-        reason = lost_because(error)
-        cause = reason.cause if reason.cause == "tls" else "refused"
-        raise TransportError(
-            f"cannot connect to {parts.netloc}: {error.strerror or error}", cause=cause
-        ) from None
+        raise cannot_connect(where, error) from None
     except BaseException:
         link.abort()
         raise

@@ -141,15 +141,21 @@ class HttpApp:
         if twice is not None:
             await self._refuse(send, ProtocolError("invalid_request", f"the header {twice} came twice"), 400)
             return
-        if not self.life.started:
-            try:
-                await self.life.start()
-            except Exception:  # noqa: BLE001  the author's lifespan failed; the client learns only that
-                await self._refuse(send, mask("the start of the server"), 500)
-                return
+        failure = None if self.life.started else await self._start()
+        if failure is not None:
+            await self._refuse(send, failure, 500)
+            return
         if route == self._endpoint:
             self._remember(scope, headers, key)
         await route(scope, receive, send, headers)
+
+    async def _start(self) -> DovetailError | None:
+        """Start the server; what to tell the client when the author's lifespan failed, and nothing more."""
+        try:
+            await self.life.start()
+        except Exception:  # noqa: BLE001  whatever it was, it is in the log
+            return mask("the start of the server")
+        return None
 
     def _remember(self, scope: Scope, headers: Checked, key: tuple[Any, ...]) -> None:
         plain = not self.options.cors or b"origin" not in headers
@@ -392,8 +398,10 @@ class HttpApp:
         if busy is not None:
             await refuse_websocket(scope, receive, send, 503, busy.message)
             return
-        if not life.started:
-            await life.start()
+        failure = None if life.started else await self._start()
+        if failure is not None:
+            await refuse_websocket(scope, receive, send, 500, failure.message)
+            return
         await serve_websocket(self.service, scope, receive, send, principal, life.sockets)
 
     async def _alive(self, scope: Scope, receive: Receive, send: Send, headers: Checked) -> None:

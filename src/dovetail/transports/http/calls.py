@@ -99,6 +99,8 @@ class Calls:
             if entry.running.get(call.id) is task:
                 # A call that was cancelled may end after another one has taken its id.
                 del entry.running[call.id]
+            if entry.aside:
+                self.sessions.settle(entry)
             self.running.discard(task)
         channel.status = self.service.admission.status_of(error, call.revision)
         return endpoint.send_error(call, error)

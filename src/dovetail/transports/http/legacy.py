@@ -103,25 +103,24 @@ class Legacy:
         elif not broken and frame.method is UNSET and entry.session.codec.dialect.refuse_responses:
             error = ProtocolError("invalid_request", "only requests and notifications are accepted")
             await refuse(send, self.service.admission, error, status=400)
-        elif broken:
+        else:
             try:
-                await self._batch(entry, entry.endpoint.receive(body, principal=principal, scope=scope), send)
+                if broken:
+                    events = entry.endpoint.receive(body, principal=principal, scope=scope)
+                    await self._batch(entry, events, send)
+                else:
+                    event = entry.endpoint.receive_frame(
+                        frame, headers=routing, principal=principal, scope=scope
+                    )
+                    if type(event) is not Call:
+                        await self._settle(entry, event, send)
+                    elif self._streamless and event.method in NEEDS_STREAM:
+                        await self._refuse_subscribing(entry, event, send)
+                    else:
+                        await self.calls.run(entry, event, send)
             finally:
                 if entry.session.phase == "draining":
                     self._shut_down(entry)
-        else:
-            event = entry.endpoint.receive_frame(frame, headers=routing, principal=principal, scope=scope)
-            if type(event) is Call:
-                if self._streamless and event.method in NEEDS_STREAM:
-                    await self._refuse_subscribing(entry, event, send)
-                else:
-                    try:
-                        await self.calls.run(entry, event, send)
-                    finally:
-                        if entry.session.phase == "draining":
-                            self._shut_down(entry)
-            else:
-                await self._settle(entry, event, send)
 
     def _shut_down(self, entry: HttpSession) -> None:
         """The client has sent ``shutdown``: end its session, once nothing runs in it any more."""
@@ -309,6 +308,7 @@ class Legacy:
         finally:
             watch.stop()
             entry.open_streams -= 1
+            self.sessions.settle(entry)
             self.calls.streams.discard(sink)
             stream.detach(sink)
         await sink.finish()

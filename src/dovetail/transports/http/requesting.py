@@ -175,7 +175,7 @@ def _seconds(value: str | None) -> float | None:
 
 
 def default_fetch(ssl: Any) -> Fetch:
-    """aiohttp, with the application's own TLS settings if it gave any."""
-    from .fetch import AiohttpFetch
+    """Our own, with the application's TLS settings if it gave any."""
+    from .fetch import HttpFetch
 
-    return AiohttpFetch(verify=True if ssl is None else ssl)
+    return HttpFetch(verify=True if ssl is None else ssl)

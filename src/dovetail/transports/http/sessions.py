@@ -12,7 +12,6 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -33,8 +32,6 @@ from .service import HttpService
 
 LARGEST: Final = 3072
 """Bytes of capabilities and client info in an id, which travels in a header: many peers take 8 KiB at most."""
-_LOOKED_AT: Final = 64
-"""Sessions looked at to find an idle one that can make room."""
 
 
 class _Token(Struct, array_like=True):
@@ -50,7 +47,9 @@ class _Token(Struct, array_like=True):
 class HttpSession:
     """One legacy session in memory."""
 
-    __slots__ = ("answers", "endpoint", "id", "listened", "log", "open_streams", "running", "session", "used")
+    __slots__ = (
+        "answers", "aside", "endpoint", "id", "listened", "log", "open_streams", "running", "session", "used",
+    )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
         self.id = id
@@ -65,6 +64,8 @@ class HttpSession:
         self.log: EventLog | None = None
         """Made with the first event stream."""
         self.open_streams = 0
+        self.aside = False
+        """It was at work when room was needed: whoever ends that work tells `Sessions.settle`."""
         self.listened = False
         """The client has opened the general stream before, so what it misses there is kept."""
 
@@ -110,6 +111,17 @@ class HttpSession:
             self.log.close()
 
 
+class _Share:
+    """The sessions of everybody, or of one principal."""
+
+    __slots__ = ("order", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.order: OrderedDict[str, HttpSession] = OrderedDict()
+        """Who makes room, the one unused longest first. Those that were found at work are not in it."""
+
+
 class Sessions:
     """The sessions of one app: found by id, bounded in number, reaped when idle.
 
@@ -127,9 +139,9 @@ class Sessions:
         self._options = options
         self._limits = service.limits
         self._opened = opened
-        self._live: OrderedDict[str, HttpSession] = OrderedDict()
-        """The one unused longest comes first."""
-        self._owned: dict[str, OrderedDict[str, HttpSession]] = {}
+        self._live: dict[str, HttpSession] = {}
+        self._all = _Share()
+        self._owned: dict[str, _Share] = {}
         self._ended = Ended(board)
         self._shared = board is not None
         self.ledger = Ledger(service.limits.all_event_bytes)
@@ -182,10 +194,24 @@ class Sessions:
     def _touch(self, entry: HttpSession) -> None:
         """It is in use: now it is the last to make room."""
         entry.used = self._service.clock()
-        self._live.move_to_end(entry.id)
+        if entry.aside:
+            return
+        self._all.order.move_to_end(entry.id)
         principal = entry.session.principal
         if principal is not None:
-            self._owned[principal].move_to_end(entry.id)
+            self._owned[principal].order.move_to_end(entry.id)
+
+    def settle(self, entry: HttpSession) -> None:
+        """A piece of its work has ended: if that was the last one, it may make room again."""
+        if entry.aside and not entry.busy and self._live.get(entry.id) is entry:
+            entry.aside = False
+            entry.used = self._service.clock()
+            for share in self._shares(entry):
+                share.order[entry.id] = entry
+
+    def _shares(self, entry: HttpSession) -> tuple[_Share, ...]:
+        principal = entry.session.principal
+        return (self._all,) if principal is None else (self._all, self._owned[principal])
 
     def _hear(self) -> None:
         news = self._ended.news()
@@ -220,27 +246,36 @@ class Sessions:
 
     def _add(self, id: str, session: Session, endpoint: Endpoint) -> HttpSession:
         principal = session.principal
-        self._make_room(self._live, self._limits.sessions)
-        if principal is not None:
-            self._make_room(self._owned.get(principal, {}), self._limits.sessions_per_principal)
+        self._make_room(self._all, self._limits.sessions)
+        own = None if principal is None else self._owned.get(principal)
+        if own is not None:
+            self._make_room(own, self._limits.sessions_per_principal)
         session.id = id
         entry = self._live[id] = HttpSession(id, session, endpoint, self._service.clock())
         if principal is not None:
-            self._owned.setdefault(principal, OrderedDict())[id] = entry
+            self._owned.setdefault(principal, _Share())
+        for share in self._shares(entry):
+            share.size += 1
+            share.order[id] = entry
         self._opened(entry)
         self._service.session_opened(session)
         return entry
 
-    def _make_room(self, sessions: dict[str, HttpSession], limit: int) -> None:
-        if len(sessions) < limit:
+    def _make_room(self, share: _Share, limit: int) -> None:
+        """Let the session unused longest leave memory; its id stays good.
+
+        One that is at work is set aside until that ends, so nobody who needs room looks at it twice.
+        """
+        if share.size < limit:
             return
-        # The one unused longest makes room: its id stays good. One that is at work goes to the end, so that the
-        # next who looks begins behind it.
-        for entry in list(islice(sessions.values(), _LOOKED_AT)):
+        while share.order:
+            entry = next(iter(share.order.values()))
             if not entry.busy:
                 self._forget(entry)
                 return
-            self._touch(entry)
+            entry.aside = True
+            for one in self._shares(entry):
+                del one.order[entry.id]
         raise Refusal(1004, message="too many sessions are in use", retry_after=5)
 
     def end(self, entry: HttpSession) -> None:
@@ -251,19 +286,19 @@ class Sessions:
     def _forget(self, entry: HttpSession) -> None:
         if self._live.pop(entry.id, None) is None:
             return
+        for share in self._shares(entry):
+            share.size -= 1
+            share.order.pop(entry.id, None)
         principal = entry.session.principal
-        if principal is not None:
-            owned = self._owned[principal]
-            del owned[entry.id]
-            if not owned:
-                del self._owned[principal]
+        if principal is not None and not self._owned[principal].size:
+            del self._owned[principal]
         entry.close()
         self._service.session_closed(entry.session)
 
     def reap(self) -> None:
         """Let sessions leave memory that nobody has used for a while."""
         oldest = self._service.clock() - self._options.session_idle
-        for entry in self:
+        for entry in list(self._all.order.values()):
             if entry.used > oldest:
                 break
             if not entry.busy:

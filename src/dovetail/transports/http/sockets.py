@@ -22,6 +22,7 @@ UNSUPPORTED_DATA: Final = 1003
 INVALID_TEXT: Final = 1007
 POLICY: Final = 1008
 TOO_BIG: Final = 1009
+INTERNAL_ERROR: Final = 1011
 
 
 class SocketLink:
@@ -93,7 +94,8 @@ async def refuse_websocket(scope: Scope, receive: Receive, send: Send, status: i
     """Turn a handshake down, with a status and a reason where the host can carry them."""
     await receive()  # websocket.connect
     if "websocket.http.response" not in (scope.get("extensions") or {}):
-        await send({"type": "websocket.close", "code": POLICY, "reason": reason})
+        code = INTERNAL_ERROR if status == 500 else POLICY
+        await send({"type": "websocket.close", "code": code, "reason": reason})
         return
     body = reason.encode()
     head = [TEXT_TYPE, (b"content-length", b"%d" % len(body))]

@@ -1,0 +1,181 @@
+"""The two ends of a pipe on the event loop: read when it is readable, write at once and keep only what does not fit.
+
+asyncio's own pipe transports do the same with more steps: they read into a buffer of 256 KiB each time, and those of
+a child process pass every chunk through one more turn of the loop. For one call at a time that was half of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from .stream import LineLink, lost_because
+
+CHUNK = 64 << 10
+"""Bytes of one read: what a pipe holds."""
+
+Over = Callable[[OSError | None], None]
+
+
+class PipeSource:
+    """The reading half. Starts paused.
+
+    ``over`` is called once, at the end of input (None) or with what broke it; by default the link is told.
+    """
+
+    def __init__(self, descriptor: int, link: LineLink, over: Over | None = None) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self.received: Callable[[bytes], object] = link.data_received
+        """Who gets what is read."""
+        self._link = link
+        self._over = over or self._tell
+        self._loop = asyncio.get_running_loop()
+        self._reading = False
+        self._closed = False
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._closed:
+            self._reading = True
+            self._loop.add_reader(self._descriptor, self._read)
+
+    def close(self) -> None:
+        if not self._closed:
+            self.pause_reading()
+            self._closed = True
+            os.close(self._descriptor)
+
+    def drop(self) -> None:
+        """Close without the event loop, when that was closed first."""
+        if not self._closed:
+            self._closed = True
+            os.close(self._descriptor)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close()
+            self._over(error)
+            return
+        if data:
+            self.received(data)
+        else:
+            self.close()
+            self._over(None)
+
+    def _tell(self, error: OSError | None) -> None:
+        if error is None:
+            self._link.eof_received()
+        else:
+            self._link.finish(lost_because(error))
+
+
+class PipeSink:
+    """The writing half; ``over`` is called once, after `close` (None) or with what broke it: the end of the link.
+
+    It also watches for the reader to go away, so that this is known before the next write.
+    """
+
+    def __init__(self, descriptor: int, link: LineLink, over: Over | None = None) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._link = link
+        self._over = over or self._tell
+        self._loop = asyncio.get_running_loop()
+        self._unwritten = bytearray()
+        self._high = self._low = CHUNK
+        self._full = False
+        self._closing = False
+        self._closed = False
+        if not os.isatty(descriptor):
+            # Nobody writes into this end from the other side: "readable" can only mean that it is closed there.
+            self._loop.add_reader(descriptor, self._reader_gone)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = CHUNK if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def write(self, data: bytes) -> None:
+        if self._closing:
+            return
+        if self._unwritten:
+            self._unwritten += data
+        else:
+            try:
+                written = os.write(self._descriptor, data)
+            except (BlockingIOError, InterruptedError):
+                written = 0
+            except OSError as error:
+                # Whoever writes is in the middle of something: it hears of the end in the next turn of the loop.
+                self._closing = True
+                self._loop.call_soon(self._end, error)
+                return
+            if written == len(data):
+                return
+            self._unwritten += memoryview(data)[written:]
+            self._loop.add_writer(self._descriptor, self._write)
+        if len(self._unwritten) > self._high and not self._full:
+            self._full = True
+            self._link.pause_writing()
+
+    def close(self) -> None:
+        """Write what is left, then close."""
+        if not self._closing:
+            self._closing = True
+            if not self._unwritten:
+                self._loop.call_soon(self._end, None)
+
+    def abort(self) -> None:
+        """Close now; what is left is lost."""
+        self._closing = True
+        self._loop.call_soon(self._end, None)
+
+    def drop(self) -> None:
+        """Close without the event loop, when that was closed first."""
+        if not self._closed:
+            self._closing = self._closed = True
+            os.close(self._descriptor)
+
+    def _write(self) -> None:
+        unwritten = self._unwritten
+        try:
+            written = os.write(self._descriptor, unwritten)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        del unwritten[:written]
+        if not unwritten:
+            self._loop.remove_writer(self._descriptor)
+            if self._closing:
+                self._end(None)
+                return
+        if self._full and len(unwritten) <= self._low:
+            self._full = False
+            self._link.resume_writing()
+
+    def _reader_gone(self) -> None:
+        self._end(BrokenPipeError("the reader is gone") if self._unwritten else None)
+
+    def _end(self, error: OSError | None) -> None:
+        if self._closed:
+            return
+        self._closing = self._closed = True
+        self._unwritten.clear()
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        os.close(self._descriptor)
+        self._over(error)
+
+    def _tell(self, error: OSError | None) -> None:
+        self._link.finish(None if error is None else lost_because(error))

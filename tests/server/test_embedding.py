@@ -1,0 +1,118 @@
+"""`Server.handle`: bytes in, bytes out, whatever they are."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dovetail import (
+    Context,
+    Limits,
+    Server,
+)
+from tests.server.weather import build
+from tests.support.aio import run
+from tests.support.peer import Peer
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"[]", -32600),
+        (b"1", -32600),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{}}}', -32602),
+        (b"[" * 100_000, -32600),
+        (b'{"a":' * 100_000, -32700),
+    ],
+)
+@run
+async def test_handle_answers_whatever_bytes_it_is_given(message: bytes, code: int) -> None:
+    reply = await build().handle(message)
+    assert reply is not None
+    assert json.loads(reply)["error"]["code"] == code
+
+
+@run
+async def test_an_oversized_message_is_refused_before_it_is_read() -> None:
+    reply = await build(limits=Limits(message_size=100)).handle(b" " * 101)
+    assert reply is not None
+    assert json.loads(reply)["error"]["data"]["maxSize"] == 100
+
+
+@run
+async def test_notifications_get_no_answer() -> None:
+    server = build()
+    assert await server.handle(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') is None
+    assert await server.handle(b'{"jsonrpc":"2.0","method":"notifications/whatever"}') is None
+
+
+@run
+async def test_a_batch_is_answered_as_a_batch_where_the_revision_has_them() -> None:
+    server = build()
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "shout", "arguments": {"text": "a"}},
+    }
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    batch = json.dumps([call, {**call, "id": 2, "method": "nope"}, note, 7]).encode()
+    reply = await server.handle(batch, {"revision": "2025-03-26"})
+    assert reply is not None
+    answers = json.loads(reply)
+    assert [answer.get("id") for answer in answers] == [1, 2, None]
+    assert answers[0]["result"]["content"][0]["text"] == "A"
+    assert answers[1]["error"]["code"] == -32601
+    assert answers[2]["error"]["code"] == -32600
+    only_notes = json.dumps([note]).encode()
+    assert await server.handle(only_notes, {"revision": "2025-03-26"}) is None
+    refused = await server.handle(batch, {"revision": "2025-06-18"})
+    assert refused is not None
+    assert json.loads(refused)["error"]["code"] == -32600
+    await server.stop()
+
+
+@run
+async def test_scope_reaches_the_handler_and_names_the_principal() -> None:
+    server = Server("x", "1")
+
+    @server.tool
+    async def who(ctx: Context) -> str:
+        return f"{ctx.principal} {ctx.scope['shard']} {ctx.revision} {ctx.client_info}"
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "who"}}
+    reply = await server.handle(
+        json.dumps(message).encode(), {"revision": "2025-06-18", "principal": "ann", "shard": 7}
+    )
+    assert reply is not None
+    assert json.loads(reply)["result"]["content"][0]["text"] == "ann 7 2025-06-18 None"
+
+
+@run
+async def test_extensions_add_methods_and_layers_wrap_everything() -> None:
+    seen: list[str] = []
+
+    def layer(inner: Any) -> Any:
+        async def wrapped(call: Any, channel: Any) -> Any:
+            seen.append(call.method)
+            return await inner(call, channel)
+
+        return wrapped
+
+    server = build(layers=[layer])
+    original = server.methods["tools/call"]
+
+    async def counted(call: Any, channel: Any) -> Any:
+        seen.append("counted")
+        return await original(call, channel)
+
+    server.add_method("tools/call", counted)
+    assert await Peer(server).text("shout", text="a") == "A"
+    assert seen == ["tools/call", "counted"]
+    await server.stop()

@@ -1,0 +1,163 @@
+"""How handlers run: in threads and processes, with timeouts and limits, inside a lifespan."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dovetail import (
+    Context,
+    RegistrationError,
+    Server,
+)
+from tests.server.weather import build, every_revision
+from tests.support.aio import run
+from tests.support.peer import Peer
+
+
+@run
+async def test_a_timeout_says_which_limit_fired() -> None:
+    server = Server("x", "1", timeout=0.01)
+
+    @server.tool
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    @server.tool(timeout=None)
+    async def own() -> str:
+        raise TimeoutError("mine")
+
+    @server.prompt
+    async def slow_prompt() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    result = await Peer(server).call("slow")
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == "tool 'slow' did not finish within its timeout of 0.01 s"
+    assert result["_meta"]["dovetail/kind"] == "tool_timeout"
+    assert "timeout" not in await Peer(server).text("own")
+    error = await Peer(server).error("prompts/get", name="slow_prompt")
+    assert error["message"] == "prompt 'slow_prompt' did not finish within its timeout of 0.01 s"
+
+
+@every_revision
+@run
+async def test_one_call_more_than_the_limit_is_refused_and_the_others_finish(revision: str) -> None:
+    server = Server("x", "1")
+    gate = asyncio.Event()
+
+    @server.tool(limit=2)
+    async def wait() -> str:
+        await gate.wait()
+        return "done"
+
+    running = [asyncio.create_task(Peer(server, revision).text("wait")) for _ in range(2)]
+    await asyncio.sleep(0)
+    error = await Peer(server, revision).error("tools/call", name="wait")
+    assert error["code"] == 1004
+    assert error["data"]["kind"] == "too_many_tools"
+    gate.set()
+    assert await asyncio.gather(*running) == ["done", "done"]
+    assert await Peer(server, revision).text("wait") == "done"
+
+
+@run
+async def test_plain_functions_run_in_threads_and_do_not_block_each_other() -> None:
+    import threading
+
+    server = Server("x", "1")
+    both = threading.Barrier(2, timeout=10)
+
+    @server.tool
+    def meet() -> bool:
+        both.wait()
+        return threading.current_thread() is threading.main_thread()
+
+    @server.tool(run="inline")
+    def inline() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    peer = Peer(server)
+    assert await asyncio.gather(peer.text("meet"), peer.text("meet")) == ["false", "false"]
+    assert await peer.text("inline") == "true"
+    await server.stop()
+
+
+def in_a_process(text: str) -> str:
+    """Used by name from another process."""
+    import os
+
+    return f"{text} {os.getpid()}"
+
+
+@run
+async def test_a_tool_can_run_in_a_process_of_its_own() -> None:
+    import os
+
+    server = Server("x", "1")
+    server.add_tool(in_a_process, run="process")
+    text = await Peer(server).text("in_a_process", text="hello")
+    assert text.startswith("hello ")
+    assert text != f"hello {os.getpid()}"
+    await server.stop()
+
+
+def test_what_cannot_run_in_a_process_is_refused_at_registration() -> None:
+    server = Server("x", "1")
+
+    async def asks(ctx: Context) -> str:
+        return ctx.revision
+
+    with pytest.raises(RegistrationError, match="Context"):
+        server.add_tool(asks, run="process")
+    with pytest.raises(RegistrationError, match="top level"):
+        server.add_tool(lambda: "", name="x", run="process")
+    assert not server.tools
+
+
+@run
+async def test_the_lifespan_runs_once_and_its_value_reaches_handlers() -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncGenerator[dict[str, str]]:
+        events.append("start")
+        yield {"db": server.info.name}
+        events.append("stop")
+
+    server = Server("x", "1", lifespan=lifespan)
+
+    @server.tool
+    async def name(ctx: Context) -> str:
+        return ctx.lifespan["db"]
+
+    peer = Peer(server)
+    assert await asyncio.gather(*(peer.text("name") for _ in range(5))) == ["x"] * 5
+    assert events == ["start"]
+    await server.stop()
+    await server.stop()
+    assert events == ["start", "stop"]
+    async with server.running():
+        assert await peer.text("name") == "x"
+    assert events == ["start", "stop", "start", "stop"]
+
+
+@run
+async def test_a_lifespan_that_fails_is_reported_to_whoever_starts_it_and_may_be_tried_again() -> None:
+    fail = True
+
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncGenerator[None]:
+        if fail:
+            raise OSError("no database")
+        yield None
+
+    server = build(lifespan=lifespan)
+    with pytest.raises(OSError, match="no database"):
+        await server.start()
+    fail = False
+    await server.start()
+    await server.stop()
