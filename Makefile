@@ -45,7 +45,7 @@ bench: setup     ## side by side with the peers and the limit, in one run
 	@scripts/peers.sh sdk fastmcp minimcp node
 	$(BIN)/python -m bench
 
-soak: setup      ## ten minutes of mixed traffic with three slope alarms
+soak: setup      ## two minutes of warm-up and ten of mixed traffic, with three slope alarms
 	$(BIN)/python -m bench.soak
 
 format: setup

@@ -16,7 +16,7 @@ from .measures import calls, erlmcp, programs, sessions, start, tools
 from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
-PARTS = ("start", "stdio", "http", "sessions", "tools", "erlmcp", "handle", "clients")
+PARTS = ("start", "stdio", "http", "tcp", "sessions", "tools", "erlmcp", "handle", "clients")
 DOCS = peers.ROOT / "docs"
 
 
@@ -54,6 +54,7 @@ def measured(options: Options) -> Figures:
         "start": lambda: start.measure(figures, options),
         "stdio": lambda: calls.measure("stdio", figures, options),
         "http": lambda: calls.measure("http", figures, options),
+        "tcp": lambda: calls.measure("tcp", figures, options),
         "sessions": lambda: sessions.measure(figures, options),
         "tools": lambda: tools.measure(figures, options),
         "erlmcp": lambda: erlmcp.measure(figures, options),
@@ -97,7 +98,11 @@ def _redraw() -> int:
     figures = Figures()
     kept = msgspec.json.decode((DOCS / "bench.json").read_bytes())
     figures.all = msgspec.convert(kept["figures"], list[Figure])
-    kept |= {"promises": report.judged(figures), "noise": report.noise(figures)}
+    kept |= {
+        "figures": report.as_data(figures),
+        "promises": report.judged(figures),
+        "noise": report.noise(figures),
+    }
     (DOCS / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
     (DOCS / "bench.svg").write_text(chart.svg(figures))
     print(report.promises(figures))

@@ -9,7 +9,9 @@ from . import peers
 from .peers import LEGACY, MODERN
 from .samples import Figure, Figures
 
-WIDTH, LABEL, BAR, GAP, TOP = 820, 260, 22, 8, 64
+WIDTH, LABEL, BAR, GAP, TOP = 860, 260, 22, 8, 64
+ROOM = 230
+"""Kept free behind the longest bar, for its value and sample."""
 COLOURS = {"limit": "#9aa4b2", "dovetail": "#0b7a5b"}
 OTHER = "#c8763a"
 
@@ -17,8 +19,8 @@ OTHER = "#c8763a"
 def svg(figures: Figures) -> str:
     """Two groups of bars. Each is scaled to its own limit, which is drawn too."""
     groups = [
-        ("stdio, 64 calls in flight", _rates(figures, "stdio")),
-        ("HTTP, 64 connections", _rates(figures, "http")),
+        ("stdio, echo of 5 bytes, 64 calls in flight", _rates(figures, "stdio")),
+        ("HTTP, echo of 5 bytes, 64 connections", _rates(figures, "http")),
     ]
     body: list[str] = []
     y = TOP
@@ -53,16 +55,30 @@ def _rates(figures: Figures, transport: str) -> list[tuple[str, Figure]]:
 
 def _group(body: list[str], title: str, rows: list[tuple[str, Figure]], y: int) -> int:
     most = max(figure.value for _, figure in rows)
-    body.append(_text(16, y, f"{title}: tools/call per second", "title"))
+    _, first = rows[0]
+    rounds = f"medians of {first.rounds} rounds of {first.seconds:.1f} s"
+    body.append(_text(16, y, f"{title}: tools/call per second, {rounds}", "title"))
     y += 12
+    limit = {figure.era: figure.value for _, figure in rows if figure.peer == "limit"}
     for label, figure in rows:
-        length = max(2.0, (WIDTH - LABEL - 110) * figure.value / most)
+        length = max(2.0, (WIDTH - LABEL - ROOM) * figure.value / most)
         colour = COLOURS.get(figure.peer, OTHER)
         body.append(_text(16, y + 15, label, "label"))
         body.append(f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" rx="3" fill="{colour}"/>')
-        body.append(_text(LABEL + length + 8, y + 15, f"{figure.value:,.0f}", "value"))
+        value = f"{figure.value:,.0f}"
+        body.append(_text(LABEL + length + 8, y + 15, value, "value"))
+        end = LABEL + length + 16 + 8 * len(value)
+        body.append(_text(end, y + 15, _sample(figure, limit.get(figure.era)), "note"))
         y += BAR + GAP
     return y + 30
+
+
+def _sample(figure: Figure, limit: float | None) -> str:
+    """Over how many calls a bar was measured, and what share of the limit it is."""
+    words = f"{figure.calls:,} calls a round"
+    if limit and figure.peer != "limit":
+        words += f", {figure.value / limit:.2g}× the limit"
+    return words
 
 
 def _head(height: int) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+from .peers import Peer
 from .pipes import PipeDriver
 from .processes import Child
 from .workloads import ECHO
@@ -24,6 +25,7 @@ class _Canned(Child):
     """The same pipes around a program that knows one answer."""
 
     def __init__(self) -> None:
+        self.peer = Peer("canned", "canned replies", "", "", "")
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, "-c", CANNED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0

@@ -30,20 +30,20 @@ class Peer(NamedTuple):
     asks: bool = True
     """Whether its tools can ask the client a question."""
     modern: bool = True
-    primitives: bool = True
-    """Whether its server here also has a resource and a prompt."""
 
 
-LIMIT = Peer("limit", "the limit (bare msgspec)", "", "limit.py", "msgspec", asks=False, primitives=False)
+LIMIT = Peer("limit", "the limit (bare msgspec)", "", "limit.py", "msgspec")
 DOVETAIL = Peer("dovetail", "Dovetail", "", "dovetail_server.py", "dovetail")
 SDK = Peer("sdk", "official SDK", "sdk", "sdk_high.py", "mcp")
-SDK_LOW = Peer("sdk-low", "official SDK, low level", "sdk", "sdk_low.py", "mcp", primitives=False)
+SDK_LOW = Peer("sdk-low", "official SDK, low level", "sdk", "sdk_low.py", "mcp")
 FASTMCP = Peer("fastmcp", "FastMCP", "fastmcp", "fastmcp_server.py", "fastmcp")
 MINIMCP = Peer("minimcp", "MiniMCP", "minimcp", "minimcp_server.py", "minimcp", asks=False, modern=False)
 TYPESCRIPT = Peer(
     "typescript", "TypeScript SDK", "node", "typescript_server.mjs", "@modelcontextprotocol/server"
 )
 ALL = (LIMIT, DOVETAIL, SDK, SDK_LOW, FASTMCP, MINIMCP, TYPESCRIPT)
+TCP = (LIMIT, DOVETAIL)
+"""Who speaks lines over TCP: no other library does."""
 BY_NAME = {peer.name: peer for peer in ALL}
 
 

@@ -7,7 +7,10 @@ one count of newlines. `python -m bench --driver` shows what it reaches against 
 from __future__ import annotations
 
 import os
+import signal
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -15,12 +18,29 @@ import msgspec
 from . import workloads
 from .peers import MODERN
 from .processes import Child
+from .questions import Questions
 from .samples import Sample, quantile
 from .workloads import FIRST_ID, Workload
 
 CHUNK = 1 << 20
 LIMIT = 20.0
-"""Seconds without a reply after which a server counts as hung."""
+"""Seconds beyond the length of a run after which a server counts as hung."""
+
+
+@contextmanager
+def within(seconds: float, name: str) -> Generator[None, None, None]:
+    """Give up on a server that no longer answers. A timer, since a wait before every read would cost each call."""
+
+    def hung(number: int, frame: object) -> None:
+        raise workloads.WrongReply(f"{name} hung: no reply within {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, hung)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class PipeDriver:
@@ -86,9 +106,13 @@ class PipeDriver:
 
     def sequential(self, workload: Workload, seconds: float, most: int = 100_000) -> Sample:
         """One after the other: the median round trip in microseconds, and the 99th percentile beside it."""
+        with within(seconds + LIMIT, self.child.peer.name):
+            return self._sequential(workload, seconds, most)
+
+    def _sequential(self, workload: Workload, seconds: float, most: int) -> Sample:
         request = workloads.template(workload, self.era) + b"\n"
         source, sink = self.child.stdin, self.child.stdout
-        answers = _Answers(self, workload, request) if workload.tells or workload.asks else None
+        answers = _Answers(self, workload) if workload.more else None
         replies: list[bytes] = []
         latencies: list[float] = []
         clock = time.perf_counter
@@ -99,7 +123,7 @@ class PipeDriver:
             sent = clock()
             os.write(source, message)
             if answers is not None:
-                answers.until_answered(number)
+                answers.until_answered()
             else:
                 reply = os.read(sink, CHUNK)
                 while reply[-1:] != b"\n":
@@ -109,14 +133,18 @@ class PipeDriver:
             number += 1
         took = clock() - begun
         replies = replies if answers is None else answers.replies
-        workloads.check(workload, replies, len(latencies))
+        workloads.check(workload, replies, len(latencies), 0 if answers is None else answers.asked)
         extra = {"p99": quantile(latencies, 0.99) * 1e6, "rate": len(latencies) / took}
         return Sample(quantile(latencies, 0.5) * 1e6, len(latencies), took, extra)
 
     def throughput(self, workload: Workload, in_flight: int, seconds: float, least: int = 0) -> Sample:
         """Keep ``in_flight`` calls open: calls per second, and processor time per call beside it."""
+        with within(seconds + 2 * LIMIT, self.child.peer.name):
+            return self._throughput(workload, in_flight, seconds, least)
+
+    def _throughput(self, workload: Workload, in_flight: int, seconds: float, least: int) -> Sample:
         request = workloads.template(workload, self.era) + b"\n"
-        answers = _Answers(self, workload, request) if workload.tells or workload.asks else None
+        answers = _Answers(self, workload) if workload.more else None
         clock = time.perf_counter
         chunks: list[bytes] = []
         cpu = self.child.cpu()
@@ -140,7 +168,7 @@ class PipeDriver:
         took = clock() - begun
         cpu = self.child.cpu() - cpu
         lines = b"".join(chunks).split(b"\n")[:-1] if answers is None else answers.replies
-        workloads.check(workload, lines, sent)
+        workloads.check(workload, lines, sent, 0 if answers is None else answers.asked)
         return Sample(sent / took, sent, took, {"cpu_us": cpu / sent * 1e6})
 
     def _send(self, data: bytes) -> None:
@@ -151,45 +179,37 @@ class PipeDriver:
 class _Answers:
     """Reads message by message: for workloads in which a call brings more than its reply."""
 
-    def __init__(self, driver: PipeDriver, workload: Workload, request: bytes) -> None:
+    def __init__(self, driver: PipeDriver, workload: Workload) -> None:
         self._driver = driver
-        self._asks = workload.asks
-        self._request = msgspec.json.decode(request % FIRST_ID)
+        self._questions = Questions(workload, driver.era) if workload.asks else None
         self._rest = b""
         self.replies: list[bytes] = []
 
-    def until_answered(self, number: int) -> None:
+    @property
+    def asked(self) -> int:
+        return 0 if self._questions is None else self._questions.count
+
+    def until_answered(self) -> None:
         while not self.feed(self._driver._read()):
             pass
 
     def feed(self, chunk: bytes) -> int:
         """Take what arrived; how many calls it completed."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if not self._asks:
+        if self._questions is None:
             self.replies += lines
             return sum(b'"id":' in line for line in lines)
-        return sum(self._take(line) for line in lines)
+        return self._answer(lines, self._questions)
 
-    def _take(self, line: bytes) -> bool:
-        message = msgspec.json.decode(line)
-        if "method" in message:
-            if "id" in message:
-                answer = {"action": "accept", "content": {"ok": True}}
-                self._write({"jsonrpc": "2.0", "id": message["id"], "result": answer})
-            return False
-        result = message.get("result", {})
-        if result.get("resultType") == "input_required":
-            self._again(message["id"], result)
-            return False
-        self.replies.append(line)
-        return True
-
-    def _again(self, id: int, result: dict[str, Any]) -> None:
-        answers = {key: {"action": "accept", "content": {"ok": True}} for key in result["inputRequests"]}
-        params = {**self._request["params"], "inputResponses": answers}
-        if "requestState" in result:
-            params["requestState"] = result["requestState"]
-        self._write({**self._request, "id": id, "params": params})
-
-    def _write(self, message: dict[str, Any]) -> None:
-        self._driver._send(msgspec.json.encode(message) + b"\n")
+    def _answer(self, lines: list[bytes], questions: Questions) -> int:
+        out: list[bytes] = []
+        done = len(self.replies)
+        for line in lines:
+            answer = questions.answer(line)
+            if answer is None:
+                self.replies.append(line)
+            else:
+                out.append(answer.body + b"\n")
+        if out:
+            self._driver._send(b"".join(out))
+        return len(self.replies) - done

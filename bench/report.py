@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ TABLES = (
     ("Calls per second, 64 in flight", "rate_64"),
     ("Calls per second, 256 in flight", "rate_256"),
     ("CPU per call, 64 in flight", "cpu"),
+    ("CPU per call, one by one", "cpu_1"),
     ("Start to first answer", "start"),
     ("Memory at rest", "memory"),
     ("Memory of an idle session", "memory_session"),
@@ -46,6 +48,11 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def by_number(name: str) -> list[str]:
+    """A key that puts 50 before 1000."""
+    return [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
 def tables(figures: Figures) -> str:
     """Every figure, with its ratio to the limit and to Dovetail."""
     parts: list[str] = []
@@ -57,7 +64,7 @@ def tables(figures: Figures) -> str:
 
 
 def _table(title: str, rows: list[Figure], figures: Figures) -> str:
-    rows.sort(key=lambda one: (one.transport, one.workload, one.era, ORDER.index(one.peer)))
+    rows.sort(key=lambda one: (one.transport, by_number(one.workload), one.era, ORDER.index(one.peer)))
     lines = [f"{title} ({rows[0].unit}; the median of the rounds)"]
     head = (
         "transport",
@@ -95,22 +102,49 @@ def _cells(one: Figure, figures: Figures) -> tuple[str, ...]:
 
 
 def _to_limit(one: Figure, figures: Figures) -> str:
-    limit = figures.get(one.measure, "limit", one.workload, one.transport, one.era)
-    if limit is None or one.peer == "limit" or not limit.value:
-        return ""
-    return f"{one.value / limit.value:.2f}×"
+    ratio = to_limit(one, figures)
+    return "" if ratio is None else f"{ratio:.2f}×"
 
 
 def _against(one: Figure, figures: Figures) -> str:
+    better = times_better(one, figures)
+    if better is None:
+        return ""
+    return f"{better:.1f}× better" if better >= 1 else f"{1 / better:.1f}× worse"
+
+
+def to_limit(one: Figure, figures: Figures) -> float | None:
+    """The figure over the limit's, where the limit was measured doing the same."""
+    limit = figures.get(one.measure, "limit", one.workload, one.transport, one.era)
+    if limit is None or one.peer == "limit" or not limit.value:
+        return None
+    return one.value / limit.value
+
+
+def times_better(one: Figure, figures: Figures) -> float | None:
     """How many times better Dovetail is on the same thing, in the same era where it has one."""
     if one.peer in ("dovetail", "limit") or not one.value:
-        return ""
+        return None
     ours = figures.get(one.measure, "dovetail", one.workload, one.transport, one.era)
     if ours is None or not ours.value:
-        return ""
+        return None
     less = one.measure.startswith(LESS_IS_BETTER) or "ms per" in one.unit
-    better = one.value / ours.value if less else ours.value / one.value
-    return f"{better:.1f}× better" if better >= 1 else f"{1 / better:.1f}× worse"
+    return one.value / ours.value if less else ours.value / one.value
+
+
+def as_data(figures: Figures) -> list[dict[str, Any]]:
+    """Every figure with its unit, workload, duration and sample size, and its ratios."""
+    found: list[dict[str, Any]] = []
+    for one in figures.all:
+        data = msgspec.to_builtins(one)
+        for name, ratio in (
+            ("to_limit", to_limit(one, figures)),
+            ("dovetail_times_better", times_better(one, figures)),
+        ):
+            if ratio is not None:
+                data[name] = round(ratio, 3)
+        found.append(data)
+    return found
 
 
 def promises(figures: Figures) -> str:
@@ -191,7 +225,7 @@ def as_json(figures: Figures, seconds: float) -> bytes:
         "versions": {
             peer.name: peers.version(peer) for peer in peers.ALL if peers.installed(peer.environment)
         },
-        "figures": [msgspec.to_builtins(one) for one in figures.all],
+        "figures": as_data(figures),
         "promises": judged(figures),
         "skipped": figures.skipped,
     }

@@ -46,6 +46,18 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
+def sampled(latencies: list[float], took: float, cpu: float, *, latency: bool) -> Sample:
+    """One run with everything it shows; its value is the median round trip, or the rate."""
+    sent = len(latencies)
+    extra = {
+        "p50": quantile(latencies, 0.5) * 1e6,
+        "p99": quantile(latencies, 0.99) * 1e6,
+        "rate": sent / took,
+        "cpu_us": cpu / sent * 1e6,
+    }
+    return Sample(extra["p50"] if latency else sent / took, sent, took, extra)
+
+
 def figure(samples: list[Sample], **what: Any) -> Figure:
     """The median of ``samples``."""
     values = [sample.value for sample in samples]

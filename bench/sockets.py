@@ -13,12 +13,12 @@ import time
 import msgspec
 
 from . import workloads
+from .asking import asked
+from .connection import LIMIT, Connection, ready
 from .peers import LEGACY, MODERN
 from .processes import Child
-from .samples import Sample, quantile
+from .samples import Sample, sampled
 from .workloads import FIRST_ID, Workload, WrongReply
-
-LIMIT = 20.0
 
 
 def http_end(data: bytes) -> int:
@@ -66,19 +66,6 @@ def messages_of(response: bytes) -> list[bytes]:
         return [body]
     lines = body.replace(b"\r\n", b"\n").split(b"\n")
     return [line[5:].strip() for line in lines if line.startswith(b"data:") and len(line) > 6]
-
-
-class _Connection:
-    __slots__ = ("data", "fd", "number", "sent", "socket")
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
-        self.fd = self.socket.fileno()
-        self.data = b""
-        self.sent = 0.0
-        self.number = 0
 
 
 class SocketDriver:
@@ -182,7 +169,7 @@ class SocketDriver:
     def burst(self, workload: Workload, connections: int, bursts: int) -> Sample:
         """All connections send at the same moment, and again when all have been answered: messages per second."""
         request = self.template(workload)
-        ring = [_Connection(self.child.port) for _ in range(connections)]
+        ring = [Connection(self.child.port) for _ in range(connections)]
         replies: list[bytes] = []
         took = 0.0
         try:
@@ -194,7 +181,7 @@ class SocketDriver:
         self._check(workload, replies, connections * bursts)
         return Sample(connections * bursts / took, connections * bursts, took)
 
-    def _burst(self, ring: list[_Connection], request: bytes, first: int, replies: list[bytes]) -> float:
+    def _burst(self, ring: list[Connection], request: bytes, first: int, replies: list[bytes]) -> float:
         poll = select.epoll()
         waiting = {one.fd: one for one in ring}
         for one in ring:
@@ -203,9 +190,9 @@ class SocketDriver:
         for number, one in enumerate(ring, first):
             one.socket.send(request % number)
         while waiting:
-            for fd, _ in self._ready(poll):
+            for fd, _ in ready(poll):
                 one = waiting[fd]
-                one.data += self._received(one)
+                one.data += one.receive()
                 if self._end(one.data) > 0:
                     replies.append(one.data)
                     one.data = b""
@@ -225,13 +212,15 @@ class SocketDriver:
         *,
         latency: bool = False,
     ) -> Sample:
+        if workload.asks:
+            return asked(self, workload, connections, seconds, least, most, latency=latency)
         request = self.template(workload)
-        ring = [_Connection(self.child.port) for _ in range(connections)]
+        ring = [Connection(self.child.port) for _ in range(connections)]
         poll = select.epoll()
         by_fd = {one.fd: one for one in ring}
         replies: list[bytes] = []
         latencies: list[float] = []
-        clock, end, received = time.perf_counter, self._end, self._received
+        clock, end = time.perf_counter, self._end
         cpu = self.child.cpu()
         begun = clock()
         sent = 0
@@ -242,9 +231,9 @@ class SocketDriver:
                 one.socket.send(request % (FIRST_ID + sent))
                 sent += 1
             while len(replies) < sent:
-                for fd, _ in self._ready(poll):
+                for fd, _ in ready(poll):
                     one = by_fd[fd]
-                    data = one.data + received(one)
+                    data = one.data + one.receive()
                     if end(data) < 0:
                         one.data = data
                         continue
@@ -264,25 +253,7 @@ class SocketDriver:
             for one in ring:
                 one.socket.close()
         self._check(workload, replies, sent)
-        extra = {
-            "p50": quantile(latencies, 0.5) * 1e6,
-            "p99": quantile(latencies, 0.99) * 1e6,
-            "rate": sent / took,
-            "cpu_us": cpu / sent * 1e6,
-        }
-        return Sample(extra["p50"] if latency else sent / took, sent, took, extra)
-
-    def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
-        ready = poll.poll(LIMIT)
-        if not ready:
-            raise WrongReply(f"{self.child.peer.name} was silent for {LIMIT:.0f} s")
-        return ready
-
-    def _received(self, one: _Connection) -> bytes:
-        data = one.socket.recv(1 << 18)
-        if not data:
-            raise WrongReply(f"{self.child.peer.name} closed a connection: {one.data[:300]!r}")
-        return data
+        return sampled(latencies, took, cpu, latency=latency)
 
     def _check(self, workload: Workload, replies: list[bytes], sent: int) -> None:
         if self.transport == "tcp":

@@ -171,15 +171,15 @@ TARGETS = (
     Target("client", "tasks of an open client", alone("client_tasks", "dovetail"), 1.0, True, "tasks"),
     Target(
         "scale",
-        "CPU of a call with 1,000 tools against 6",
-        grown("cpu", "dovetail", "echo with 6 tools", "echo with 1000 tools", "stdio"),
+        "CPU of a call with 1,000 tools against 1",
+        grown("cpu", "dovetail", "echo with 1 tool", "echo with 1000 tools", "stdio"),
         1.2,
         True,
     ),
     Target(
         "scale",
         "round trip beside 10,000 sessions against 1",
-        grown("latency_p50", "dovetail", "echo beside 1 sessions", "echo beside 10000 sessions", "http"),
+        grown("latency_p50", "dovetail", "echo beside 1 session", "echo beside 10000 sessions", "http"),
         1.2,
         True,
     ),

@@ -16,6 +16,8 @@ FIRST_ID = 100_000
 CAPABILITIES = {"elicitation": {"form": {}}}
 INFO = {"name": "bench", "version": "1.0.0"}
 KIBIBYTE = "x" * 1024
+AGAIN = 1_000_000
+"""What is added to the id of a call when it is made again with the answers: a repeated call has an id of its own."""
 
 
 class Workload(NamedTuple):
@@ -30,6 +32,11 @@ class Workload(NamedTuple):
     """Each call brings a question, which the driver answers."""
     tools: int = 0
     """How many tools the server must have."""
+
+    @property
+    def more(self) -> bool:
+        """A call brings more messages than its reply."""
+        return self.tells or self.asks
 
 
 def text_is(expected: str) -> Callable[[Json], bool]:
@@ -97,8 +104,8 @@ class WrongReply(Exception):
     """A server answered something else than it should; its figures would mean nothing."""
 
 
-def check(workload: Workload, replies: list[bytes], sent: int) -> None:
-    """Every request answered once, with the right answer; one notification per call where they are due."""
+def check(workload: Workload, replies: list[bytes], sent: int, asked: int = 0) -> None:
+    """Every request answered once, with the right answer; one notification or question per call where they are due."""
     ids: set[int] = set()
     told = 0
     for reply in replies:
@@ -108,11 +115,13 @@ def check(workload: Workload, replies: list[bytes], sent: int) -> None:
             continue
         if "result" not in message or not _right(workload, message["result"]):
             raise WrongReply(f"{workload.name}: {reply[:300]!r}")
-        ids.add(message["id"])
+        ids.add(message["id"] - AGAIN if workload.asks and message["id"] >= AGAIN else message["id"])
     if ids != set(range(FIRST_ID, FIRST_ID + sent)):
         raise WrongReply(f"{workload.name}: {len(ids)} of {sent} requests were answered")
     if workload.tells and told < sent:
         raise WrongReply(f"{workload.name}: {told} notifications for {sent} calls")
+    if workload.asks and asked != sent:
+        raise WrongReply(f"{workload.name}: {asked} questions for {sent} calls")
 
 
 def _right(workload: Workload, result: Json) -> bool:

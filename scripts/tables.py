@@ -16,19 +16,34 @@ PEERS = {
     "limit": "the limit",
     "dovetail": "**Dovetail**",
     "sdk": "official SDK",
+    "sdk-low": "official SDK, low level",
     "fastmcp": "FastMCP",
     "minimcp": "MiniMCP",
     "typescript": "TypeScript SDK",
 }
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
 ROWS = (
-    ("stdio, echo, one by one: median round trip, µs", "latency_p50", "echo", "stdio", ""),
-    ("stdio, echo, 64 in flight: calls/s", "rate_64", "echo", "stdio", ""),
-    ("HTTP 2026-07-28, echo, 64 connections: calls/s", "rate_64", "echo", "http", "2026-07-28"),
-    ("HTTP legacy session, echo, 64 connections: calls/s", "rate_64", "echo", "http", "2025-11-25"),
+    ("stdio, echo, one by one: median round trip, µs", "latency_p50", "echo", "stdio", LEGACY),
+    ("stdio, echo, one by one: 99th percentile, µs", "latency_p99", "echo", "stdio", LEGACY),
+    ("stdio, echo, 64 in flight: calls/s", "rate_64", "echo", "stdio", LEGACY),
+    (
+        "stdio, echo, 64 in flight, 1,000 tools: µs of CPU per call",
+        "cpu",
+        "echo with 1000 tools",
+        "stdio",
+        LEGACY,
+    ),
+    ("HTTP 2026-07-28, echo, 64 connections: calls/s", "rate_64", "echo", "http", MODERN),
+    ("HTTP legacy session, echo, 64 connections: calls/s", "rate_64", "echo", "http", LEGACY),
+    ("HTTP 2026-07-28, a question per call, 64 at once: calls/s", "rate_64", "ask", "http", MODERN),
+    ("HTTP legacy session, a question per call, 64 at once: calls/s", "rate_64", "ask", "http", LEGACY),
+    ("TCP, bursts of 100 × 1 KiB: messages/s", "erlmcp", "tcp_burst_100_1kib", "tcp", MODERN),
     ("process start to first answer, ms", "start", "", "", ""),
     ("resident memory at rest, MiB", "memory", "", "", ""),
-    ("client over stdio, 64 at once: calls/s", "client_rate_64", "echo", "stdio", ""),
-    ("client over HTTP, 64 at once: calls/s", "client_rate_64", "echo", "http", ""),
+    ("an idle HTTP session among 1,000, KiB", "memory_session", "1000 idle sessions", "http", LEGACY),
+    ("an open HTTP stream among 1,000, KiB", "memory_stream", "1000 open listen streams", "http", MODERN),
+    ("client over stdio, legacy, 64 at once: calls/s", "client_rate_64", "echo", "stdio", LEGACY),
+    ("client over HTTP, legacy, 64 at once: calls/s", "client_rate_64", "echo", "http", LEGACY),
 )
 
 
@@ -36,16 +51,42 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def find(
-    figures: list[dict[str, Any]], measure: str, peer: str, workload: str, transport: str, era: str
-) -> str:
+def find(figures: list[dict[str, Any]], what: tuple[str, ...], peer: str) -> dict[str, Any] | None:
+    measure, *rest = what
     for one in figures:
         if (one["measure"], one["peer"]) != (measure, peer):
             continue
-        wanted = (("workload", workload), ("transport", transport), ("era", era))
+        wanted = zip(("workload", "transport", "era"), rest, strict=True)
         if all(not value or one.get(name, "") == value for name, value in wanted):
-            return number(one["value"])
-    return "–"
+            return one
+    return None
+
+
+def cell(one: dict[str, Any] | None) -> str:
+    """The value; behind it what share of the limit we are, or how many times better than a peer."""
+    if one is None:
+        return "–"
+    ratio = one.get("to_limit") if one["peer"] == "dovetail" else one.get("dovetail_times_better")
+    if ratio is None:
+        return number(one["value"])
+    return (
+        f"{number(one['value'])} ({ratio:.0f}×)" if ratio >= 10 else f"{number(one['value'])} ({ratio:.2g}×)"
+    )
+
+
+def sample(found: list[dict[str, Any]]) -> str:
+    """How often, how long and over how many calls the figures of a row were measured."""
+    rounds = sorted({one["rounds"] for one in found})
+    seconds = [one["seconds"] for one in found]
+    calls = [one["calls"] for one in found]
+    return f"{span(rounds)} × {span(calls)} in {span(seconds)} s"
+
+
+def span(values: list[float]) -> str:
+    least, most = (
+        f"{value:,}" if isinstance(value, int) else f"{value:.2g}" for value in (min(values), max(values))
+    )
+    return least if least == most else f"{least}–{most}"
 
 
 def bench() -> str:
@@ -54,21 +95,22 @@ def bench() -> str:
         return "Not measured yet: run `make bench`."
     document = json.loads(path.read_text())
     figures = document["figures"]
-    lines = ["| | " + " | ".join(PEERS.values()) + " |", "|---" * (len(PEERS) + 1) + "|"]
+    lines = ["| | " + " | ".join(PEERS.values()) + " | rounds × sample |", "|---" * (len(PEERS) + 2) + "|"]
     for label, *what in ROWS:
-        cells = [find(figures, what[0], peer, *what[1:]) for peer in PEERS]
-        if any(cell != "–" for cell in cells):
-            lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        found = [find(figures, tuple(what), peer) for peer in PEERS]
+        there = [one for one in found if one is not None]
+        if there:
+            lines.append(f"| {label} | " + " | ".join(map(cell, found)) + f" | {sample(there)} |")
     versions = ", ".join(f"{PEERS[name].strip('*')} {version}" for name, version in document["versions"].items()
-                         if name in PEERS and name != "limit")  # fmt: skip
+                         if name in PEERS and name not in ("limit", "sdk-low"))  # fmt: skip
     machine = document["machine"]
     lines += [
         "",
         f"{document['date'][:10]}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}; "
-        f"{versions}. Medians of interleaved rounds; all figures with their sample sizes are in "
-        "[docs/bench.json](docs/bench.json). The peers run as they install, on plain uvicorn; Dovetail and the limit "
-        "have httptools and uvloop, which the `http` extra brings, and Dovetail writes head and body of an answer at "
-        "once where it knows the host.",
+        f"{versions}. Medians of interleaved rounds. In brackets: ours over the limit's, and how many times better we "
+        "are than a peer. All workloads and figures are in [docs/bench.json](docs/bench.json). All Python servers "
+        "have the same uvicorn, httptools and uvloop, which Dovetail's `http` extra brings and the peers were given; "
+        "Dovetail writes head and body of an answer at once where it knows the host.",
     ]
     if (ROOT / "docs/bench.svg").exists():
         lines += ["", "![Calls per second, side by side](docs/bench.svg)"]

@@ -1,4 +1,4 @@
-"""Latency, throughput and processor time of calls, over stdio and HTTP."""
+"""Latency, throughput and processor time of calls, over stdio, HTTP and TCP."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..peers import (
     MODERN,
     SDK,
     SDK_LOW,
+    TCP,
     TYPESCRIPT,
     Peer,
 )
@@ -27,6 +28,8 @@ from ..sockets import SocketDriver
 from ..workloads import ECHO, EVERYDAY, Workload
 
 Driver = PipeDriver | SocketDriver
+WARM = 0.2
+"""Seconds at most for the first calls of a workload: what is made once is made."""
 
 STDIO = (
     (LIMIT, LEGACY),
@@ -47,11 +50,14 @@ HTTP = (
     (SDK, MODERN),
     (SDK, LEGACY),
     (SDK_LOW, MODERN),
+    (SDK_LOW, LEGACY),
     (FASTMCP, MODERN),
     (FASTMCP, LEGACY),
     (MINIMCP, LEGACY),
     (TYPESCRIPT, MODERN),
+    (TYPESCRIPT, LEGACY),
 )
+PAIRS = {"stdio": STDIO, "http": HTTP, "tcp": tuple((peer, MODERN) for peer in TCP)}
 
 
 class Key(NamedTuple):
@@ -74,7 +80,7 @@ def measure(transport: str, figures: Figures, options: Options) -> None:
 
 def _start(transport: str, stack: ExitStack, figures: Figures) -> dict[tuple[Peer, str], Driver]:
     drivers: dict[tuple[Peer, str], Driver] = {}
-    for peer, era in STDIO if transport == "stdio" else HTTP:
+    for peer, era in PAIRS[transport]:
         try:
             drivers[peer, era] = opened(transport, peer, era, stack)
         except (workloads.WrongReply, OSError, RuntimeError) as error:
@@ -111,10 +117,15 @@ def _everyday(
     cases: dict[Key, Callable[[], Sample]] = {}
     for (peer, era), driver in drivers.items():
         for workload in EVERYDAY:
-            if workload.name not in options.workloads:
+            if workload.name not in options.workloads or (transport == "tcp" and workload.more):
                 continue
             speaker = _speaker(transport, peer, era, driver, workload, stack, figures)
             if speaker is None:
+                continue
+            try:
+                speaker.sequential(workload, WARM, most=3)
+            except (workloads.WrongReply, OSError) as error:
+                figures.skipped.append(f"{transport} {peer.name} {era} {workload.name}: {error}"[:400])
                 continue
             key = Key(peer.name, era, workload.name, "sequential")
             cases[key] = _sequential(speaker, workload, options.workload)
@@ -132,8 +143,8 @@ def _speaker(
     figures: Figures,
 ) -> Driver | None:
     """Who runs ``workload`` there: the server that runs already, one of its own, or nobody."""
-    if workload.asks and (not peer.asks or transport == "http" or (era == MODERN and peer is not DOVETAIL)):
-        return None  # nobody else's tool asks with the same line in both eras
+    if workload.asks and not peer.asks:
+        return None
     environment = {}
     if workload.tools:
         environment["BENCH_TOOLS"] = str(workload.tools)

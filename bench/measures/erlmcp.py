@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..peers import DOVETAIL, FASTMCP, LEGACY, LIMIT, MINIMCP, MODERN, SDK, Peer
+from ..peers import ALL, DOVETAIL, LEGACY, LIMIT, MODERN, TCP, Peer
 from ..pipes import PipeDriver
 from ..processes import Child
 from ..rounds import Options, interleave, say
@@ -16,30 +16,39 @@ from ..workloads import KIB, WrongReply
 from .calls import opened
 
 CONNECTIONS, BURSTS = 100, 10
+WORKFLOW = 7
+"""Requests of one workflow."""
 
 
 def measure(figures: Figures, options: Options) -> None:
     say("erlmcp's workloads")
     with ExitStack() as stack:
         cases: dict[tuple[str, str, str, str], Callable[[], Sample]] = {}
-        for peer in (LIMIT, DOVETAIL, SDK, FASTMCP, MINIMCP):
+        for peer in ALL:
             pipes = opened("stdio", peer, LEGACY, stack)
             assert isinstance(pipes, PipeDriver)
             cases["stdio_sequential_1k", peer.name, "stdio", LEGACY] = _thousand(pipes)
-            if peer.primitives:
-                cases["mcp_complete_workflow", peer.name, "stdio", LEGACY] = _workflow(peer)
-            era = MODERN if peer.modern else LEGACY
-            web = opened("http", peer, era, stack)
-            assert isinstance(web, SocketDriver)
-            cases["http_burst_100_1kib", peer.name, "http", era] = _burst(web)
-        tcp = opened("tcp", DOVETAIL, MODERN, stack)
-        assert isinstance(tcp, SocketDriver)
-        cases["tcp_burst_100_1kib", "dovetail", "tcp", MODERN] = _burst(tcp)
+            cases["mcp_complete_workflow", peer.name, "stdio", LEGACY] = _workflow(peer)
+            for era in _eras(peer):
+                web = opened("http", peer, era, stack)
+                assert isinstance(web, SocketDriver)
+                cases["http_burst_100_1kib", peer.name, "http", era] = _burst(web)
+        for peer in TCP:
+            tcp = opened("tcp", peer, MODERN, stack)
+            assert isinstance(tcp, SocketDriver)
+            cases["tcp_burst_100_1kib", peer.name, "tcp", MODERN] = _burst(tcp)
         found = interleave(cases, options.rounds, figures.skipped)
     for (workload, peer, transport, era), samples in found.items():
         what = {"peer": peer, "workload": workload, "transport": transport, "era": era}
         unit = "ms per workflow" if workload == "mcp_complete_workflow" else "messages/s"
         figures.add(figure(samples, measure="erlmcp", unit=unit, **what))
+
+
+def _eras(peer: Peer) -> tuple[str, ...]:
+    """The newest each can; both for us and the limit, so that whoever lacks it has something beside it."""
+    if not peer.modern:
+        return (LEGACY,)
+    return (MODERN, LEGACY) if peer in (LIMIT, DOVETAIL) else (MODERN,)
 
 
 def _thousand(driver: PipeDriver) -> Callable[[], Sample]:
@@ -55,7 +64,7 @@ def _burst(driver: SocketDriver) -> Callable[[], Sample]:
 
 
 def _workflow(peer: Peer) -> Callable[[], Sample]:
-    """Initialize, list and use tools, resources and prompts, ping, and end: a process each time."""
+    """After initialize: list and use tools, resources and prompts, ping, and end. A process each time."""
 
     def once() -> Sample:
         with Child(peer, "stdio") as child:
@@ -81,6 +90,6 @@ def _workflow(peer: Peer) -> Callable[[], Sample]:
             )
             if not right:
                 raise WrongReply(f"{peer.name}: the workflow went wrong")
-            return Sample(took * 1000, 8, took)
+            return Sample(took * 1000, WORKFLOW, took)
 
     return once

@@ -38,6 +38,8 @@ class Consent:
     ok: bool
 
 
+BASIC = ("echo", "add", "nested", "tell", "ask", "nap")
+
 # Ten thousand sessions of one (nameless) caller are part of the measurement; by default one caller gets a thousand.
 server = Server("bench", version="1.0.0", limits=Limits(sessions=20_000, sessions_per_principal=20_000))
 
@@ -91,7 +93,9 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}."
 
 
-def fill(count: int) -> None:
+def have(count: int) -> None:
+    """Make it exactly so many tools."""
+
     def make(number: int) -> Any:
         async def filler(text: str) -> str:
             return text
@@ -100,12 +104,15 @@ def fill(count: int) -> None:
         filler.__doc__ = "One of many."
         return filler
 
-    for number in range(count - len(server.tools)):
+    for name in BASIC[count:]:
+        server.remove_tool(name)
+    for number in range(count - len(BASIC)):
         server.tool(make(number))
 
 
 if __name__ == "__main__":
-    fill(int(os.environ.get("BENCH_TOOLS", "0")))
+    if "BENCH_TOOLS" in os.environ:
+        have(int(os.environ["BENCH_TOOLS"]))
     if sys.argv[1] == "stdio":
         server.run()
     elif sys.argv[1] == "tcp":

@@ -1,10 +1,12 @@
 """The limit: what any server in this language must at least do. A bare msgspec loop, no library, no checks.
 
-On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded. On HTTP: the same as a bare
-ASGI application under uvicorn with httptools and uvloop. Nothing here validates anything: it is no server to use.
+On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded. On TCP: the same lines, the
+same tasks, on sockets. On HTTP: the same as a bare ASGI application under uvicorn with httptools and uvloop. Nothing
+here validates anything: it is no server to use.
 """
 
 import asyncio
+import itertools
 import os
 import sys
 from typing import Any
@@ -19,6 +21,7 @@ class Frame(Struct):
     method: str | UnsetType = UNSET
     id: int | str | UnsetType = UNSET
     params: Raw = Raw(b"{}")
+    result: Raw = Raw(b"{}")
 
 
 class Meta(Struct):
@@ -29,6 +32,16 @@ class Call(Struct):
     name: str
     arguments: Raw = Raw(b"{}")
     meta: Meta | UnsetType = msgspec.field(name="_meta", default=UNSET)
+    answers: dict[str, "Consent"] | UnsetType = msgspec.field(name="inputResponses", default=UNSET)
+
+
+class Ok(Struct):
+    ok: bool
+
+
+class Consent(Struct):
+    action: str
+    content: Ok
 
 
 class Text(Struct):
@@ -82,14 +95,15 @@ class Reply(Struct):
 
 read_frame = msgspec.json.Decoder(Frame).decode
 read_call = msgspec.json.Decoder(Call).decode
-read = {kind: msgspec.json.Decoder(kind).decode for kind in (Text, Add, Nested, Nap)}
+read = {kind: msgspec.json.Decoder(kind).decode for kind in (Text, Add, Nested, Nap, Consent)}
 encode = msgspec.json.Encoder().encode
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-NAMES = ["echo", "add", "nested", "tell", "nap", *(f"filler_{number}" for number in range(TOOLS - 5))]
+BASIC = ["echo", "add", "nested", "tell", "ask", "nap"]
+NAMES = [*BASIC, *(f"filler_{number}" for number in range(TOOLS - len(BASIC)))][: TOOLS or None]
 TOOL_LIST = [{"name": n, "description": "One of many.", "inputSchema": SCHEMA} for n in NAMES]
 LISTED = Raw(encode({"tools": TOOL_LIST, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}))
 INFO = {"name": "limit", "version": "1.0.0"}
-CAPABILITIES = {"tools": {}}
+CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}}
 DISCOVERED = {
     "supportedVersions": ["2026-07-28"],
     "capabilities": CAPABILITIES,
@@ -100,7 +114,28 @@ DISCOVERED = {
 }
 
 
-async def call(frame: Frame, notify: Any) -> Result:
+CANNED = {
+    "tools/list": LISTED,
+    "server/discover": DISCOVERED,
+    "resources/list": {"resources": [{"uri": "bench://text", "name": "text"}]},
+    "resources/read": {"contents": [{"uri": "bench://text", "text": "some text"}]},
+    "prompts/list": {"prompts": [{"name": "greet", "arguments": [{"name": "name", "required": True}]}]},
+}
+QUESTION = {
+    "mode": "form",
+    "message": "Shall I?",
+    "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+}
+INPUT_REQUIRED = {
+    "resultType": "input_required",
+    "inputRequests": {"ok": {"method": "elicitation/create", "params": QUESTION}},
+    "requestState": "asked",
+}
+numbers = itertools.count(1)
+asked: dict[Any, asyncio.Future[Consent]] = {}
+
+
+async def call(frame: Frame, out: Any, modern: bool) -> Any:
     params = read_call(frame.params)
     name = params.name
     if name == "add":
@@ -113,57 +148,85 @@ async def call(frame: Frame, notify: Any) -> Result:
     if name == "nap":
         await asyncio.sleep(read[Nap](params.arguments).seconds)
         return Result([Block("rested")])
+    if name == "ask":
+        if modern and params.answers is UNSET:
+            return INPUT_REQUIRED
+        consent = params.answers["ok"] if modern else await question(out)
+        return Result([Block("yes" if consent.action == "accept" and consent.content.ok else "no")])
     text = read[Text](params.arguments).text
-    if name == "tell" and notify is not None and params.meta is not UNSET:
+    if name == "tell" and params.meta is not UNSET:
         progress = {"progressToken": params.meta.progressToken, "progress": 1, "total": 1}
-        notify(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}))
+        out.notify(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}))
     return Result([Block(text)])
 
 
-async def answer(frame: Frame, notify: Any = None, modern: bool = False) -> bytes:
+async def question(out: Any) -> Consent:
+    number = next(numbers)
+    future = asked[number] = asyncio.get_running_loop().create_future()
+    message = {"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": QUESTION}
+    await out.ask(encode(message))
+    return await future
+
+
+async def answer(frame: Frame, out: Any, modern: bool = False) -> bytes:
     if frame.method == "tools/call":
-        result: Any = await call(frame, notify)
-        if modern:
+        result: Any = await call(frame, out, modern)
+        if modern and result is not INPUT_REQUIRED:
             result.resultType = "complete"
-    elif frame.method == "tools/list":
-        result = LISTED
-    elif frame.method == "server/discover":
-        result = DISCOVERED
     elif frame.method == "initialize":
         version = msgspec.json.decode(frame.params)["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": INFO}
+    elif frame.method == "prompts/get":
+        name = msgspec.json.decode(frame.params)["arguments"]["name"]
+        said = {"role": "user", "content": {"type": "text", "text": f"Say hello to {name}."}}
+        result = {"messages": [said]}
     else:
-        result = {}
+        result = CANNED.get(frame.method, {})
     return encode(Reply(frame.id, result))  # type: ignore[arg-type]
 
 
-class Pipes(asyncio.Protocol):
+class Lines(asyncio.Protocol):
     """Lines in, a task each, lines out."""
 
     def __init__(self) -> None:
         self.rest = b""
         self.tasks: set[asyncio.Task[None]] = set()
         self.out: Any = None
-        self.over = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
             frame = read_frame(line)
-            if frame.id is not UNSET:
+            if frame.method is UNSET:
+                asked.pop(frame.id).set_result(read[Consent](frame.result))
+            elif frame.id is not UNSET:
                 task = asyncio.ensure_future(self.run(frame, b"2026-07-28" in line))
                 self.tasks.add(task)
                 task.add_done_callback(self.tasks.discard)
 
     async def run(self, frame: Frame, modern: bool) -> None:
-        self.out.write(await answer(frame, self.notify, modern) + b"\n")
+        self.out.write(await answer(frame, self, modern) + b"\n")
 
     def notify(self, message: bytes) -> None:
         self.out.write(message + b"\n")
 
+    async def ask(self, message: bytes) -> None:
+        self.out.write(message + b"\n")
+
+
+class Pipes(Lines):
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = asyncio.get_running_loop().create_future()
+
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self.over.done():
             self.over.set_result(None)
+
+
+class Socket(Lines):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.out = transport
 
 
 async def over_stdio() -> None:
@@ -174,8 +237,31 @@ async def over_stdio() -> None:
     await pipes.over
 
 
+async def over_tcp(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Socket, "127.0.0.1", port)
+    await server.serve_forever()
+
+
 JSON = [(b"content-type", b"application/json")]
 STREAM = [(b"content-type", b"text/event-stream")]
+EVENT = b"event: message\ndata: %s\n\n"
+
+
+class Exchange:
+    """One POST: what is told goes out with the reply, a question goes out at once."""
+
+    def __init__(self, send: Any) -> None:
+        self.send = send
+        self.told = b""
+        self.begun = False
+
+    def notify(self, message: bytes) -> None:
+        self.told += EVENT % message
+
+    async def ask(self, message: bytes) -> None:
+        self.begun = True
+        await self.send({"type": "http.response.start", "status": 200, "headers": STREAM})
+        await self.send({"type": "http.response.body", "body": EVENT % message, "more_body": True})
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -192,20 +278,22 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.body", "body": b""})
         return
     frame = read_frame(body)
-    if frame.id is UNSET:
+    if frame.id is UNSET or frame.method is UNSET:
+        if frame.id is not UNSET:
+            asked.pop(frame.id).set_result(read[Consent](frame.result))
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
         return
-    told: list[bytes] = []
+    exchange = Exchange(send)
     modern = False
     for name, value in scope["headers"]:
         if name == b"mcp-protocol-version":
             modern = value == b"2026-07-28"
-    reply = await answer(frame, told.append, modern)
-    if told:
-        events = b"".join(b"event: message\ndata: " + one + b"\n\n" for one in (*told, reply))
-        await send({"type": "http.response.start", "status": 200, "headers": STREAM})
-        await send({"type": "http.response.body", "body": events})
+    reply = await answer(frame, exchange, modern)
+    if exchange.told or exchange.begun:
+        if not exchange.begun:
+            await send({"type": "http.response.start", "status": 200, "headers": STREAM})
+        await send({"type": "http.response.body", "body": exchange.told + EVENT % reply})
         return
     headers = [*JSON, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -215,6 +303,8 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         asyncio.run(over_stdio())
+    elif sys.argv[1] == "tcp":
+        asyncio.run(over_tcp(int(sys.argv[2])))
     else:
         import uvicorn
 

@@ -9,6 +9,8 @@ import uvicorn
 from minimcp import HTTPTransport, MiniMCP, StdioTransport, StreamableHTTPTransport
 from pydantic import BaseModel
 
+BASIC = ("echo", "add", "nested", "tell", "nap")
+
 
 class Sum(BaseModel):
     sum: int
@@ -75,15 +77,21 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}."
 
 
-for number in range(int(os.environ.get("BENCH_TOOLS", "0")) - 5):
+def have(count: int) -> None:
+    """Make it exactly so many tools."""
+    for name in BASIC[count:]:
+        server.tool.remove(name)
+    for number in range(count - len(BASIC)):
 
-    async def filler(text: str) -> str:
-        return text
+        async def filler(text: str) -> str:
+            return text
 
-    server.tool.add(filler, name=f"filler_{number}", description="One of many.")
+        server.tool.add(filler, name=f"filler_{number}", description="One of many.")
 
 
 if __name__ == "__main__":
+    if "BENCH_TOOLS" in os.environ:
+        have(int(os.environ["BENCH_TOOLS"]))
     if sys.argv[1] == "stdio":
         anyio.run(StdioTransport(server).run)
     else:

@@ -1,11 +1,16 @@
-"""The official SDK's high-level server."""
+"""The official SDK's high-level server. On 2026-07-28 its tools have to return their questions themselves."""
 
 import asyncio
 import os
 import sys
 
+import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
+
+BASIC = ("echo", "add", "nested", "tell", "ask", "nap")
+MODERN = "2026-07-28"
+CONSENT = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
 
 class Sum(BaseModel):
@@ -60,10 +65,18 @@ async def tell(text: str, ctx: Context) -> str:
 
 
 @server.tool()
-async def ask(ctx: Context) -> str:
+async def ask(ctx: Context) -> str | types.InputRequiredResult:
     """Ask the user once."""
-    answer = await ctx.elicit("Shall I?", Consent)
-    return "yes" if answer.action == "accept" and answer.data.ok else "no"
+    if ctx.protocol_version != MODERN:
+        answer = await ctx.elicit("Shall I?", Consent)
+        return "yes" if answer.action == "accept" and answer.data.ok else "no"
+    if not ctx.input_responses:
+        params = types.ElicitRequestFormParams(message="Shall I?", requested_schema=CONSENT)
+        return types.InputRequiredResult(
+            input_requests={"ok": types.ElicitRequest(params=params)}, request_state="asked"
+        )
+    answer = ctx.input_responses["ok"]
+    return "yes" if answer.action == "accept" and answer.content["ok"] else "no"
 
 
 @server.tool()
@@ -83,8 +96,11 @@ async def greet(name: str) -> str:
     return f"Say hello to {name}."
 
 
-def fill(count: int) -> None:
-    for number in range(count):
+def have(count: int) -> None:
+    """Make it exactly so many tools."""
+    for name in BASIC[count:]:
+        server.remove_tool(name)
+    for number in range(count - len(BASIC)):
 
         async def filler(text: str) -> str:
             return text
@@ -93,7 +109,8 @@ def fill(count: int) -> None:
 
 
 if __name__ == "__main__":
-    fill(int(os.environ.get("BENCH_TOOLS", "0")) - 6)
+    if "BENCH_TOOLS" in os.environ:
+        have(int(os.environ["BENCH_TOOLS"]))
     if sys.argv[1] == "stdio":
         server.run()
     else:

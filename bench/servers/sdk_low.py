@@ -35,10 +35,13 @@ TOOLS = [
     types.Tool(name="ask", description="Ask the user once.", inputSchema=schema()),
     types.Tool(name="nap", description="Wait, as for a database.", inputSchema=schema(seconds=NUMBER)),
 ]
+COUNT = int(os.environ.get("BENCH_TOOLS", "6"))
 TOOLS += [
     types.Tool(name=f"filler_{number}", description="One of many.", inputSchema=schema(text=TEXT))
-    for number in range(int(os.environ.get("BENCH_TOOLS", "0")) - 6)
+    for number in range(COUNT - len(TOOLS))
 ]
+del TOOLS[COUNT:]
+CONSENT = schema(ok={"type": "boolean"})
 
 
 async def echo(ctx, arguments):
@@ -58,8 +61,16 @@ async def tell(ctx, arguments):
     return arguments["text"]
 
 
-async def ask(ctx, arguments):
-    answer = await ctx.session.elicit_form("Shall I?", schema(ok={"type": "boolean"}))
+async def ask(ctx, arguments, responses):
+    if ctx.protocol_version != "2026-07-28":
+        answer = await ctx.session.elicit_form("Shall I?", CONSENT, related_request_id=ctx.request_id)
+    elif not responses:
+        params = types.ElicitRequestFormParams(message="Shall I?", requested_schema=CONSENT)
+        return types.InputRequiredResult(
+            input_requests={"ok": types.ElicitRequest(params=params)}, request_state="asked"
+        )
+    else:
+        answer = responses["ok"]
     return "yes" if answer.action == "accept" and answer.content["ok"] else "no"
 
 
@@ -68,7 +79,7 @@ async def nap(ctx, arguments):
     return "rested"
 
 
-HANDLERS = {"echo": echo, "add": add, "nested": nested, "tell": tell, "ask": ask, "nap": nap}
+HANDLERS = {"echo": echo, "add": add, "nested": nested, "tell": tell, "nap": nap}
 
 
 async def list_tools(ctx, params):
@@ -76,14 +87,48 @@ async def list_tools(ctx, params):
 
 
 async def call_tool(ctx, params):
-    value = await HANDLERS.get(params.name, echo)(ctx, params.arguments or {})
+    arguments = params.arguments or {}
+    if params.name == "ask":
+        value = await ask(ctx, arguments, params.input_responses)
+        if isinstance(value, types.InputRequiredResult):
+            return value
+    else:
+        value = await HANDLERS.get(params.name, echo)(ctx, arguments)
     if isinstance(value, str):
         return types.CallToolResult(content=[types.TextContent(type="text", text=value)])
     text = str(value).replace("'", '"')
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structuredContent=value)
 
 
-server = Server("bench", version="1.0.0", on_list_tools=list_tools, on_call_tool=call_tool)
+async def list_resources(ctx, params):
+    return types.ListResourcesResult(resources=[types.Resource(name="text", uri="bench://text")])
+
+
+async def read_resource(ctx, params):
+    contents = types.TextResourceContents(uri="bench://text", mimeType="text/plain", text="some text")
+    return types.ReadResourceResult(contents=[contents])
+
+
+async def list_prompts(ctx, params):
+    argument = types.PromptArgument(name="name", required=True)
+    return types.ListPromptsResult(prompts=[types.Prompt(name="greet", arguments=[argument])])
+
+
+async def get_prompt(ctx, params):
+    text = types.TextContent(type="text", text=f"Say hello to {params.arguments['name']}.")
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
+
+
+server = Server(
+    "bench",
+    version="1.0.0",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_list_resources=list_resources,
+    on_read_resource=read_resource,
+    on_list_prompts=list_prompts,
+    on_get_prompt=get_prompt,
+)
 
 
 async def over_stdio():

@@ -4,7 +4,9 @@ import { pathToFileURL } from 'node:url';
 
 const require = createRequire(process.env.BENCH_MODULES + '/');
 const load = name => import(pathToFileURL(require.resolve(name)).href);
-const { McpServer, createMcpHandler } = await load('@modelcontextprotocol/server');
+const {
+    McpServer, WebStandardStreamableHTTPServerTransport, createMcpHandler, inputRequired, isLegacyRequest
+} = await load('@modelcontextprotocol/server');
 const { serveStdio } = await load('@modelcontextprotocol/server/stdio');
 const z = await load('zod');
 
@@ -13,16 +15,15 @@ const order = z.object({
     customer: z.object({ name: z.string(), city: z.string() }),
     lines: z.array(z.object({ sku: z.string(), count: z.int() }))
 });
-const question = {
-    mode: 'form',
-    message: 'Shall I?',
-    requestedSchema: { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] }
-};
+const consent = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] };
+const count = Number(process.env.BENCH_TOOLS ?? 6);
 
 function build() {
     const server = new McpServer({ name: 'bench', version: '1.0.0' }, { capabilities: { tools: {} } });
-    const tool = (name, description, inputSchema, handler, more = {}) =>
-        server.registerTool(name, { description, inputSchema, ...more }, handler);
+    let left = count;
+    const tool = (name, description, inputSchema, handler, more = {}) => {
+        if (left-- > 0) server.registerTool(name, { description, inputSchema, ...more }, handler);
+    };
     tool('echo', 'Say it again.', z.object({ text: z.string() }), async ({ text: value }) => text(value));
     tool('add', 'Add two numbers.', z.object({ a: z.int(), b: z.int() }), async ({ a, b }) => {
         const value = { sum: a + b };
@@ -36,14 +37,18 @@ function build() {
         return text(value);
     });
     tool('ask', 'Ask the user once.', z.object({}), async (_, ctx) => {
-        const answer = await ctx.mcpReq.elicitInput(question);
+        const answer = ctx.mcpReq.inputResponses?.ok;
+        if (answer === undefined) {
+            const ok = inputRequired.elicit({ message: 'Shall I?', requestedSchema: consent });
+            return inputRequired({ inputRequests: { ok }, requestState: 'asked' });
+        }
         return text(answer.action === 'accept' && answer.content.ok ? 'yes' : 'no');
     });
     tool('nap', 'Wait, as for a database.', z.object({ seconds: z.number() }), async ({ seconds }) => {
         await new Promise(done => setTimeout(done, seconds * 1000));
         return text('rested');
     });
-    for (let number = 0; number < Number(process.env.BENCH_TOOLS ?? 0) - 6; number++) {
+    for (let number = 0; number < count - 6; number++) {
         tool(`filler_${number}`, 'One of many.', z.object({ text: z.string() }), async ({ text: value }) => text(value));
     }
     server.registerResource('text', 'bench://text', { mimeType: 'text/plain' }, async uri => ({
@@ -59,6 +64,19 @@ if (process.argv[2] === 'stdio') {
     serveStdio(build);
 } else {
     const { serve } = await load('@hono/node-server');
-    const handler = createMcpHandler(build);
-    serve({ fetch: request => handler.fetch(request), port: Number(process.argv[3]), hostname: '127.0.0.1' });
+    const modern = createMcpHandler(build, { legacy: 'reject' });
+    // Its own entry serves the older revisions without sessions, where a tool cannot ask: sessions are wired by hand.
+    const sessions = new Map();
+    const legacy = async request => {
+        const known = sessions.get(request.headers.get('mcp-session-id'));
+        if (known) return known.handleRequest(request);
+        const transport = new WebStandardStreamableHTTPServerTransport({
+            sessionIdGenerator: () => crypto.randomUUID(),
+            onsessioninitialized: id => void sessions.set(id, transport)
+        });
+        await build().connect(transport);
+        return transport.handleRequest(request);
+    };
+    const fetch = async request => ((await isLegacyRequest(request)) ? legacy(request) : modern.fetch(request));
+    serve({ fetch, port: Number(process.argv[3]), hostname: '127.0.0.1' });
 }

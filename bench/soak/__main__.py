@@ -1,4 +1,9 @@
-"""``python -m bench.soak``: mixed traffic on every transport; exit code 1 on an alarm, an error or a leak."""
+"""``python -m bench.soak``: mixed traffic on every transport; exit code 1 unless it ends clean.
+
+The traffic runs for ``--warm-up`` minutes in which nothing is judged (caches fill, pools and the allocator find their
+size), then for ``--minutes`` that are. Clean means: no wrong answer, no slope that is an alarm or may be one (see
+`alarms`), and no task, thread, descriptor or process left. Memory is judged for each process and for all together.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +14,74 @@ import os
 import sys
 import threading
 import time
+from typing import NamedTuple
 
 from .. import peers
 from ..peers import DOVETAIL
 from ..processes import Child, descriptors, family, threads
-from ..samples import quantile
 from . import alarms
-from .alarms import Window
+from .alarms import Points, Window
 from .traffic import Lane
+from .weights import MIB, STAYS, Load, weigh
 
-MIB = 2**20
+
+class Plan(NamedTuple):
+    """How long, in seconds; and how many MiB per minute to leak on purpose."""
+
+    warm_up: float
+    measured: float
+    window: float
+    leak: float
+
+
+class Seen:
+    """What was measured in the minutes that count."""
+
+    def __init__(self, lanes: list[Lane]) -> None:
+        self.traffic: dict[str, list[Window]] = {lane.name: [] for lane in lanes}
+        self.weights: dict[str, Points] = {}
+
+    def add(self, minute: float, figures: dict[str, tuple[float, float]], weights: dict[str, float]) -> None:
+        for name, (rate, p99) in figures.items():
+            self.traffic[name].append(Window(minute, rate, p99))
+        for name, weight in weights.items():
+            self.weights.setdefault(name, []).append((minute, weight))
+
+    def slopes(self) -> list[alarms.Slope]:
+        found = [slope for name, windows in self.traffic.items() for slope in alarms.slopes(name, windows)]
+        found += [alarms.growth(name, points) for name, points in self.weights.items()]
+        return [*found, alarms.growth("all processes together", alarms.together(self.weights))]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--window", type=float, default=5.0, metavar="SECONDS", help="length of a window")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to measure (10)")
+    parser.add_argument("--warm-up", type=float, default=2.0, metavar="MINUTES", help="before that (2)")
+    parser.add_argument(
+        "--window", type=float, default=10.0, metavar="SECONDS", help="length of a window (10)"
+    )
+    parser.add_argument(
+        "--leak",
+        type=float,
+        default=0.0,
+        metavar="MIB",
+        help="leak so much per minute, to see the alarm ring",
+    )
     options = parser.parse_args()
-    faults = asyncio.run(soak(options.minutes * 60, options.window))
-    left = _left_behind()
-    for fault in faults + left:
+    plan = Plan(options.warm_up * 60, options.minutes * 60, options.window, options.leak)
+    faults = asyncio.run(soak(plan)) + _left_behind()
+    for fault in faults:
         print(f"FAULT  {fault}")
-    print("clean" if not faults + left else f"{len(faults + left)} faults")
-    return 1 if faults or left else 0
+    print("clean" if not faults else f"{len(faults)} faults")
+    return 1 if faults else 0
 
 
 def _lanes(web: Child, tcp: Child) -> list[Lane]:
     pipe = peers.command(DOVETAIL, "stdio")
     address = f"127.0.0.1:{web.port}"
     return [
-        Lane("stdio modern", pipe, "modern"),
-        Lane("stdio legacy", pipe, "legacy"),
+        Lane("stdio modern", pipe, "modern", stayer=[*pipe, f"{STAYS}stdio modern"]),
+        Lane("stdio legacy", pipe, "legacy", stayer=[*pipe, f"{STAYS}stdio legacy"]),
         Lane("tcp modern", f"tcp://127.0.0.1:{tcp.port}", "modern"),
         Lane("http modern", f"http://{address}/mcp", "modern"),
         Lane("http legacy", f"http://{address}/mcp", "legacy"),
@@ -48,17 +90,22 @@ def _lanes(web: Child, tcp: Child) -> list[Lane]:
     ]
 
 
-async def soak(seconds: float, window: float) -> list[str]:
+async def soak(plan: Plan) -> list[str]:
     """Run it; what went wrong."""
     with Child(DOVETAIL, "http") as web, Child(DOVETAIL, "tcp") as tcp:
         for child in (web, tcp):
             child.wait_for_port()
-        servers = {"http": web, "tcp": tcp}
-        before = {name: _held(child) for name, child in servers.items()}
-        lanes = _lanes(web, tcp)
-        seen, weights = await _drive(lanes, servers, seconds, window)
+        servers, lanes = {"http": web, "tcp": tcp}, _lanes(web, tcp)
+        before = await _before(lanes, servers)
+        load, begun = Load(servers), time.monotonic()
+        seen = await _drive(lanes, servers, plan)
+        ours, others = load.cores(time.monotonic() - begun)
+        print(
+            f"{sum(lane.deeds for lane in lanes)} deeds on {sum(lane.visits for lane in lanes)} connections; "
+        )
+        print(f"cores in use: {ours:.2f} by this, {others:.2f} by others")
         faults = [error for lane in lanes for error in lane.errors]
-        faults += _alarmed(lanes, seen, weights)
+        faults += _judged(seen)
         faults += await _settled(servers, before)
         for child in servers.values():
             child.process.terminate()
@@ -66,49 +113,49 @@ async def soak(seconds: float, window: float) -> list[str]:
     return faults
 
 
-async def _drive(
-    lanes: list[Lane], servers: dict[str, Child], seconds: float, window: float
-) -> tuple[dict[str, list[Window]], dict[str, list[tuple[float, float]]]]:
+async def _drive(lanes: list[Lane], servers: dict[str, Child], plan: Plan) -> Seen:
     begun = time.monotonic()
-    until = begun + seconds
-    seen: dict[str, list[Window]] = {lane.name: [] for lane in lanes}
-    weights: dict[str, list[tuple[float, float]]] = {}
+    until = begun + plan.warm_up + plan.measured
+    seen = Seen(lanes)
     work = asyncio.gather(*(lane.run(until) for lane in lanes))
-    last = begun
-    while time.monotonic() < until - window / 2:
-        await asyncio.sleep(min(window, max(0.1, until - time.monotonic())))
-        now = time.monotonic()
-        held = {f"{name} server": child.memory() / MIB for name, child in servers.items()}
-        held["clients"] = _own_memory()
-        for name, weight in held.items():
-            weights.setdefault(name, []).append(((now - begun) / 60, weight))
-        line: list[str] = []
-        for lane in lanes:
-            deeds, latencies = lane.take()
-            rate, tail = deeds / (now - last), quantile(latencies, 0.99) if latencies else 0.0
-            seen[lane.name].append(Window((now - begun) / 60, rate, tail))
-            line.append(f"{lane.name} {rate:.0f}/s")
-        memory = ", ".join(f"{name} {weight:.1f}" for name, weight in held.items())
-        print(f"{now - begun:5.0f} s  MiB: {memory};  " + "  ".join(line), flush=True)
-        last = now
+    leak = asyncio.create_task(_leak(plan.leak))
+    number = 1
+    # The last window ends a moment before the clients leave: their leaving is no traffic.
+    while (end := begun + number * plan.window) < until:
+        await asyncio.sleep(end - time.monotonic())
+        figures, weights = {lane.name: lane.take() for lane in lanes}, weigh(servers)
+        passed = time.monotonic() - begun
+        measured = passed - plan.warm_up >= plan.window
+        if measured:
+            seen.add(passed / 60, figures, weights)
+        print(_line(passed, figures, weights, "" if measured else "warm-up "), flush=True)
+        number += 1
     await work
-    return seen, weights
+    leak.cancel()
+    return seen
 
 
-def _alarmed(
-    lanes: list[Lane], seen: dict[str, list[Window]], weights: dict[str, list[tuple[float, float]]]
-) -> list[str]:
-    found = [slope for lane in lanes for slope in alarms.slopes(lane.name, seen[lane.name])]
-    found += [alarms.growth(name, points) for name, points in weights.items()]
+def _line(
+    passed: float, figures: dict[str, tuple[float, float]], weights: dict[str, float], mark: str
+) -> str:
+    memory = ", ".join(f"{name} {weight:.1f}" for name, weight in weights.items())
+    traffic = ", ".join(f"{name} {rate:.0f}/s {p99 * 1000:.1f} ms" for name, (rate, p99) in figures.items())
+    return f"{passed:5.0f} s {mark} MiB: {memory}; all {sum(weights.values()):.1f};  {traffic}"
+
+
+async def _leak(per_minute: float) -> None:
+    """Lose memory on purpose, so that anyone can see the alarm ring."""
+    lost: list[bytes] = []
+    while per_minute:
+        await asyncio.sleep(1)
+        lost.append(b"x" * int(per_minute * MIB / 60))
+
+
+def _judged(seen: Seen) -> list[str]:
+    found = seen.slopes()
     for slope in found:
         print(slope)
-    print("connections: " + ", ".join(f"{lane.name} {lane.visits}" for lane in lanes))
-    return [str(slope) for slope in found if slope.alarm]
-
-
-def _own_memory() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+    return [str(slope) for slope in found if slope.verdict != "ok"]
 
 
 def _held(child: Child) -> dict[str, int]:
@@ -117,6 +164,14 @@ def _held(child: Child) -> dict[str, int]:
         "threads": threads(child.pid),
         "processes": len(family(child.pid)),
     }
+
+
+async def _before(lanes: list[Lane], servers: dict[str, Child]) -> dict[str, dict[str, int]]:
+    """What the servers hold when nobody is there; one client of each kind has come and gone, so all is loaded."""
+    for lane in lanes:
+        await lane.visit()
+    await asyncio.sleep(2)
+    return {name: _held(child) for name, child in servers.items()}
 
 
 async def _settled(servers: dict[str, Child], before: dict[str, dict[str, int]]) -> list[str]:

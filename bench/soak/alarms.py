@@ -1,7 +1,16 @@
-"""The three alarms of erlmcp's sustained-load benchmark, on the slopes of what was measured window by window."""
+"""The three alarms of erlmcp's sustained-load benchmark, on the slopes of what was measured window by window.
+
+A slope is the median of the slopes between all pairs of windows (Theil and Sen), so that a few odd windows do not move
+it, with the interval that holds the true one in 95 of 100 runs (Sen 1968). It is an alarm when it is beyond its bound
+and is no mere noise; it is fine when the whole interval is on the right side. What lies between is unsure, which is
+not clean either: the run was too short, or the machine too restless, to say that nothing is wrong.
+
+Slopes in percent are relative to the level at the beginning of the measured minutes, as the fitted line has it.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 from itertools import combinations
 from typing import NamedTuple
@@ -12,8 +21,11 @@ MEMORY = 1.0
 """MiB per minute: growing faster than this is an alarm."""
 P99 = 10.0
 """Percent per minute: growing faster than this is an alarm."""
-WARM_UP = 0.2
-"""The share of the run that is not looked at: caches fill and pools grow in it."""
+CONFIDENCE = 1.96
+"""Standard deviations on either side of a slope: 95 %."""
+
+Points = list[tuple[float, float]]
+"""Minutes and what was measured then."""
 
 
 class Window(NamedTuple):
@@ -25,46 +37,70 @@ class Window(NamedTuple):
 
 
 class Slope(NamedTuple):
+    """How something changes per minute; ``low`` and ``high`` enclose it."""
+
     name: str
     value: float
+    low: float
+    high: float
     bound: float
     unit: str
 
     @property
-    def alarm(self) -> bool:
-        return self.value < self.bound if self.bound < 0 else self.value > self.bound
+    def verdict(self) -> str:
+        if self._beyond(self.value) and not self.low <= 0 <= self.high:
+            return "ALARM"
+        return "unsure" if self._beyond(self.low if self.bound < 0 else self.high) else "ok"
+
+    def _beyond(self, value: float) -> bool:
+        return value < self.bound if self.bound < 0 else value > self.bound
 
     def __str__(self) -> str:
-        mark = "ALARM" if self.alarm else "ok"
-        return f"{mark:5}  {self.name:40} {self.value:+8.2f} {self.unit} (alarm at {self.bound:+g})"
+        interval = f"[{self.low:+.2f}, {self.high:+.2f}]"
+        what = f"{self.name:34} {self.value:+7.2f} {interval:18} {self.unit}"
+        return f"{self.verdict:6}  {what} (alarm at {self.bound:+g})"
 
 
-def slope(points: list[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs of points: a few odd windows do not move it."""
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0]]
-    return statistics.median(slopes) if slopes else 0.0
+def fit(points: Points) -> tuple[float, float, float]:
+    """The slope per minute, and the ends of its interval; without two points nothing is known."""
+    slopes = sorted((b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0])
+    if not slopes:
+        return 0.0, -math.inf, math.inf
+    count = len(points)
+    spread = CONFIDENCE * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    low, high = math.floor((len(slopes) - spread) / 2), math.ceil((len(slopes) + spread) / 2)
+    return (
+        statistics.median(slopes),
+        slopes[low] if low >= 0 else -math.inf,
+        slopes[high] if high < len(slopes) else math.inf,
+    )
 
 
-def _base(points: list[tuple[float, float]]) -> float:
-    """The level from which it rises or falls: the middle of the first third."""
-    first = points[: max(1, len(points) // 3)]
-    return statistics.median(value for _, value in first) or 1.0
-
-
-def _kept(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    return points[int(len(points) * WARM_UP) :]
+def relative(name: str, points: Points, bound: float) -> Slope:
+    """A slope in percent of the level at the beginning."""
+    value, low, high = fit(points)
+    begun = points[0][0] if points else 0.0
+    level = statistics.median(y - value * (x - begun) for x, y in points) if points else 0.0
+    # A line that begins at nothing has no percentage; it is as steep as can be.
+    scale = 100 / level if level > 0 else math.inf
+    return Slope(name, value * scale if value else 0.0, low * scale, high * scale, bound, "%/min")
 
 
 def slopes(name: str, windows: list[Window]) -> list[Slope]:
     """The slopes of one transport's traffic."""
-    rates = _kept([(one.minute, one.rate) for one in windows])
-    tails = _kept([(one.minute, one.p99) for one in windows])
     return [
-        Slope(f"{name}: throughput", slope(rates) / _base(rates) * 100, THROUGHPUT, "%/min"),
-        Slope(f"{name}: p99", slope(tails) / _base(tails) * 100, P99, "%/min"),
+        relative(f"{name}: throughput", [(one.minute, one.rate) for one in windows], THROUGHPUT),
+        relative(f"{name}: p99", [(one.minute, one.p99) for one in windows], P99),
     ]
 
 
-def growth(name: str, weights: list[tuple[float, float]]) -> Slope:
-    """The slope of one process's resident memory, in MiB; garbage that waits for its collector counts."""
-    return Slope(f"{name}: memory", slope(_kept(weights)), MEMORY, "MiB/min")
+def growth(name: str, weights: Points) -> Slope:
+    """The slope of resident memory, in MiB; garbage that waits for its collector counts."""
+    return Slope(f"{name}: memory", *fit(weights), MEMORY, "MiB/min")
+
+
+def together(weights: dict[str, Points]) -> Points:
+    """The memory of all processes as one."""
+    return [
+        (points[0][0], sum(weight for _, weight in points)) for points in zip(*weights.values(), strict=True)
+    ]

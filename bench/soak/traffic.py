@@ -10,13 +10,15 @@ from typing import Any
 
 from dovetail import Client, ProtocolError, RequestTimeout
 
+from .histogram import Histogram
+
 Deed = Callable[[Client], Awaitable[None]]
 CONNECTIONS = 3
 """Clients at work on each transport at the same time."""
 PAUSE = 0.04
-"""Seconds between two deeds of a client: the machine is kept busy, not full, so that a slope means something."""
+"""Seconds between two deeds of a client: the machine is kept busy, not full. No figure counts them."""
 STAY = 200
-"""Deeds after which a client leaves and another one comes."""
+"""Deeds after which a client leaves and another one comes; the first of each transport stays to the end."""
 
 
 class Wrong(Exception):
@@ -46,8 +48,12 @@ async def nested(client: Client) -> None:
 
 
 async def tell(client: Client) -> None:
-    heard: list[Any] = []
-    result = await client.call_tool("tell", {"text": "hi"}, on_progress=lambda *args: heard.append(args))
+    heard: list[float] = []
+
+    def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
+
+    result = await client.call_tool("tell", {"text": "hi"}, on_progress=hear)
     want(result.text == "hi" and len(heard) == 1, heard)
 
 
@@ -105,52 +111,59 @@ async def accept(request: Any) -> dict[str, Any]:
 
 
 class Lane:
-    """One way to the server, and what is seen on it."""
+    """One way to the server, and what is seen on it. ``stayer`` is the target of the client that stays."""
 
-    def __init__(self, name: str, target: Any, revision: str) -> None:
+    def __init__(self, name: str, target: Any, revision: str, stayer: Any = None) -> None:
         self.name = name
         self.target = target
+        self.stayer = target if stayer is None else stayer
         self.revision = revision
-        self.asks = revision != "2024-11-05"
-        self.latencies: list[float] = []
+        self.times = Histogram()
+        """Of the deeds since it was last emptied; those that are given up on purpose are left out."""
         self.deeds = 0
         self.visits = 0
         self.errors: list[str] = []
+        # The oldest revisions have no questions of this kind.
+        able = [(deed, weight) for deed, weight in DEEDS if deed is not ask or revision != "2024-11-05"]
+        self._able, self._weights = [deed for deed, _ in able], [weight for _, weight in able]
+
+    async def visit(self) -> None:
+        """Come, do a bit, and go."""
+        async with Client(self.target, revision=self.revision) as client:
+            await echo(client)
 
     async def run(self, until: float) -> None:
         """Work until the clock says so."""
-        await asyncio.gather(*(self._worker(until, seed) for seed in range(CONNECTIONS)))
+        await asyncio.gather(*(self._worker(until, number) for number in range(CONNECTIONS)))
 
-    async def _worker(self, until: float, seed: int) -> None:
-        choose = random.Random(f"{self.name}{seed}")
+    async def _worker(self, until: float, number: int) -> None:
+        choose = random.Random(f"{self.name}{number}")
+        target, stay = (self.target, STAY) if number else (self.stayer, None)
         while time.monotonic() < until:
             try:
-                await self._stay(until, choose)
+                await self._stay(target, stay, until, choose)
             except Exception as error:
                 self.errors.append(f"{self.name}: {type(error).__name__}: {error}"[:300])
                 if len(self.errors) > 20:
                     return
                 await asyncio.sleep(0.2)
 
-    async def _stay(self, until: float, choose: random.Random) -> None:
-        # The oldest revisions have no questions of this kind.
-        able = [(deed, weight) for deed, weight in DEEDS if deed is not ask or self.asks]
-        deeds, weights = [deed for deed, _ in able], [weight for _, weight in able]
-        async with Client(self.target, revision=self.revision, on_elicit=accept) as client:
+    async def _stay(self, target: Any, stay: int | None, until: float, choose: random.Random) -> None:
+        async with Client(target, revision=self.revision, on_elicit=accept) as client:
             self.visits += 1
-            for _ in range(STAY):
-                if time.monotonic() >= until:
-                    return
-                deed = choose.choices(deeds, weights)[0]
+            while stay != 0 and time.monotonic() < until:
+                stay = None if stay is None else stay - 1
+                deed = choose.choices(self._able, self._weights)[0]
                 begun = time.perf_counter()
                 await deed(client)
                 if deed is not give_up:
-                    self.latencies.append(time.perf_counter() - begun)
+                    self.times.add(time.perf_counter() - begun)
                 self.deeds += 1
                 await asyncio.sleep(PAUSE)
 
-    def take(self) -> tuple[int, list[float]]:
-        """What happened since the last time."""
-        deeds, latencies = self.deeds, self.latencies
-        self.deeds, self.latencies = 0, []
-        return deeds, latencies
+    def take(self) -> tuple[float, float]:
+        """Deeds per second at work, and the p99 in seconds, since the last time."""
+        times = self.times
+        found = (times.count / times.total if times.count else 0.0, times.quantile(0.99))
+        times.clear()
+        return found

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench import sockets, targets, workloads
+from bench import report, rounds, sockets, targets, workloads
 from bench.peers import LEGACY, MODERN
 from bench.samples import Figure, Figures, Sample, figure
 from bench.soak import alarms
@@ -93,25 +93,27 @@ def steady(**changes: float) -> list[Window]:
     [
         ({}, []),
         ({"rate": -1.0, "p99": 2.0}, []),
-        ({"rate": -4.5}, ["x: throughput"]),
+        ({"rate": -4.9}, []),
+        ({"rate": -5.1}, ["x: throughput"]),
         ({"p99": 40.0}, ["x: p99"]),
     ],
-    ids=["steady", "a little", "slower", "later"],
+    ids=["steady", "a little", "almost", "slower", "later"],
 )
 def test_the_alarms_ring_for_slopes(changes: dict[str, float], alarmed: list[str]) -> None:
-    found = [slope.name for slope in alarms.slopes("x", steady(**changes)) if slope.alarm]
+    found = [slope.name for slope in alarms.slopes("x", steady(**changes)) if slope.verdict == "ALARM"]
     assert found == alarmed
 
 
 def test_one_odd_window_rings_no_alarm() -> None:
     windows = steady()
     windows[-1] = windows[-1]._replace(rate=10.0, p99=9.0)
-    assert not [slope for slope in alarms.slopes("x", windows) if slope.alarm]
+    assert not [slope for slope in alarms.slopes("x", windows) if slope.verdict == "ALARM"]
 
 
 @pytest.mark.parametrize(("per_minute", "alarmed"), [(0.5, False), (1.1, True)])
 def test_the_alarm_for_memory_rings_for_growth(per_minute: float, alarmed: bool) -> None:
-    assert alarms.growth("x", [(minute, 50 + per_minute * minute) for minute in range(20)]).alarm is alarmed
+    weights = [(float(minute), 50 + per_minute * minute) for minute in range(20)]
+    assert (alarms.growth("x", weights).verdict == "ALARM") is alarmed
 
 
 def test_the_middle_round_is_the_figure() -> None:
@@ -133,3 +135,47 @@ def test_a_promise_is_kept_missed_or_not_measured() -> None:
     assert missed.met is False
     assert missed.short_by == pytest.approx(20)
     assert found["an open listen stream"].met is None
+
+
+def test_every_figure_carries_its_ratios_to_the_limit_and_to_us() -> None:
+    figures = Figures()
+    for peer, rate, latency in (("limit", 1000, 10), ("dovetail", 500, 20), ("sdk", 50, 300)):
+        what = {"transport": "tcp", "era": MODERN}
+        figures.add(Figure("rate_64", peer, "echo", rate, "calls/s", **what))
+        figures.add(Figure("latency_p50", peer, "echo", latency, "µs", **what))
+    found = {(one["measure"], one["peer"]): one for one in report.as_data(figures)}
+    assert found["rate_64", "dovetail"]["to_limit"] == 0.5
+    assert found["latency_p50", "dovetail"]["to_limit"] == 2
+    assert found["rate_64", "sdk"]["dovetail_times_better"] == 10
+    assert found["latency_p50", "sdk"]["dovetail_times_better"] == 15
+    assert "to_limit" not in found["rate_64", "limit"]
+
+
+def test_rows_are_in_the_order_of_their_numbers() -> None:
+    names = ["echo with 1000 tools", "echo with 50 tools", "echo with 1 tool"]
+    assert sorted(names, key=report.by_number) == names[::-1]
+
+
+def test_cases_take_turns_and_a_failing_one_is_dropped_with_its_reason() -> None:
+    order: list[str] = []
+
+    def case(name: str) -> Sample:
+        order.append(name)
+        if name == "b":
+            raise WrongReply("no")
+        return Sample(1, 1, 1)
+
+    skipped: list[str] = []
+    cases = {name: (lambda name=name: case(name)) for name in "abc"}
+    found = rounds.interleave(cases, 2, skipped)
+    assert order == ["a", "b", "c", "c", "a"]
+    assert {name: len(samples) for name, samples in found.items()} == {"a": 2, "c": 2}
+    assert skipped == ["b: no"]
+
+
+def test_a_late_run_repeats_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "LATE", -1.0)
+    skipped: list[str] = []
+    found = rounds.interleave({"a": lambda: Sample(1, 1, 1)}, 3, skipped)
+    assert len(found["a"]) == 1
+    assert skipped == ["2 of 3 rounds of a and its like: it was too late"]

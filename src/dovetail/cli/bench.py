@@ -146,11 +146,11 @@ def _table(revision: str, what: str, connected: float, first: float, runs: list[
         f"{what}, revision {revision}",
         f"connected after {connected:.0f} ms, first answer after {first:.0f} ms",
         "",
-        "in flight  requests  errors   per second    p50 ms    p95 ms    p99 ms   slowest",
+        "in flight  requests  errors  seconds   per second    p50 ms    p95 ms    p99 ms   slowest",
     ]
     lines += [
-        f"{run.in_flight:9}  {run.requests:8}  {run.errors:6}  {run.rate:11,.0f}  {run.p50:8.3f}  {run.p95:8.3f}"
-        f"  {run.p99:8.3f}  {run.slowest:8.3f}"
+        f"{run.in_flight:9}  {run.requests:8}  {run.errors:6}  {run.seconds:7.1f}  {run.rate:11,.0f}"
+        f"  {run.p50:8.3f}  {run.p95:8.3f}  {run.p99:8.3f}  {run.slowest:8.3f}"
         for run in runs
     ]
     return "\n".join(lines) + "\n"
@@ -167,7 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one run (default: 3)")
     parser.add_argument(
-        "--in-flight", default="1,64", metavar="N,N", help="requests under way at once (default: 1,64)"
+        "--in-flight",
+        default="1,64,256",
+        metavar="N,N",
+        help="requests under way at once (default: 1,64,256)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
