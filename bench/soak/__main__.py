@@ -101,7 +101,7 @@ async def soak(plan: Plan) -> list[str]:
         seen = await _drive(lanes, servers, plan)
         ours, others = load.cores(time.monotonic() - begun)
         print(
-            f"{sum(lane.deeds for lane in lanes)} deeds on {sum(lane.visits for lane in lanes)} connections; "
+            f"{sum(lane.deeds for lane in lanes)} deeds on {sum(lane.visits for lane in lanes)} connections"
         )
         print(f"cores in use: {ours:.2f} by this, {others:.2f} by others")
         faults = [error for lane in lanes for error in lane.errors]

@@ -184,3 +184,25 @@ async def test_the_server_is_the_same_for_a_tool_that_fails_in_the_middle_of_a_s
         assert note["method"] == "notifications/message"
         assert result["result"]["isError"] is True
         assert "secret" not in str(result)
+
+
+@run
+async def test_the_log_keeps_the_events_of_a_stream_and_not_its_response() -> None:
+    server = build()
+
+    @server.tool
+    async def tell(ctx: Context) -> str:
+        await ctx.info("one")
+        return "the end"
+
+    async with served(server) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        for _ in range(3):
+            await web.legacy(NEWEST, session, "tools/call", {"name": "tell"})
+        (entry,) = site.app.legacy.sessions
+        await until(lambda: not site.app.life.streams)
+        assert entry.log is not None
+        kept = [stream for stream in entry.log.streams.values() if stream.kept]
+        assert len(kept) == 3
+        assert [stream.sinks for stream in kept] == [[], [], []]

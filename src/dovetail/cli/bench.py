@@ -63,10 +63,20 @@ def main(command: str, arguments: Sequence[str]) -> int:
         limits=Limits(pending=max(1000, *levels)),
     )
     try:
-        return asyncio.run(_run(client, options, values, levels))
+        with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+            return runner.run(_run(client, options, values, levels))
     except DovetailError as error:
         sys.stderr.write(f"dovetail bench: {printable(error.message)}\n")
         return 1
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed, so that less of the figures is our own share."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def _run(client: Client, options: argparse.Namespace, values: dict[str, Any], levels: list[int]) -> int:

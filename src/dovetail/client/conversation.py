@@ -125,6 +125,8 @@ class Conversation:
                 answer = await self._exchanged(Outgoing(id, method, params, data, headers, waiting))
         except BaseException as reason:
             self._give_up(id, reason)
+            # The future holds the error and the error, by its traceback, this frame: a circle for the collector.
+            del future, waiting
             raise
         finally:
             if self._queue:
@@ -192,9 +194,13 @@ class Conversation:
             await self._exchange(outgoing)  # pyright: ignore[reportOptionalCall]
         except asyncio.CancelledError:
             # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
-            if waiting.error is None or (task is not None and task.uncancel() > 0):
+            error, waiting.error = waiting.error, None
+            if error is None or (task is not None and task.uncancel() > 0):
                 raise
-            raise waiting.error from None
+            try:
+                raise error from None
+            finally:
+                del error  # it holds this frame
         finally:
             waiting.task = None
             self.last_status = waiting.status

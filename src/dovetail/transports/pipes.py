@@ -10,10 +10,11 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from .buffers import shared_buffer, taken
 from .stream import LineLink, lost_because
 
 CHUNK = 64 << 10
-"""Bytes of one read: what a pipe holds."""
+"""Bytes that may wait to be written, unless the link says otherwise: what a pipe holds."""
 
 Over = Callable[[OSError | None], None]
 
@@ -59,15 +60,15 @@ class PipeSource:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._descriptor, CHUNK)
+            size = os.readv(self._descriptor, (shared_buffer(),))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self.close()
             self._over(error)
             return
-        if data:
-            self.received(data)
+        if size:
+            self.received(taken(size))
         else:
             self.close()
             self._over(None)

@@ -200,7 +200,9 @@ class SessionChannel(Struct, eq=False):
         if log is not None:
             log.finish(stream)
         self.calls.streams.discard(sink)
-        for one in list(stream.sinks):
+        # The log keeps the stream for its events: it must not keep the responses, and all that hangs on them.
+        sinks, stream.sinks = stream.sinks, []
+        for one in sinks:
             await one.finish()
         await sink.finish()
 

@@ -10,6 +10,10 @@ What a server may not do ends the connection: speak without being asked, answer 
 from __future__ import annotations
 
 import asyncio
+import math
+import re
+import select
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, cast
@@ -19,12 +23,18 @@ import httptools
 from ...errors import TransportError
 from ..buffers import shared_buffer
 from ..tcp import keep_alive
+from .addresses import Origin
 from .inflating import Inflater
 
 HEAD = 128 << 10
 """Bytes of a head, of trailers, or of anything else that brings no body."""
 HIGH = 256 << 10
 """Bytes of a body that wait for their reader before the socket is stopped."""
+_PIECE = 64
+"""Bytes that a piece of a body takes beside its content."""
+_REPEATED = 32 << 10
+"""Characters of a header that comes again and again; joining them costs the square of that."""
+_PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
 
 Free = Callable[["Connection"], None]
 
@@ -34,13 +44,8 @@ class Fields(Mapping[str, str]):
 
     __slots__ = ("_fields",)
 
-    def __init__(self) -> None:
-        self._fields: dict[str, str] = {}
-
-    def add(self, name: bytes, value: bytes) -> None:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        known = self._fields.get(key)
-        self._fields[key] = text if known is None else f"{known}, {text}"
+    def __init__(self, fields: dict[str, str]) -> None:
+        self._fields = fields
 
     def __getitem__(self, name: str) -> str:
         return self._fields[name.lower()]
@@ -56,167 +61,192 @@ class Fields(Mapping[str, str]):
 
 
 class Answer:
-    """The answer to one request; see `client.fetch.Response`."""
+    """The answer to one request; see `client.fetch.Response`. It is its own iterator: see `chunks`."""
 
     __slots__ = (
         "_connection",
         "_inflater",
-        "_waiter",
+        "_pieces",
         "body",
         "complete",
+        "encoding",
         "error",
         "headers",
+        "length",
         "size",
         "status",
+        "waiter",
     )
+
+    headers: Mapping[str, str]
+    """There when `status` is."""
 
     def __init__(self, connection: Connection) -> None:
         self.status = 0
         """0: its head has not arrived yet."""
-        self.headers = Fields()
+        self.length = 0
+        """What the head says about the length of the body."""
+        self.encoding = ""
         self.body: deque[bytes] = deque()
         self.size = 0
         self.complete = False
         self.error: TransportError | None = None
+        self.waiter: asyncio.Future[None] | None = None
+        """Whoever waits for more of it."""
         self._connection = connection
-        self._waiter: asyncio.Future[None] | None = None
         self._inflater: Inflater | None = None
-
-    async def head(self) -> Answer:
-        """Wait for the head."""
-        while not self.status:
-            await self._more()
-        encoding = self.headers.get("content-encoding", "").strip().lower()
-        if encoding and encoding != "identity":
-            self._inflater = Inflater(encoding)
-        return self
+        self._pieces: Iterator[bytes] | None = None
 
     async def read(self, limit: int) -> bytes:
         """The whole body."""
-        length = self.headers.get("content-length", "")
-        if length.isdigit() and int(length[:18]) > limit:
-            raise _too_large(limit)
-        if self.complete and self._inflater is None and self.size <= limit:
+        if self.complete and not self.encoding and self.size <= limit:
             data = self.body[0] if len(self.body) == 1 else b"".join(self.body)
             self.body.clear()
             return data
+        if self.length > limit and not self.complete:
+            raise _too_large(limit)
         pieces: list[bytes] = []
         size = 0
-        async for piece in self.chunks():
+        async for piece in self:
             size += len(piece)
             if size > limit:
                 raise _too_large(limit)
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
-        inflater = self._inflater
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes.
+
+        Not a generator: one that is left before its end costs a task of the event loop to close it.
+        """
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
         while True:
-            if not self.body:
-                if self.complete:
-                    break
-                await self._more()
-                continue
-            data = self.body.popleft()
-            self.size -= len(data)
-            if inflater is None:
-                yield data
+            if self._pieces is not None:
+                piece = next(self._pieces, None)
+                if piece is not None:
+                    return piece
+                self._pieces = None
+            if self.body:
+                data = self.body.popleft()
+                self.size -= len(data)
+                if not self.encoding:
+                    return data
+                self._pieces = self._unpacking().feed(data)
+            elif self.complete:
+                if self._inflater is not None:
+                    self._inflater.finish()
+                raise StopAsyncIteration
+            elif self.error is not None:
+                raise self.error
             else:
-                for piece in inflater.feed(data):
-                    yield piece
-        if inflater is not None:
-            inflater.finish()
+                await self._connection.more(self)
 
     def close(self) -> None:
         """Let go of the answer; the connection is cut when the rest of it is still on its way."""
+        # When it is complete, the connection may be somebody else's already.
         if not self.complete:
             self._connection.abort()
 
     def wake(self) -> None:
         """Something has changed."""
-        waiter = self._waiter
+        waiter = self.waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    async def _more(self) -> None:
-        """Wait until something arrives.
-
-        Raises:
-            TransportError: nothing more will.
-        """
-        if self.error is not None:
-            raise self.error
-        self._connection.resume()
-        waiter = self._waiter = self._connection.loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+    def _unpacking(self) -> Inflater:
+        """Made for the first piece: how nothing is encoded does not matter."""
+        if self._inflater is None:
+            self._inflater = Inflater(self.encoding)
+        return self._inflater
 
 
 class Connection(asyncio.BufferedProtocol):
     """A connection to ``where``, which is its name in messages; ``free`` is told when it can be used again."""
 
-    def __init__(self, where: str, free: Free, lost: Free) -> None:
-        self.loop = asyncio.get_running_loop()
+    def __init__(self, where: str, origin: Origin, free: Free, lost: Free) -> None:
+        self.origin = origin
         self.since = 0.0
         """When it was put aside; the pool's business."""
+        self.patience = math.inf
+        """Seconds the server says it keeps an unused connection."""
+        self.reusable = True
+        self.pending: Callable[[int], object] = _nothing
+        """Call it with 0 to know whether anything has come that was not read yet."""
+        self._loop = asyncio.get_running_loop()
         self._where = where
         self._free = free
         self._lost = lost
         self._parser: Any = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
-        self._fields: Fields | None = None
+        self._fields: dict[str, str] | None = None
         self._silent = 0
+        self._bodiless = False
         self._open_ended = False
-        self._reusable = True
         self._paused = False
 
     # --- for the pool ---------------------------------------------------------------------------------------------
 
-    async def request(self, data: bytes) -> Answer:
-        """Send a request and wait for the head of its answer.
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    async def request(self, data: bytes, bodiless: bool = False) -> Answer:
+        """Send a request and wait for the head of its answer. ``bodiless``: the head is all of it.
 
         Raises:
             TransportError: it does not come. Also when the waiting is given up, the connection is cut.
         """
         answer = self._answer = Answer(self)
-        self._fields = answer.headers
+        self._fields = {}
         self._silent = 0
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        self._bodiless = bodiless
+        if self._transport is None:
             raise self._broken("closed the connection without an answer", "eof")
-        transport.write(data)
+        self._transport.write(data)
         try:
-            return await answer.head()
+            while not answer.status:
+                if answer.error is not None:
+                    raise answer.error
+                waiter = answer.waiter = self._loop.create_future()
+                await waiter
         except BaseException:
-            self.abort()
+            answer.close()
             raise
+        return answer
 
-    @property
-    def descriptor(self) -> int:
-        connection = None if self._transport is None else self._transport.get_extra_info("socket")
-        return -1 if connection is None else connection.fileno()
+    async def more(self, answer: Answer) -> None:
+        """Wait until something of ``answer`` arrives, or nothing will any more."""
+        self._resume()
+        waiter = answer.waiter = self._loop.create_future()
+        await waiter
 
     def abort(self) -> None:
         """Cut it."""
-        self._reusable = False
+        self.reusable = False
         if self._transport is not None:
             self._transport.abort()
 
-    def resume(self) -> None:
-        """The reader has taken what there was."""
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
+    def fail(self, error: TransportError) -> None:
+        """Cut it, and tell whoever waits for an answer why."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.error = error
+            answer.wake()
+        self.abort()
 
     # --- what asyncio calls ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        keep_alive(transport.get_extra_info("socket"))
+        connection = transport.get_extra_info("socket")
+        keep_alive(connection)
+        self.pending = _watch(connection.fileno())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return shared_buffer()
@@ -230,64 +260,82 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(shared_buffer()[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(
-                self._broken(f"does not speak HTTP: {str(error)[:200] or type(error).__name__}", "protocol")
-            )
+            self.fail(self._broken(f"does not speak HTTP: {_reason(error)}", "protocol"))
             return
-        if self._silent > HEAD:
-            self._fail(self._broken(f"sent more than {HEAD} bytes that are no body", "protocol"))
-        elif answer.complete:
+        if answer.complete:
             self._finish()
-        elif answer.size > HIGH and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
-        answer.wake()
+        elif self._silent > HEAD:
+            self.fail(self._broken(f"sent more than {HEAD} bytes that are no body", "protocol"))
+            return
+        elif answer.size + len(answer.body) * _PIECE > HIGH and not self._paused:
+            self._pause()
+        waiter = answer.waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def eof_received(self) -> None:
         """Nothing more will come; asyncio closes the connection."""
+        self.reusable = False
         answer = self._answer
         if answer is not None and answer.status and self._open_ended:
             answer.complete = True
-            self._reusable = False
             self._answer = None
             answer.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._parser = None  # it holds us
-        self._reusable = False
+        self.reusable = False
         self._lost(self)
-        answer = self._answer
-        if answer is None or answer.error is not None:
-            return
-        if exc is not None or answer.status or self._silent:
-            self._fail(self._broken("broke off its answer", "reset"))
-        else:
-            self._fail(self._broken("closed the connection without an answer", "eof"))
+        if self._answer is not None:
+            self.fail(self._why(self._answer, exc))
 
     # --- what the parser calls ------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         answer = self._answer
         if answer is None or answer.complete:
-            self._reusable = False  # more than one answer to one request
+            self.reusable = False  # more than one answer to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._fields is not None:  # trailers come after the head, and are of no use
-            self._fields.add(name, value)
+        fields = self._fields
+        if fields is None:
+            return  # trailers come after the head, and are of no use
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        known = fields.get(key)
+        if known is not None:
+            if len(known) > _REPEATED:
+                raise ValueError("one header again and again")
+            text = f"{known}, {text}"
+        fields[key] = text
 
     def on_headers_complete(self) -> None:
-        answer = self._answer
+        answer, fields = self._answer, self._fields
+        if answer is None or fields is None:
+            return
         status = self._parser.get_status_code()
-        if answer is None or answer.complete or answer.status:
-            return
         if status < 200:
-            answer.headers = self._fields = Fields()  # a hint; the answer is still to come
+            if status < 100 or status == 101:
+                raise ValueError(f"status {status}")
+            self._fields = {}  # a hint; the answer is still to come
             return
-        fields, self._fields = answer.headers, None
-        chunked = fields.get("transfer-encoding", "").lower().rstrip().endswith("chunked")
-        self._open_ended = not chunked and "content-length" not in fields
+        self._fields = None
+        coding, length = fields.get("transfer-encoding"), fields.get("content-length")
+        if coding is not None and coding.strip().lower() != "chunked":
+            raise ValueError(f"a transfer coding that nobody asked for: {coding[:50]!r}")
+        self._open_ended = coding is None and length is None
+        if length is not None:
+            answer.length = int(length)
+        if "content-encoding" in fields:
+            encoding = fields["content-encoding"].strip().lower()
+            answer.encoding = "" if encoding == "identity" else encoding
+        if "keep-alive" in fields:
+            self.patience = _patience(fields["keep-alive"])
+        answer.headers = Fields(fields)
         answer.status = status
+        if self._bodiless:  # the parser does not know, and waits for the body
+            answer.complete = True
+            self.reusable = False
 
     def on_body(self, body: bytes) -> None:
         self._silent = 0
@@ -301,7 +349,7 @@ class Connection(asyncio.BufferedProtocol):
         if answer is not None and answer.status and not answer.complete:
             answer.complete = True
             if not self._parser.should_keep_alive():
-                self._reusable = False
+                self.reusable = False
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -311,22 +359,60 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        if self._reusable and not transport.is_closing() and not transport.get_write_buffer_size():
-            self.resume()
+        # What of the request is still to be sent would come before the next one.
+        if self.reusable and not transport.get_write_buffer_size():
+            if self._paused:
+                self._resume()
             self._free(self)
         else:
-            self._reusable = False
-            transport.abort()
+            self.abort()
 
-    def _fail(self, error: TransportError) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            answer.error = error
-            answer.wake()
-        self.abort()
+    def _pause(self) -> None:
+        if self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _why(self, answer: Answer, error: Exception | None) -> TransportError:
+        """Why there is no more of ``answer``."""
+        if answer.status or self._silent:
+            return self._broken("broke off its answer", "reset")
+        if error is None:
+            return self._broken("closed the connection without an answer", "eof")
+        if isinstance(error, ssl.SSLError):
+            return self._broken(f"ended the secure connection: {error}", "tls")
+        return self._broken("reset the connection without an answer", "reset")
 
     def _broken(self, what: str, cause: str) -> TransportError:
         return TransportError(f"{self._where} {what}", cause=cause)
+
+
+def _nothing(timeout: int) -> object:
+    return None
+
+
+def _watch(descriptor: int) -> Callable[[int], object]:
+    """A function that tells what can be read; made once, because it is called before every request."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return poll.poll
+    return lambda timeout: select.select([descriptor], [], [], timeout)[0]
+
+
+def _patience(said: str) -> float:
+    """A ``Keep-Alive`` header in seconds, less what a request needs to get there."""
+    found = _PATIENCE(said)
+    return math.inf if found is None else max(int(found[1]) - 1.0, int(found[1]) / 2)
+
+
+def _reason(error: Exception) -> str:
+    """What the parser, or one of our callbacks in it, has against the answer."""
+    return str(error.__context__ or error)[:200] or type(error).__name__
 
 
 def _too_large(limit: int) -> TransportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from ...errors import TransportError
 
@@ -11,6 +12,10 @@ ACCEPTED = "gzip, deflate"
 _PIECE = 64 << 10
 _EITHER = 32 + zlib.MAX_WBITS
 """Reads the header of gzip or of zlib, whichever is there."""
+_BARE = -zlib.MAX_WBITS
+"""Reads what has no header: many servers understand ``deflate`` that way."""
+_MEMBER = 0x1F
+"""The first byte of gzip."""
 
 
 class Inflater:
@@ -25,8 +30,8 @@ class Inflater:
             raise TransportError(
                 f"the answer is encoded in a way nobody asked for: {encoding[:50]!r}", cause="protocol"
             )
-        self._inflate = zlib.decompressobj(_EITHER)
-        self._guess = encoding == "deflate"
+        self._deflate = encoding == "deflate"
+        self._inflate: Any = None
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -35,18 +40,12 @@ class Inflater:
         Raises:
             TransportError: it cannot be unpacked.
         """
-        if not self._begun:
-            self._begun = True
-            if self._guess and data[0] & 0x0F != 8:
-                self._inflate = zlib.decompressobj(
-                    -zlib.MAX_WBITS
-                )  # many servers leave out the header of zlib
         try:
-            while data and not self._inflate.eof:
-                piece = self._inflate.decompress(data, _PIECE)
-                if piece:
-                    yield piece
-                data = self._inflate.unconsumed_tail
+            while data and (inflate := self._inflate or self._begin(data[0])):
+                yield from _pieces(inflate, data)
+                if not inflate.eof:
+                    return
+                data, self._inflate = inflate.unused_data, None
         except zlib.error as error:
             raise TransportError(f"the answer cannot be unpacked: {error}", cause="protocol") from error
 
@@ -56,5 +55,24 @@ class Inflater:
         Raises:
             TransportError: it breaks off in the middle.
         """
-        if self._begun and not self._inflate.eof:
+        if self._inflate is not None:
             raise TransportError("the packed answer breaks off", cause="reset")
+
+    def _begin(self, first: int) -> Any:
+        """Make ready for the body, or for one more member of it; what else may follow is padding: None."""
+        if self._begun and first != _MEMBER:
+            return None
+        self._begun = True
+        self._inflate = zlib.decompressobj(_BARE if self._deflate and first & 0x0F != 8 else _EITHER)
+        return self._inflate
+
+
+def _pieces(inflate: Any, data: bytes) -> Iterator[bytes]:
+    while not inflate.eof:
+        piece = inflate.decompress(data, _PIECE)
+        if piece:
+            yield piece
+        data = inflate.unconsumed_tail
+        # A full piece may have left something behind, even if all of the input is taken.
+        if not data and len(piece) < _PIECE:
+            return
