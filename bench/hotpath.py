@@ -173,7 +173,7 @@ def _layer(file: str, name: str) -> str:
     if file == "~":
         system = ("poll", "posix", "_socket", "recv", "send' of")
         return "system calls" if any(word in name for word in system) else "msgspec and other C"
-    for package in ("aiohttp", "asyncio", "uvicorn", "bench"):
+    for package in ("asyncio", "uvicorn", "bench"):
         if f"/{package}/" in file:
             return package if package != "bench" else "the measurement"
     return "other Python"

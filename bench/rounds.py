@@ -24,7 +24,7 @@ class Options(Struct):
     """Seconds of one sequential run."""
     throughput: float = 0.6
     """Seconds of one run with many calls in flight."""
-    workload: float = 0.3
+    workload: float = 0.2
     """Seconds of one run of a lesser workload."""
     starts: int = 5
     sessions: tuple[int, ...] = (1, 1000, 10_000)

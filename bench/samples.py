@@ -96,6 +96,11 @@ class Figures:
             return one
         return None
 
+    def lowest(self, *what: str) -> float | None:
+        """The lowest round of a figure."""
+        one = self.get(*what)
+        return None if one is None else min([one.value, *one.spread])
+
     def value(self, *what: str) -> float | None:
         found = self.get(*what)
         return None if found is None else found.value

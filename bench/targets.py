@@ -55,7 +55,16 @@ def alone(*one: str) -> Callable[[Figures], float | None]:
 def grown(
     measure: str, peer: str, small: str, large: str, transport: str
 ) -> Callable[[Figures], float | None]:
-    return ratio((measure, peer, large, transport), (measure, peer, small, transport))
+    """How a cost has grown from ``small`` to ``large``, by the lowest round of each.
+
+    What else a machine does only adds to a cost, and adds more than what is looked for here.
+    """
+
+    def value(figures: Figures) -> float | None:
+        lowest = [figures.lowest(measure, peer, workload, transport) for workload in (small, large)]
+        return None if lowest[0] is None or lowest[1] is None else lowest[1] / lowest[0]
+
+    return value
 
 
 def _stdio(measure: str, peer: str) -> tuple[str, ...]:

@@ -25,11 +25,12 @@ def _without_the_collector() -> Iterator[None]:
     gc.enable()
 
 
-async def fails(client: Client, tool: str, **options: float) -> weakref.ref[DovetailError]:
+async def fails(client: Client, tool: str, **options: float) -> weakref.ref[BaseException]:
+    """The innermost error of a call that fails."""
     try:
         await client.call_tool(tool, **options)  # type: ignore[arg-type]
     except DovetailError as error:
-        return weakref.ref(error)
+        return weakref.ref(error.__cause__ or error)
     raise AssertionError("the call did not fail")
 
 

@@ -142,7 +142,7 @@ class Answer:
                     self._inflater.finish()
                 raise StopAsyncIteration
             elif self.error is not None:
-                raise self.error
+                raise again(self.error)
             else:
                 await self._connection.more(self)
 
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not answer.status:
                 if answer.error is not None:
-                    raise answer.error
+                    raise again(answer.error)
                 waiter = answer.waiter = self._loop.create_future()
                 await waiter
         except BaseException:
@@ -413,6 +413,11 @@ def _patience(said: str) -> float:
 def _reason(error: Exception) -> str:
     """What the parser, or one of our callbacks in it, has against the answer."""
     return str(error.__context__ or error)[:200] or type(error).__name__
+
+
+def again(error: TransportError) -> TransportError:
+    """The same to raise. What is raised holds the frames it went through, and those hold the answer that keeps it."""
+    return TransportError(error.message, cause=error.cause)
 
 
 def _too_large(limit: int) -> TransportError:

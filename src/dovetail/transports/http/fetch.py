@@ -306,5 +306,8 @@ def _unreachable(error: Exception, where: str) -> TransportError:
     if isinstance(error, ConnectionRefusedError):
         return TransportError(f"{where} refused the connection", cause="refused")
     if isinstance(error, OSError):
-        return TransportError(f"{where} cannot be reached: {error.strerror or error}", cause="refused")
+        why = (
+            error.strerror or "none of its addresses takes the connection"
+        )  # asyncio's own words name them all
+        return TransportError(f"{where} cannot be reached: {why}", cause="refused")
     return TransportError(f"{where} is no URL that can be connected to", cause="protocol")
