@@ -44,6 +44,8 @@ class ToolBox:
         self._checks = checks
         self._mirrors = mirrors
         self._tools: dict[str, Tool] = {}
+        self._harmless: set[str] = set()
+        self._as_tasks: set[str] = set()
         self._header_maps: dict[str, HeaderMap] = {}
 
     @property
@@ -56,6 +58,8 @@ class ToolBox:
         if self._mirrors and self._modern:
             tools = [tool for tool in tools if self._mirror(tool)]
         self._tools = {tool.name: tool for tool in tools}
+        self._harmless = {tool.name for tool in tools if _is_harmless(tool)}
+        self._as_tasks = {tool.name for tool in tools if _requires_task(tool)}
         return list(tools)
 
     def forget_schemas(self) -> None:
@@ -79,10 +83,9 @@ class ToolBox:
         params = CallToolRequestParams(name, UNSET if arguments is None else raw(arguments))
         if meta is not None:
             params.meta = dict(meta)
-        known = self._tools.get(name)
-        if task or _requires_task(known):
+        if task or name in self._as_tasks:
             self._ask_for_task(params, ttl)
-        repeat = known is not None and _is_harmless(known)
+        repeat = name in self._harmless
         try:
             result = await self._calls.call(
                 "tools/call",
@@ -187,5 +190,5 @@ def _is_harmless(tool: Tool) -> bool:
     return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
 
 
-def _requires_task(tool: Tool | None) -> bool:
-    return tool is not None and tool.execution is not UNSET and tool.execution.task_support == "required"
+def _requires_task(tool: Tool) -> bool:
+    return tool.execution is not UNSET and tool.execution.task_support == "required"

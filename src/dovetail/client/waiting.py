@@ -16,24 +16,21 @@ from ..wire.frames import RequestId
 OnProgress = Callable[[float, float | None, str | None], Any]
 
 
-class Waiting:
+class Waiting(Struct, eq=False):
     """A request of ours that has no answer yet."""
 
-    __slots__ = ("error", "future", "idle", "idle_at", "method", "on_progress", "status", "task", "total_at")
-
-    def __init__(self, method: str, future: asyncio.Future[Answer], on_progress: OnProgress | None) -> None:
-        self.method = method
-        self.future = future
-        self.on_progress = on_progress
-        self.idle = inf
-        self.idle_at = inf
-        self.total_at = inf
-        self.task: asyncio.Task[Any] | None = None
-        """The task to interrupt: set while the caller itself runs the exchange."""
-        self.error: DovetailError | None = None
-        """Why it was interrupted."""
-        self.status = 0
-        """The HTTP status of the answer, where there is one."""
+    method: str
+    future: asyncio.Future[Answer]
+    on_progress: OnProgress | None
+    idle: float = inf
+    idle_at: float = inf
+    total_at: float = inf
+    task: asyncio.Task[Any] | None = None
+    """The task to interrupt: set while the caller itself runs the exchange."""
+    error: DovetailError | None = None
+    """Why it was interrupted."""
+    status: int = 0
+    """The HTTP status of the answer, where there is one."""
 
 
 class Outgoing(Struct, eq=False):

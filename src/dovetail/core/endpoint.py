@@ -106,6 +106,8 @@ class Endpoint:
         self.in_flight: dict[RequestId, Call] = {}
         """The peer's requests that are being worked on."""
         self._own = Pending(self.limits, next_id)
+        self._sent: dict[str, Codec] = {}
+        """Methods that were found to be ours to send, and in whose words: each is looked up once."""
 
     @property
     def pending(self) -> dict[RequestId, str]:
@@ -366,13 +368,17 @@ class Endpoint:
         """
         if self.closed:
             raise StateError("the connection is closed")
-        codec = self.codec if codec is None else codec
-        self._check_sending(method, codec)
+        if codec is None:
+            codec = self.codec
+        if self._sent.get(method) is not codec:
+            self._check_sending(method, codec)
         id = self._own.fresh_id()
-        whole = _merged(params, self.meta, meta)
-        if progress:
-            whole.setdefault(PROGRESS_TOKEN, id)
-        data = codec.encode_request(id, method, _with_meta(method, params, whole))
+        whole = self.meta
+        if meta is not None or progress or getattr(params, "meta", UNSET) is not UNSET:
+            whole = _merged(params, whole, meta)
+            if progress:
+                whole.setdefault(PROGRESS_TOKEN, id)
+        data = codec.encode_request(id, method, _with_meta(method, params, whole) if whole else params)
         self._own.add(id, method, whole.get(PROGRESS_TOKEN))
         return id, data
 
@@ -429,10 +435,13 @@ class Endpoint:
 
     def _check_sending(self, method: str, codec: Codec) -> None:
         # What no revision knows is somebody's own extension; what only another one knows is a mistake.
-        if method in METHODS and not self.admission.may_send(method, codec.revision):
+        if method not in METHODS:
+            return
+        if not self.admission.may_send(method, codec.revision):
             raise LocalProtocolError(
                 "method_not_found", f"a {self.side} cannot send {method} on {codec.revision.name}"
             )
+        self._sent[method] = codec
 
 
 def modern_meta(
@@ -457,10 +466,10 @@ def _merged(
     return whole
 
 
-def _with_meta(method: str, params: Struct | Raw | None, meta: dict[str, Any]) -> Struct | Raw | None:
-    if not meta or isinstance(params, Raw):
+def _with_meta(method: str, params: Struct | Raw | None, meta: Mapping[str, Any]) -> Struct | Raw | None:
+    if isinstance(params, Raw):
         return params
     if params is None:
         row = METHODS.get(method)
-        return (RequestParams if row is None else row.params)(meta=meta)
+        return (RequestParams if row is None else row.params)(meta=dict(meta))
     return replace(params, meta=meta)

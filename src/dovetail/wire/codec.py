@@ -53,6 +53,7 @@ class Codec:
 
     __slots__ = (
         "_decoders",
+        "_names",
         "_opening",
         "_openings",
         "_outbound",
@@ -73,6 +74,7 @@ class Codec:
         self.server_info = server_info
         self._sieve = sieve_for(revision)
         self._decoders: dict[Any, Callable[[Any], Any]] = {}
+        self._names: dict[str, str] = {}
         self._params_in = {name: _claims(aliases) for name, aliases in dialect.field_in.items()}
         self._result_in = {name: _claims(aliases) for name, aliases in dialect.result_in.items()}
         # A dialect changes what is sent on the legacy revisions only.
@@ -290,11 +292,7 @@ class Codec:
         return replace(value, **changes) if changes else value
 
     def _outgoing(self, method: str, params: Any) -> tuple[str, Any]:
-        row = METHODS.get(method)
-        if row is not None and not row.on(self.revision) and method not in self.dialect.methods:
-            raise LocalProtocolError(
-                "method_not_found", f"{self.revision} has no {method}", data={"method": method}
-            )
+        name = self._names.get(method) or self._name_of(method)
         if params is None:
             params = UNSET
         elif type(params) is not Raw:
@@ -302,7 +300,19 @@ class Codec:
             edit = self._outbound.get(method)
             if edit is not None:
                 params = edit(_builtins(params))
-        return method if self.revision.modern else self.dialect.outbound_methods.get(method, method), params
+        return name, params
+
+    def _name_of(self, method: str) -> str:
+        """How this revision and dialect call a method; looked up once for those that exist."""
+        row = METHODS.get(method)
+        if row is not None and not row.on(self.revision) and method not in self.dialect.methods:
+            raise LocalProtocolError(
+                "method_not_found", f"{self.revision} has no {method}", data={"method": method}
+            )
+        name = method if self.revision.modern else self.dialect.outbound_methods.get(method, method)
+        if row is not None:
+            self._names[method] = name
+        return name
 
 
 def codec_for(
