@@ -42,7 +42,9 @@ ROWS = (
     ("resident memory at rest, MiB", "memory", "", "", ""),
     ("an idle HTTP session among 1,000, KiB", "memory_session", "1000 idle sessions", "http", LEGACY),
     ("an open HTTP stream among 1,000, KiB", "memory_stream", "1000 open listen streams", "http", MODERN),
+    ("client over stdio, legacy, one by one: calls/s", "client_rate_1", "echo", "stdio", LEGACY),
     ("client over stdio, legacy, 64 at once: calls/s", "client_rate_64", "echo", "stdio", LEGACY),
+    ("client over HTTP, legacy, one by one: calls/s", "client_rate_1", "echo", "http", LEGACY),
     ("client over HTTP, legacy, 64 at once: calls/s", "client_rate_64", "echo", "http", LEGACY),
 )
 
