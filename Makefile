@@ -29,7 +29,7 @@ test-slow: setup peers ## slow peers, soak and fuzz
 	$(BIN)/python -m pytest -m slow
 
 peers: setup     ## the other implementations the tests talk to, each in an environment of its own
-	@scripts/peers.sh sdk fastmcp node
+	@scripts/peers.sh sdk fastmcp minimcp node
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json
