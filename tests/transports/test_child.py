@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,36 @@ async def test_a_command_that_cannot_be_started_is_an_error() -> None:
         with pytest.raises(TransportError, match="cannot start") as caught:
             await child.spawn(Recorder(), command)
         assert caught.value.cause == "refused"
+
+
+@contextmanager
+def descriptors(left: int) -> Iterator[None]:
+    """Only so many more can be opened inside."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(2))
+        for _ in range(left):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("left", range(8))
+@run
+async def test_a_process_without_free_descriptors_starts_no_child_and_loses_none(left: int) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    with descriptors(left), pytest.raises(TransportError, match="cannot start") as caught:
+        await child.spawn(Recorder(), [*PYTHON, ECHO])
+    assert caught.value.cause == "refused"
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 @run

@@ -96,7 +96,12 @@ class _Pipes:
 
     def __init__(self) -> None:
         self._reader, self._stdout = os.pipe()
-        self._stdin, self._writer = os.pipe()
+        try:
+            self._stdin, self._writer = os.pipe()
+        except OSError:
+            os.close(self._reader)
+            os.close(self._stdout)
+            raise
         self._source: PipeSource | None = None
         self._sink: PipeSink | None = None
         self._closed = False
@@ -342,20 +347,22 @@ async def spawn(
     Raises:
         TransportError: the command cannot be started.
     """
-    loop = asyncio.get_running_loop()
     options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
-    pipes = _open_pipes()
-    if pipes is not None:
-        options.update(pipes.ends)
-    link = ChildLink(
-        receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
-    )
+    pipes: _Pipes | None = None
+    link: ChildLink | None = None
     try:
-        await loop.subprocess_exec(
-            lambda: link, *command, env=environment(env, inherit=inherit_env), cwd=cwd, **options
+        pipes = _open_pipes()
+        if pipes is not None:
+            options.update(pipes.ends)
+        made = link = ChildLink(
+            receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
+        )
+        await asyncio.get_running_loop().subprocess_exec(
+            lambda: made, *command, env=environment(env, inherit=inherit_env), cwd=cwd, **options
         )
     except BaseException as error:
-        link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
+        if link is not None:
+            link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
         if pipes is not None:
             pipes.close()
         if isinstance(error, OSError | ValueError):
