@@ -142,7 +142,7 @@ class Answer:
                     self._inflater.finish()
                 raise StopAsyncIteration
             elif self.error is not None:
-                raise again(self.error)
+                raise _again(self.error)
             else:
                 await self._connection.more(self)
 
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not answer.status:
                 if answer.error is not None:
-                    raise again(answer.error)
+                    raise _again(answer.error)
                 waiter = answer.waiter = self._loop.create_future()
                 await waiter
         except BaseException:
@@ -415,7 +415,7 @@ def _reason(error: Exception) -> str:
     return str(error.__context__ or error)[:200] or type(error).__name__
 
 
-def again(error: TransportError) -> TransportError:
+def _again(error: TransportError) -> TransportError:
     """The same to raise. What is raised holds the frames it went through, and those hold the answer that keeps it."""
     return TransportError(error.message, cause=error.cause)
 

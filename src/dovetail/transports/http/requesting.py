@@ -62,7 +62,10 @@ class Requests:
         target = url or self.url
         redirects = challenges = 0
         while True:
-            response = await self._send(method, target, await self._all_headers(headers), body, timeout)
+            sent = {**self._headers, **headers}
+            if self._auth is not None:
+                sent.update(await self._auth.headers(self.url))
+            response = await self._send(method, target, sent, body, timeout)
             status = response.status
             if status < 300:
                 return response
@@ -79,12 +82,6 @@ class Requests:
                 response.close()
             else:
                 return response
-
-    async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        found = {**self._headers, **headers}
-        if self._auth is not None:
-            found.update(await self._auth.headers(self.url))
-        return found
 
     async def _renewed(self, response: Response) -> bool:
         if self._auth is None:
