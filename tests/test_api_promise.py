@@ -16,15 +16,7 @@ import pytest
 
 import dovetail
 import dovetail.sync
-from dovetail import (
-    Client,
-    ImageContent,
-    Reconnect,
-    Server,
-    TextContent,
-    Timeouts,
-    ToolError,
-)
+from dovetail import Client, ImageContent, Reconnect, Server, TextContent, Timeouts, ToolError
 from dovetail.testing import connect
 
 from .support.aio import run

@@ -9,13 +9,7 @@ import pytest
 
 import dovetail
 import dovetail.sync
-from dovetail import (
-    Client,
-    Context,
-    DovetailError,
-    ProtocolError,
-    Server,
-)
+from dovetail import Client, Context, DovetailError, ProtocolError, Server
 from dovetail.testing import connect
 
 from .support.aio import run

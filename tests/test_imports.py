@@ -34,7 +34,7 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.server": frozenset({"stores"}),  # where results of tasks are kept without a store given
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
-    "dovetail.client.openers": frozenset({"transports"}),  # Client's choice of a transport
+    "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.samplers.base": frozenset({"transports"}),  # the HTTP client of the transport
 }
 

@@ -25,9 +25,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from .client import Client as AsyncClient
-from .client.results import ToolResult
-from .client.skills import LoadedSkill as AsyncSkill
-from .client.tasks import TaskHandle as AsyncTaskHandle
+from .client.calling.results import ToolResult
+from .client.calling.skills import LoadedSkill as AsyncSkill
+from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
 from .errors import StateError
 from .model import (
     CompleteResult,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.verdicts import Verdicts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.errors import DovetailError, SessionLost
 from dovetail.testing import Faults
 

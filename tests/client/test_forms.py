@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET, Struct
 
-from dovetail.client.forms import read_answer
+from dovetail.client.answering.forms import read_answer
 from dovetail.model import ElicitResult
 
 FORM = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Reconnect, Timeouts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.client.fetch import StatusError
-from dovetail.client.verdicts import Verdicts
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 

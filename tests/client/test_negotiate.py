@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.client.negotiate import (
+from dovetail.client.connecting.known_servers import Verdict, Verdicts
+from dovetail.client.connecting.negotiate import (
     Outcome,
     Policy,
     after_initialize,
@@ -13,7 +14,6 @@ from dovetail.client.negotiate import (
     first_step,
     read_versions,
 )
-from dovetail.client.verdicts import Verdict, Verdicts
 
 AUTO = Policy.of("auto")
 R5, R4, R3 = "2026-07-28", "2025-11-25", "2025-06-18"

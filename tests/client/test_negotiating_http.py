@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from dovetail import Client, Timeouts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.client.fetch import StatusError
-from dovetail.client.verdicts import Verdicts
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 
 from ..support.aio import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, Timeouts
-from dovetail.client.verdicts import Verdicts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.errors import ProtocolError, RequestTimeout, TransportError
 
 from ..support.aio import run

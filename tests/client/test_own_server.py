@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.client.verdicts import Verdicts
+from dovetail.client.connecting.known_servers import Verdicts
 
 from ..support.aio import run
 from .test_calls import REVISIONS, make_server

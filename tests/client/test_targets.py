@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, Server
-from dovetail.client.targets import parse_target
+from dovetail.client.connecting.targets import parse_target
 
 
 def test_each_form_of_target() -> None:

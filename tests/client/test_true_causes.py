@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Limits, Reconnect, Timeouts
-from dovetail.client.verdicts import Verdicts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.errors import (
     LocalProtocolError,
     ProtocolError,
@@ -18,7 +18,7 @@ from dovetail.errors import (
     RequestTimeout,
     TransportError,
 )
-from dovetail.transports.http import client as http
+from dovetail.transports.http.client import link as http
 
 from ..support.aio import run
 from . import scripted

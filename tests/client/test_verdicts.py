@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail import Client
-from dovetail.client.verdicts import TENTATIVE, Verdict, Verdicts
+from dovetail.client.connecting.known_servers import TENTATIVE, Verdict, Verdicts
 from dovetail.testing import FakeClock
 
 from ..support.aio import run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.verdicts import Verdicts
+from dovetail.client.connecting.known_servers import Verdicts
 from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 

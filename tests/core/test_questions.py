@@ -8,7 +8,7 @@ import pytest
 from dovetail.core.channel import Call
 from dovetail.core.questions import broken_tool_loop
 from dovetail.model import SamplingMessage
-from dovetail.server.questions import Sample
+from dovetail.server.asking.questions import Sample
 
 from .messages import client_admission, frame, read, request, session
 

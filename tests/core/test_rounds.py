@@ -8,13 +8,7 @@ from msgspec import UNSET, Raw
 
 from dovetail.core.channel import Call
 from dovetail.core.rounds import MISSING, Rounds, Wanted, needed_capability
-from dovetail.errors import (
-    CapabilityError,
-    LocalProtocolError,
-    ProtocolError,
-    Refusal,
-    RemoteProtocolError,
-)
+from dovetail.errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from dovetail.model import (
     CallToolRequestParams,
     ClientCapabilities,

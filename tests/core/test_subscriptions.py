@@ -7,16 +7,9 @@ import pytest
 from msgspec import UNSET, Struct
 
 from dovetail.core.channel import Session
-from dovetail.core.faces import detailed_task
-from dovetail.core.subscriptions import (
-    ACKNOWLEDGED,
-    Hub,
-    Subscriber,
-    acknowledgement,
-    completion,
-    honour,
-)
-from dovetail.core.tasks import TaskMachine
+from dovetail.core.subscriptions import ACKNOWLEDGED, Hub, Subscriber, acknowledgement, completion, honour
+from dovetail.core.task_faces import detailed_task
+from dovetail.core.task_machine import TaskMachine
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal
 from dovetail.model import ClientCapabilities, ServerCapabilities, SubscriptionFilter
 from dovetail.model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION

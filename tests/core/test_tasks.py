@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from dovetail.core.faces import (
+from dovetail.core.task_faces import (
     FACES,
     core_list,
     detailed_task,
@@ -17,7 +17,7 @@ from dovetail.core.faces import (
     outcome,
     related,
 )
-from dovetail.core.tasks import STATUSES, TERMINAL, Status, TaskMachine
+from dovetail.core.task_machine import STATUSES, TERMINAL, Status, TaskMachine
 from dovetail.errors import LocalProtocolError, ProtocolError
 from dovetail.model import ElicitRequest, ElicitRequestParams, Error, InputRequests, ListRootsRequest
 from dovetail.wire.codec import codec_for

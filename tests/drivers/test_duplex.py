@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.core.channel import Call, Channel, NoBackChannel
-from dovetail.errors import (
-    ProtocolError,
-    RequestTimeout,
-    ToolError,
-    TransportError,
-)
+from dovetail.errors import ProtocolError, RequestTimeout, ToolError, TransportError
 from dovetail.model import ProgressNotificationParams, RequestParams
 from dovetail.settings import Limits
 from tests.support.aio import run

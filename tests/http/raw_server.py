@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.fetch import HttpFetch
+from dovetail.transports.http.client.pool import HttpFetch
 
 TURNS = 4
 """Turns of the event loop after which the other side has read what was written: both run in this one."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.addresses import address_of, shown
-from dovetail.transports.http.fetch import request
+from dovetail.transports.http.client.addresses import address_of, shown
+from dovetail.transports.http.client.pool import request
 from tests.http.raw_server import answer, answering, ask, raw_server, session
 from tests.support.aio import run
 

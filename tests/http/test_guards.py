@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.guards import Guard, is_json, is_loopback, parse_accept
+from dovetail.transports.http.server.guards import Guard, is_json, is_loopback, parse_accept
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import Web, modern, modern_headers, served

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from dovetail.transports.http.app import HttpApp
+from dovetail.transports.http.server.app import HttpApp
 from tests.http.talk import NEWEST, SESSIONS, SHOUT
 from tests.support.aio import run
 from tests.support.everything import build
@@ -79,7 +79,7 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
 @run
 async def test_workers_serve_each_others_sessions_and_hear_of_their_end() -> None:
     from dovetail.settings import HttpOptions
-    from dovetail.transports.http.ended import Board
+    from dovetail.transports.http.server.ended_sessions import Board
 
     board = Board(2)
     server = build()

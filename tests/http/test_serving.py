@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.transports.http import serving
+from dovetail.transports.http.host import serving
 from tests.http.children import child
 from tests.support.aio import run
 from tests.support.everything import build

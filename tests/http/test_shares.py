@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from dovetail.settings import Limits
-from dovetail.transports.http.replay import EventLog, Ledger
+from dovetail.transports.http.server.event_log import EventLog, Ledger
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import (

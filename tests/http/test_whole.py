@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.transports.http import whole
+from dovetail.transports.http.host import whole
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import Web, modern, modern_headers, served, text

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dovetail.transports.http.ended import Board, Ended
+from dovetail.transports.http.server.ended_sessions import Board, Ended
 from tests.http.children import NEWEST, ask_until_complete, child
 from tests.support.aio import run
 from tests.support.process import CLI

@@ -6,11 +6,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from dovetail import (
-    Context,
-    Server,
-    ToolError,
-)
+from dovetail import Context, Server, ToolError
 from tests.support.schemas import REVISIONS
 
 every_revision = pytest.mark.parametrize("revision", REVISIONS)

@@ -2,15 +2,7 @@
 
 from typing import Any
 
-from dovetail import (
-    Context,
-    InputRequired,
-    Keys,
-    Limits,
-    Roots,
-    Sample,
-    Server,
-)
+from dovetail import Context, InputRequired, Keys, Limits, Roots, Sample, Server
 from tests.server.booking import Bank, Paid, Seat, answers, booking, every_revision
 from tests.support.aio import run
 from tests.support.peer import MODERN, Peer

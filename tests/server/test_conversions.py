@@ -29,7 +29,8 @@ from dovetail.model import (
     ResourceLink,
     TextContent,
 )
-from dovetail.server.conversions import (
+from dovetail.server.signatures.functions import Function, prepare_raw, prepare_tool
+from dovetail.server.signatures.returns import (
     Audio,
     File,
     Image,
@@ -38,7 +39,6 @@ from dovetail.server.conversions import (
     resource_contents,
     tool_result,
 )
-from dovetail.server.functions import Function, prepare_raw, prepare_tool
 
 
 @dataclass

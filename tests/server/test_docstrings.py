@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.server.docstrings import parse
+from dovetail.server.signatures.docstrings import parse
 
 GOOGLE = """Do it
     in two lines.

@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import (
-    Context,
-    Limits,
-    Server,
-)
+from dovetail import Context, Limits, Server
 from tests.server.weather import build
 from tests.support.aio import run
 from tests.support.peer import Peer

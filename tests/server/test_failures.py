@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import (
-    ProtocolError,
-    Refusal,
-    Server,
-    TextContent,
-    ToolError,
-)
+from dovetail import ProtocolError, Refusal, Server, TextContent, ToolError
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer

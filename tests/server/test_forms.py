@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from dovetail.server.forms import form_of
+from dovetail.server.asking.forms import form_of
 from tests.server.booking import Seat
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from dovetail.errors import ProtocolError, RegistrationError
 from dovetail.server import smallschema, validators
-from dovetail.server.functions import (
+from dovetail.server.signatures.functions import (
     InvalidArguments,
     prepare_prompt,
     prepare_raw,
@@ -438,7 +438,7 @@ def test_importing_the_server_side_imports_no_pydantic() -> None:
     import subprocess
 
     code = (
-        "import sys; import dovetail.server.functions, dovetail.server.conversions; "
+        "import sys; import dovetail.server.signatures.functions, dovetail.server.signatures.returns; "
         "print([m for m in ('pydantic', 'attr', 'jsonschema_rs', 'annotated_types') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

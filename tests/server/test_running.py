@@ -6,11 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dovetail import (
-    Context,
-    RegistrationError,
-    Server,
-)
+from dovetail import Context, RegistrationError, Server
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer

@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Raw, Struct
 
 from dovetail.errors import RegistrationError
-from dovetail.server.functions import Function, InvalidArguments, prepare_tool
+from dovetail.server.signatures.functions import Function, InvalidArguments, prepare_tool
 
 
 class Colour(enum.Enum):

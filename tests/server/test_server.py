@@ -6,13 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail import (
-    CallToolResult,
-    Completion,
-    GetPromptResult,
-    Server,
-    TextContent,
-)
+from dovetail import CallToolResult, Completion, GetPromptResult, Server, TextContent
 from tests.server.weather import build, every_legacy, every_revision
 from tests.support.aio import run
 from tests.support.peer import MODERN, Peer

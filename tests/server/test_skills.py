@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import RegistrationError, Server
-from dovetail.server import skill_files
+from dovetail.server.skills import folders as skill_files
 from tests.support.aio import run
 from tests.support.peer import Peer
 

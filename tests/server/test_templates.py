@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import RegistrationError
-from dovetail.server.templates import LONGEST, UriTemplate
+from dovetail.server.registering.uri_templates import LONGEST, UriTemplate
 
 MATCHES: list[tuple[str, str, dict[str, str] | None]] = [
     ("app://config", "app://config", {}),

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import (
-    Server,
-)
+from dovetail import Server
 from tests.support.peer import LEGACY
 from tests.support.schemas import REVISIONS
 

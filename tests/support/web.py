@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http import host as hosting
-from dovetail.transports.http.app import HttpApp
-from dovetail.transports.http.serving import listen
+from dovetail.transports.http.host import uvicorn_host as hosting
+from dovetail.transports.http.host.serving import listen
+from dovetail.transports.http.server.app import HttpApp
 from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..client import Client
-from ..client.targets import parse_target
+from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import Timeouts
 from .asking import ask

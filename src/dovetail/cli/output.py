@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import UNSET
 
-from ..client.results import ToolResult
+from ..client.calling.results import ToolResult
 from ..model import GetPromptResult, ReadResourceResult
 
 

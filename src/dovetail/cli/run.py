@@ -97,7 +97,7 @@ def address(value: str) -> tuple[str, int]:
 
 def _run_http(server: Server, options: argparse.Namespace) -> int:
     # One application has all three faces: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
-    serving: Any = importlib.import_module("dovetail.transports.http.serving")
+    serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
     return serving.run(
         server,
         host=options.host,

@@ -1,10 +1,10 @@
 """The client: one object that talks to every server. Import what you need from `dovetail` itself."""
 
-from .cache import ResponseCache
+from .calling.cache import ResponseCache
+from .calling.results import ToolResult
+from .calling.skills import LoadedSkill, SkillError
+from .calling.task_handles import TaskHandle
 from .client import Client
 from .fetch import StatusError
-from .results import ToolResult
-from .skills import LoadedSkill, SkillError
-from .tasks import TaskHandle
 
 __all__ = ["Client", "LoadedSkill", "ResponseCache", "SkillError", "StatusError", "TaskHandle", "ToolResult"]

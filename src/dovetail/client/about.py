@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Implementation, ServerCapabilities
-from .calls import Calls
+from .calling.calls import Calls
 from .life import Life
 
 

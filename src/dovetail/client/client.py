@@ -13,13 +13,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.admit import Admission
 from ..core.connection import Change
-from ..errors import (
-    CapabilityError,
-    DovetailError,
-    LocalProtocolError,
-    ProtocolError,
-    RemoteProtocolError,
-)
+from ..errors import CapabilityError, DovetailError, LocalProtocolError, ProtocolError, RemoteProtocolError
 from ..model import (
     CompleteRequestParams,
     CompleteResult,
@@ -49,28 +43,28 @@ from ..wire.dialects import Dialect
 from ..wire.methods import METHODS
 from ..wire.revisions import REVISIONS
 from .about import About
-from .answers import Answers
+from .answering.answers import Answers
+from .answering.callbacks import call_back
 from .auth import read_auth
-from .cache import ResponseCache
-from .callbacks import call_back
-from .calls import Calls, limits_of, principal_of
+from .calling.cache import ResponseCache
+from .calling.calls import Calls, limits_of, principal_of
+from .calling.completing import read_reference
+from .calling.paging import follow
+from .calling.results import ToolResult
+from .calling.skills import LoadedSkill, load
+from .calling.task_handles import TaskHandle
+from .calling.tools import ToolBox
+from .calling.waiting import OnProgress
 from .clock import Clock, LoopClock
-from .completing import read_reference
-from .connecting import Identity
+from .connecting.connect import Identity
+from .connecting.connections import Callbacks, ClientKeeper
+from .connecting.known_servers import VERDICTS, Verdicts
+from .connecting.openers import Options, opener_for
+from .connecting.targets import parse_target
 from .fetch import Fetch
-from .keeper import Callbacks, ClientKeeper
 from .life import Life
-from .openers import Options, opener_for
-from .paging import follow
 from .reading import read_dialect, read_params, read_policy, read_reconnect, read_text
-from .results import ToolResult
 from .schemas import Checking, OutputChecks
-from .skills import LoadedSkill, load
-from .targets import parse_target
-from .tasks import TaskHandle
-from .toolbox import ToolBox
-from .verdicts import VERDICTS, Verdicts
-from .waiting import OnProgress
 
 log = logging.getLogger("dovetail.client")
 

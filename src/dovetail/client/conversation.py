@@ -23,20 +23,13 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Answer, Call, Cancel, Event, Link, Notice, Reply, Violation
 from ..core.endpoint import Endpoint
-from ..errors import (
-    DovetailError,
-    ProtocolError,
-    Refusal,
-    RequestTimeout,
-    SessionLost,
-    TransportError,
-)
+from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..settings import Timeouts
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS
-from .callbacks import call_back
+from .answering.callbacks import call_back
+from .calling.waiting import OnProgress, Outgoing, Waiting, fail
 from .clock import Clock, Timer
-from .waiting import OnProgress, Outgoing, Waiting, fail
 
 log = logging.getLogger("dovetail.client")
 

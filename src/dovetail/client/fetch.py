@@ -1,7 +1,7 @@
 """The HTTP client we need, as a protocol: one method, so that any library can stand behind it.
 
-`transports.http.fetch` implements it, loaded when the first HTTP target is opened. Tests put plain objects here, and
-an application can put a library of its own choice here.
+`transports.http.client.pool` implements it, loaded when the first HTTP target is opened. Tests put plain objects
+here, and an application can put a library of its own choice here.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ..errors import LocalProtocolError
 from ..settings import Reconnect
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.revisions import BY_NAME
-from .negotiate import Policy
+from .connecting.negotiate import Policy
 
 
 def read_text(value: Any) -> str:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from ..core.channel import Link
 from ..core.endpoint import Endpoint
+from .calling.waiting import Outgoing
 from .clock import Clock
 from .conversation import Conversation, Peer
-from .waiting import Outgoing
 
 Tap = Callable[[str, bytes], None]
 

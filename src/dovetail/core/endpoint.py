@@ -31,18 +31,7 @@ from ..wire.revisions import Revision
 from . import phases
 from .admit import INITIALIZE, Admission
 from .batch import Batch
-from .channel import (
-    EMPTY,
-    Answer,
-    Call,
-    Cancel,
-    Event,
-    Notice,
-    Rejection,
-    Reply,
-    Session,
-    Violation,
-)
+from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
 
 CANCELLED: Final = "notifications/cancelled"

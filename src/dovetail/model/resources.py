@@ -5,13 +5,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .base import (
-    CacheableResult,
-    Definition,
-    Metadata,
-    PaginatedResult,
-    ResourceRequestParams,
-)
+from .base import CacheableResult, Definition, Metadata, PaginatedResult, ResourceRequestParams
 
 
 class Resource(Metadata):

@@ -1,10 +1,10 @@
 """Servers: what their authors use."""
 
-from .asking import CannotAsk, InputRequired, Unanswered
+from .asking.ask import CannotAsk, InputRequired, Unanswered
+from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
 from .context import Context
 from .media import Audio, File, Image
-from .questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
-from .register import RegisteredPrompt, RegisteredResource, RegisteredTool
+from .registering.register import RegisteredPrompt, RegisteredResource, RegisteredTool
 from .server import Layer, Server
 
 __all__ = [

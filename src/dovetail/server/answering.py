@@ -14,12 +14,12 @@ from msgspec import UNSET, Struct
 from ..core.channel import Call, Channel
 from ..errors import ProtocolError
 from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents
-from .asking import Asking, InputRequired, asking_for
+from .asking.ask import Asking, InputRequired, asking_for
 from .context import Context
-from .conversions import prompt_messages, resource_contents, tool_result, without_system, writable
 from .failures import Failures
-from .options import CacheScope
-from .register import Register, Registered, RegisteredResource
+from .registering.options import CacheScope
+from .registering.register import Register, Registered, RegisteredResource
+from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
 
 if TYPE_CHECKING:
     from .server import Server

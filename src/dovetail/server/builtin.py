@@ -34,8 +34,8 @@ from ..model import (
 )
 from ..wire.codec import Codec
 from .completing import arguments_for, completion_of
-from .conversions import writable
 from .listing import Listing
+from .signatures.returns import writable
 
 if TYPE_CHECKING:
     from .server import Server

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 
 from ..errors import RegistrationError
 from ..model import Completion
-from . import signatures
+from .signatures import parameters as signatures
 
 MOST: Final = 100
 """Values in one answer, by the specification."""

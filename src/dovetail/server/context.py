@@ -25,8 +25,8 @@ from ..model import (
 )
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
 from ..wire.dialects.base import VENDOR
-from .asking import Asking
-from .questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
+from .asking.ask import Asking
+from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
 
 if TYPE_CHECKING:
     from .server import Server

@@ -15,21 +15,15 @@ from typing import Any, NoReturn
 from msgspec import UNSET
 
 from ..core.channel import EMPTY, Call, NoBackChannel
-from ..errors import (
-    CapabilityError,
-    ProtocolError,
-    Refusal,
-    ToolError,
-    delivery,
-)
+from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..wire.dialects.base import VENDOR
-from .asking import CannotAsk, Unanswered, plain
-from .conversions import writable
-from .encoding import UNWRITABLE, readable
+from .asking.ask import CannotAsk, Unanswered, plain
 from .media import Media
-from .problems import ReturnError
-from .running import Deadline
+from .registering.handlers import Deadline
+from .signatures.encoding import UNWRITABLE, readable
+from .signatures.problems import ReturnError
+from .signatures.returns import writable
 
 logger = logging.getLogger("dovetail.server")
 

@@ -20,12 +20,7 @@ from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.subscriptions import LIST_KINDS, Hub
 from ..errors import ProtocolError
-from ..model import (
-    Icon,
-    Implementation,
-    LoggingLevel,
-    ServerCapabilities,
-)
+from ..model import Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import Limits, TaskOptions
 from ..stores.base import Store
 from ..wire.dialects import DIALECTS, Dialect
@@ -36,22 +31,16 @@ from . import embedding, serving
 from .answering import Answering
 from .builtin import Builtin, Handler, told
 from .completing import Completions
-from .executor import InProcessExecutor
 from .failures import Failures
 from .lifespan import Lifespan
-from .options import CacheScope
-from .register import (
-    Changed,
-    Register,
-    RegisteredPrompt,
-    RegisteredResource,
-    RegisteredTool,
-)
-from .registration import Registration
-from .running import Runner
-from .skills import Skills
-from .task_methods import TaskMethods
-from .tasks import Tasks
+from .registering.decorators import Registration
+from .registering.handlers import Runner
+from .registering.options import CacheScope
+from .registering.register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .skills.methods import Skills
+from .tasks.executor import InProcessExecutor
+from .tasks.task_methods import TaskMethods
+from .tasks.work import Tasks
 
 Layer = Callable[[Handler], Handler]
 """Wraps everything a server answers: takes what answers a call, returns what answers it instead."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio": "dovetail.transports.stdio",
     "tcp": "dovetail.transports.tcp",
-    "http": "dovetail.transports.http.serving",
-    "ws": "dovetail.transports.http.serving",
-    "sse": "dovetail.transports.http.serving",
+    "http": "dovetail.transports.http.host.serving",
+    "ws": "dovetail.transports.http.host.serving",
+    "sse": "dovetail.transports.http.host.serving",
 }
 """The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
 _NAMES: Final[Mapping[str, str]] = {"ws": "websocket"}
@@ -46,7 +46,7 @@ def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
 
 def asgi(server: Server, options: Mapping[str, Any]) -> Any:
     """The ASGI application of ``server``."""
-    return importlib.import_module("dovetail.transports.http.app").app(
+    return importlib.import_module("dovetail.transports.http.server.app").app(
         server, **_sized(server, "http", options)
     )
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from .problems import MOST, Problem
+from .signatures.problems import MOST, Problem
 
 _DEEPEST: Final = 128
 _LONGEST_MATCHED: Final = 4096

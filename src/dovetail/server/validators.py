@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
 from ..errors import RegistrationError
-from .problems import MOST, Problem
+from .signatures.problems import MOST, Problem
 from .smallschema import KEYWORDS, Validator, keywords_of
 
 Validate = Callable[[Any], list[Problem]]

@@ -16,8 +16,8 @@ from typing import Any, cast
 import msgspec
 
 from ..client import Client
+from ..client.connecting.openers import Opener
 from ..client.conversation import Conversation
-from ..client.openers import Opener
 from ..core.channel import Link
 from ..errors import TransportError
 

@@ -23,15 +23,7 @@ from ..model.meta import SERVER_INFO
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits import sieve_for
-from .frames import (
-    UNREADABLE,
-    ErrorFrame,
-    NotificationFrame,
-    RequestFrame,
-    RequestId,
-    ResultFrame,
-    encode,
-)
+from .frames import UNREADABLE, ErrorFrame, NotificationFrame, RequestFrame, RequestId, ResultFrame, encode
 from .leniency import explain, known_blocks
 from .methods import METHODS, Method, result_type_of
 from .revisions import Revision

@@ -116,6 +116,6 @@ def blocks(content: Any) -> list[Any]:
 
 
 def _default_fetch() -> Fetch:
-    from ...transports.http.fetch import HttpFetch  # loaded when a sampler is used the first time
+    from ...transports.http.client.pool import HttpFetch  # loaded when a sampler is used the first time
 
     return HttpFetch()

@@ -1,0 +1,154 @@
+"""Tasks of both designs, seen by the caller as one handle.
+
+2025-11-25: the client asks for a task, and `tasks/result` blocks until the result is there; questions come as requests
+meanwhile. The extension of 2026-07-28: the server decides, `tasks/get` is polled and carries questions, result and
+error, answers go back with `tasks/update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET
+
+from ...errors import ProtocolError
+from ...model import (
+    CallToolResult,
+    CancelTaskRequestParams,
+    CreateTaskResult,
+    DetailedTask,
+    ExtensionTask,
+    GetTaskPayloadRequestParams,
+    GetTaskRequestParams,
+    Task,
+    UpdateTaskRequestParams,
+)
+from ...settings import Timeouts
+from ...wire.methods import METHODS
+from ..clock import Clock
+
+if TYPE_CHECKING:
+    from .calls import Calls
+
+TERMINAL = frozenset({"completed", "failed", "cancelled"})
+_FIRST, _SHORTEST, _LONGEST = 0.5, 0.02, 30.0
+_NO_LIMIT = Timeouts(idle=None, total=None)
+
+AnyTask = Task | ExtensionTask
+
+
+class TaskHandle:
+    """A tool call that runs on the server. Await `result`, ask for `status`, or `cancel` it."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        finish: Callable[[CallToolResult], Any],
+        created: CreateTaskResult | ExtensionTask | CallToolResult,
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._finish = finish
+        self._done: CallToolResult | None = None
+        self._answered: set[str] = set()
+        self.task: AnyTask | None = None
+        """The last state heard of; None when the server answered at once."""
+        if isinstance(created, CallToolResult):
+            self._done = created
+        else:
+            self.task = created.task if isinstance(created, CreateTaskResult) else created
+
+    @property
+    def id(self) -> str | None:
+        """The server's name for the task; None when the call was answered at once."""
+        return None if self.task is None else self.task.task_id
+
+    async def status(self) -> str:
+        """Ask the server: working, input_required, completed, failed or cancelled."""
+        if self.task is None or self.task.status in TERMINAL:
+            return "completed" if self.task is None else self.task.status
+        return (await self._refresh()).status
+
+    async def cancel(self) -> None:
+        """Ask the server to stop. A task that is over stays as it is."""
+        if self.task is None or self.task.status in TERMINAL:
+            return
+        result = await self._calls.call("tasks/cancel", CancelTaskRequestParams(self.task.task_id))
+        if isinstance(result, Task):
+            self.task = result
+
+    async def result(self) -> Any:
+        """Wait for the end, answering questions on the way, and return the tool's result.
+
+        Raises:
+            ProtocolError: the task failed, was cancelled, or is gone.
+            ToolError: the tool failed, and failures are checked.
+        """
+        if self._done is None:
+            run = self._result_modern if isinstance(self.task, ExtensionTask) else self._result_legacy
+            self._done = await run()
+        return self._finish(self._done)
+
+    # --- 2025-11-25 -----------------------------------------------------------------------------------------------
+
+    async def _result_legacy(self) -> CallToolResult:
+        assert self.task is not None
+        params = GetTaskPayloadRequestParams(self.task.task_id)
+        raw = await self._calls.call("tasks/result", params, timeout=_NO_LIMIT)
+        self.task.status = "completed"
+        return self._decode(raw)
+
+    # --- the extension --------------------------------------------------------------------------------------------
+
+    async def _result_modern(self) -> CallToolResult:
+        while True:
+            task = await self._refresh()
+            if isinstance(task, DetailedTask):
+                if task.status in TERMINAL:
+                    return self._outcome(task)
+                if task.status == "input_required" and task.input_requests:
+                    await self._answer(task)
+                    continue
+            await self._clock.sleep(_pause(task))
+
+    async def _refresh(self) -> AnyTask:
+        assert self.task is not None
+        params = GetTaskRequestParams(self.task.task_id)
+        self.task = cast("AnyTask", await self._calls.call("tasks/get", params))
+        return self.task
+
+    async def _answer(self, task: DetailedTask) -> None:
+        """Answer what has not been answered before; keys are unique for the life of a task."""
+        requests = task.input_requests or {}
+        new = {key: request for key, request in requests.items() if key not in self._answered}
+        if not new:
+            await self._clock.sleep(_pause(task))
+            return
+        answers = await self._calls.answer_all(new)
+        self._answered.update(new)
+        await self._calls.call("tasks/update", UpdateTaskRequestParams(task.task_id, answers))
+
+    def _outcome(self, task: DetailedTask) -> CallToolResult:
+        if task.status == "cancelled":
+            raise ProtocolError("task_cancelled", "the task was cancelled")
+        if task.error:
+            data = task.error.data
+            raise ProtocolError("task_failed", task.error.message, data=data, code=task.error.code)
+        if task.result is UNSET:
+            raise ProtocolError("task_failed", f"the task is {task.status} but has no result")
+        return self._decode(task.result)
+
+    def _decode(self, raw: Any) -> CallToolResult:
+        established = self._calls.established
+        assert established is not None
+        codec = established.conversation.endpoint.admission.codecs[established.revision.name]
+        return codec.decode_result(METHODS["tools/call"], raw)
+
+
+def _pause(task: AnyTask) -> float:
+    """How long the server wants to be left alone, within reason."""
+    interval = task.poll_interval_ms if isinstance(task, ExtensionTask) else task.poll_interval
+    seconds = interval / 1000 if isinstance(interval, int | float) else _FIRST
+    return min(max(seconds, _SHORTEST), _LONGEST)

@@ -1,0 +1,423 @@
+"""One attempt to connect: do what `negotiate` decides until the era and revision of the server are settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from ...core.admit import Admission
+from ...core.connection import ConnectionMachine
+from ...core.endpoint import Endpoint
+from ...errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    DovetailError,
+    ProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    TransportError,
+)
+from ...model import (
+    ClientCapabilities,
+    DiscoverResult,
+    Implementation,
+    InitializeRequestParams,
+    InitializeResult,
+    NotificationParams,
+    RequestParams,
+    ServerCapabilities,
+)
+from ...model.meta import SERVER_INFO
+from ...settings import Limits, Timeouts
+from ...wire.revisions import BY_NAME, Revision
+from ..clock import Clock
+from ..conversation import Conversation, Peer
+from ..fetch import StatusError
+from ..tapping import TappedConversation
+from .known_servers import Verdict, Verdicts
+from .negotiate import Outcome, Policy, Step, after_initialize, after_probe, first_step, read_supported
+from .openers import Opener
+
+log = logging.getLogger("dovetail.client")
+
+NOT_SENT = frozenset({"refused", "unresolved", "tls", "session", "redirect"})
+"""Causes that prove that the server never took the request up."""
+_NOT_THIS = frozenset({UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
+"""Codes with which servers refuse an `initialize` whose revision they do not speak; others mean what they say."""
+_STEPS = 12
+"""No ladder has more rungs; a decision that loops ends here."""
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who we are to every server."""
+
+    info: Implementation
+    capabilities: Callable[[Revision], ClientCapabilities]
+    policy: Policy
+    limits: Limits
+    timeouts: Timeouts
+    probe: float
+    """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
+    keep_alive: float | None = None
+    """Seconds between two pings on a legacy connection; None: none."""
+    tap: Callable[[str, bytes], None] | None = None
+    """Told of every message, with its sender ("client" or "server")."""
+
+
+class Established(Struct, eq=False, kw_only=True):
+    """A connection that is ready for use, and what the server said about itself."""
+
+    conversation: Conversation
+    revision: Revision
+    capabilities: ServerCapabilities
+    server_info: Implementation | None
+    instructions: str | None
+    declared: ClientCapabilities
+    """What we told the server that we can do."""
+    transport: str
+
+
+class Attempt:
+    """Connect once. Run it, use what it returns, make another one for the next try."""
+
+    def __init__(
+        self,
+        opener: Opener,
+        identity: Identity,
+        peer: Peer,
+        admission: Admission,
+        clock: Clock,
+        machine: ConnectionMachine,
+        *,
+        key: str | None,
+        verdicts: Verdicts,
+        label: str,
+    ) -> None:
+        self._opener = opener
+        self._identity = identity
+        self._policy = identity.policy
+        self._peer = peer
+        self._admission = admission
+        self._clock = clock
+        self._machine = machine
+        # A client that may not speak modern learns nothing that holds for one that may.
+        self._key = key if key is None or identity.policy.modern else f"{key} legacy"
+        self._verdicts = verdicts
+        self._label = label
+        self._conversation: Conversation | None = None
+        self._transport = "streamable" if opener.http else "stream"
+        self._tried: list[str] = []
+        self._reprobed = False
+        self._respawned = False
+        self._failure: DovetailError | None = None
+        """The last failure, and the one to report when the ladder ends."""
+        self._refused: StatusError | None = None
+        """A 401 or 403 to the probe: reported when the fallback fails too."""
+        self._missed: DovetailError | None = None
+        """What became of the probe, when it was not answered with a verdict."""
+        self._tentative = False
+        self.why = ""
+        """What is known about a server that did not get ready in time."""
+
+    async def run(self) -> Established:
+        """Connect and negotiate.
+
+        Raises:
+            TransportError: the server cannot be reached, or not now.
+            ProtocolError: it can, and we do not understand each other.
+        """
+        remembered = self._verdicts.get(self._key)
+        try:
+            try:
+                return await self._climb(remembered)
+            except (ProtocolError, StatusError):
+                if remembered is None:
+                    raise
+                # What we remembered is out of date: ask again from the beginning.
+                self._verdicts.forget(self._key)
+                await self._discard()
+                self._tried.clear()
+                return await self._climb(None)
+        except BaseException:
+            self.why = self._so_far()
+            await self._discard()
+            raise
+
+    async def _climb(self, remembered: Verdict | None) -> Established:
+        self._transport = "streamable" if self._opener.http else "stream"
+        if remembered is not None and self._opener.http and self._policy.legacy:
+            self._transport = remembered.transport
+        self._tentative = remembered is not None and remembered.tentative
+        step = first_step(self._policy, None if remembered is None else remembered.era)
+        for _ in range(_STEPS):
+            log.debug("%s: %s %s", self._label, step.action, step.revision or step.reason)
+            match step.action:
+                case "probe":
+                    step = await self._probe(step.revision)
+                case "initialize":
+                    step = await self._initialize(step)
+                case "sse":
+                    step = await self._switch_to_sse()
+                case "modern" | "legacy":
+                    return self._settled
+                case _:
+                    if not (step.respawn and await self._respawn()):
+                        raise self._error(step)
+                    step = Step("initialize", self._policy.proposal)
+        raise self._error(Step("fail", reason="no agreement was reached"))
+
+    # --- the steps ------------------------------------------------------------------------------------------------
+
+    async def _probe(self, version: str) -> Step:
+        conversation = await self._opened()
+        revision = BY_NAME[version]
+        self._tried.append(version)
+        declared = self._speak(revision)
+        outcome = await self._ask(conversation, "server/discover", RequestParams(), self._identity.probe)
+        if isinstance(outcome, DiscoverResult):
+            found = Outcome("result", tuple(outcome.supported_versions))
+            step = after_probe(self._policy, found, self._tried, http=self._opener.http)
+            if step.action == "modern":
+                self._settle_modern(BY_NAME[step.revision], outcome, declared)
+            return step
+        if (
+            type(self._failure) is not ProtocolError
+        ):  # a plain refusal is what legacy servers are expected to say
+            self._missed = self._failure
+        self._tentative = outcome.kind == "silent" or (outcome.kind == "gone" and self._opener.http)
+        if (
+            outcome.kind == "status"
+            and outcome.status in (401, 403)
+            and isinstance(self._failure, StatusError)
+        ):
+            self._refused = self._failure
+        return after_probe(self._policy, outcome, self._tried, http=self._opener.http)
+
+    async def _initialize(self, step: Step) -> Step:
+        if step.respawn:
+            await self._respawn()
+        conversation = await self._opened()
+        declared = self._speak(BY_NAME[step.revision])
+        params = InitializeRequestParams(step.revision, dict(declared), self._identity.info)
+        outcome = await self._ask(conversation, "initialize", params, self._patience())
+        if isinstance(outcome, InitializeResult):
+            found = Outcome("result", (outcome.protocol_version,))
+            decision = after_initialize(self._policy, found, http=self._opener.http)
+            if decision.action == "legacy":
+                await self._settle_legacy(BY_NAME[decision.revision], outcome, declared)
+            return decision
+        decision = after_initialize(
+            self._policy,
+            outcome,
+            http=self._opener.http and self._transport != "sse",
+            reprobed=self._reprobed,
+        )
+        self._reprobed = self._reprobed or decision.action == "probe"
+        return decision
+
+    def _patience(self) -> float | None:
+        """How long to wait for `initialize`: a process that the probe left deaf must leave time for another."""
+        limit = self._identity.timeouts.connect
+        if limit is None or not self._tried or self._respawned or self._opener.http:
+            return limit
+        return max(self._identity.probe, limit / 3)
+
+    async def _switch_to_sse(self) -> Step:
+        failure = self._failure
+        await self._discard()
+        self._transport = "sse"
+        try:
+            await self._opened()
+        except TransportError as error:
+            # Neither transport answers: what `initialize` was told says more about why.
+            raise self._with_history(self._refused or failure or error) from error
+        return Step("initialize", self._policy.proposal)
+
+    async def _respawn(self) -> bool:
+        """Another process for the one that was lost to a question; once, and never over HTTP."""
+        if self._respawned or self._opener.http:
+            return False
+        self._respawned = True
+        await self._discard()
+        return True
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    async def _opened(self) -> Conversation:
+        if self._conversation is None or self._conversation.gone.done():
+            await self._discard()
+            if self._machine.may("restart"):
+                self._machine.advance("restart")
+            endpoint = Endpoint(self._admission, self._identity.limits)
+            conversation = Conversation(endpoint, self._peer, self._clock)
+            if self._identity.tap is not None:
+                conversation = TappedConversation(endpoint, self._peer, self._clock, self._identity.tap)
+            await self._opener.open(conversation, self._transport)
+            self._conversation = conversation
+            self._machine.advance("connected")
+        return self._conversation
+
+    def _speak(self, revision: Revision) -> ClientCapabilities:
+        """From here on, say everything in ``revision``."""
+        declared = self._identity.capabilities(revision)
+        self._admission.offer(declared)
+        info: Mapping[str, Any] = msgspec.to_builtins(self._identity.info)
+        assert self._conversation is not None
+        self._conversation.endpoint.establish(revision, declared, info)
+        return declared
+
+    async def _ask(self, conversation: Conversation, method: str, params: Struct, limit: float | None) -> Any:
+        """The result, or the `Outcome` that says what came in its place."""
+        self._failure = None
+        try:
+            return await conversation.request(method, params, Timeouts(idle=None, total=limit))
+        except RequestTimeout as error:
+            what = f"{self._label} did not answer {method} within {limit} s"
+            self._failure = RequestTimeout(what, limit="connect")
+            return Outcome("silent", detail=error.message)
+        except StatusError as error:
+            self._failure = error
+            return Outcome("status", status=error.status, detail=error.message)
+        except TransportError as error:
+            self._failure = error
+            kind = (
+                "unreachable"
+                if error.cause in NOT_SENT
+                else "garbage"
+                if error.cause == "protocol"
+                else "gone"
+            )
+            return Outcome(kind, status=conversation.last_status, detail=error.message)
+        except RemoteProtocolError as error:
+            self._failure = error
+            # An answer nobody can read is not an error of the server's own making.
+            return Outcome("result", None, detail=error.message)
+        except ProtocolError as error:
+            self._failure = error
+            return Outcome(
+                "error",
+                code=error.code,
+                supported=read_supported(error.data),
+                status=conversation.last_status,
+                detail=error.message,
+            )
+
+    # --- the end of the ladder ------------------------------------------------------------------------------------
+
+    def _settle_modern(
+        self, revision: Revision, result: DiscoverResult, declared: ClientCapabilities
+    ) -> None:
+        declared = self._speak(revision)
+        meta = result.meta if isinstance(result.meta, dict) else {}
+        self._settle(
+            revision,
+            result.capabilities,
+            _implementation(meta.get(SERVER_INFO)),
+            result.instructions,
+            declared,
+        )
+
+    async def _settle_legacy(
+        self, revision: Revision, result: InitializeResult, declared: ClientCapabilities
+    ) -> None:
+        conversation = self._conversation
+        assert conversation is not None
+        # What we declared stays declared, whatever older revision was agreed on.
+        info: Mapping[str, Any] = msgspec.to_builtins(self._identity.info)
+        conversation.endpoint.establish(revision, declared, info)
+        conversation.notify("notifications/initialized", NotificationParams())
+        if conversation.link is not None:
+            # Nothing may overtake it; but a server that never says that it got it must not hold us up.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._identity.probe):
+                    await conversation.link.drain()
+        self._settle(revision, result.capabilities, result.server_info, result.instructions, declared)
+
+    def _settle(
+        self,
+        revision: Revision,
+        capabilities: Mapping[str, Any],
+        server_info: Implementation | None,
+        instructions: Any,
+        declared: ClientCapabilities,
+    ) -> None:
+        assert self._conversation is not None
+        self._settled = Established(
+            conversation=self._conversation,
+            revision=revision,
+            capabilities=ServerCapabilities(capabilities),
+            server_info=server_info,
+            instructions=None if instructions is UNSET else instructions,
+            declared=declared,
+            transport=self._transport,
+        )
+        verdict = Verdict(
+            revision.era, revision.name, self._transport, self._tentative and not revision.modern
+        )
+        self._verdicts.remember(self._key, verdict)
+
+    async def _discard(self) -> None:
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            conversation.close()
+            if conversation.transport is not None:
+                await self._opener.release(conversation.transport)
+
+    def _error(self, step: Step) -> DovetailError:
+        """The failure to raise: the original one where it says what happened, ours where we decided."""
+        failure = self._refused or self._failure
+        disagreed = failure is None or (type(failure) is ProtocolError and failure.code in _NOT_THIS)
+        if step.action == "fail" and disagreed:
+            return ProtocolError(
+                "unsupported_protocol_version", f"{self._label}: {step.reason}{self._history(failure)}"
+            )
+        if failure is None:
+            return TransportError(f"{self._label}: {step.reason}", cause="protocol")
+        return self._with_history(failure)
+
+    def _with_history(self, failure: DovetailError) -> DovetailError:
+        """``failure`` with what became of the probe, which may be the better clue."""
+        where = f"{self._label}: " if isinstance(failure, ProtocolError) else ""
+        failure.message = f"{where}{failure.message}{self._history(failure)}"
+        failure.args = (failure.message,)
+        return failure
+
+    def _history(self, failure: DovetailError | None) -> str:
+        missed = self._missed
+        if missed is None or missed is failure or _status(missed) == _status(failure) != 0:
+            return ""
+        if failure is not None and missed.message == failure.message:
+            return ""
+        return f" (before that, to server/discover: {missed.message})"
+
+    def _so_far(self) -> str:
+        known = self._failure or self._missed
+        said = [] if known is None else [known.message]
+        conversation = self._conversation
+        if conversation is not None:
+            unreadable = conversation.endpoint.violations.get("unreadable", 0)
+            if unreadable:
+                said.append(f"it sent {unreadable} messages that are none")
+            tail = getattr(conversation.transport, "stderr_tail", "").strip()
+            if tail:
+                said.append(f"its last words: {tail[-1000:]}")
+        return "; ".join(said)
+
+
+def _status(error: DovetailError | None) -> int:
+    return error.status if isinstance(error, StatusError) else 0
+
+
+def _implementation(value: Any) -> Implementation | None:
+    try:
+        return msgspec.convert(value, Implementation)
+    except msgspec.ValidationError:
+        return None

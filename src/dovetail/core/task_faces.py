@@ -1,0 +1,219 @@
+"""How a task looks to a peer: 2025-11-25 core, the 2026-07-28 extension, erlmcp.
+
+`FACES[task.face]` is a row of functions from the same `TaskMachine` to the Structs of one design. Differences
+of meaning live here too: an ``isError`` result is ``failed`` in 2025-11-25 and ``completed`` in the
+extension; ``pending`` exists in erlmcp only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..errors import ProtocolError
+from ..model import (
+    CancelTaskResult,
+    CreateTaskResult,
+    DetailedTask,
+    EmptyResult,
+    ErlmcpCreateTaskResult,
+    ErlmcpGetTaskResult,
+    ErlmcpListTasksResult,
+    ErlmcpTask,
+    ErlmcpTaskAction,
+    ErlmcpTaskResult,
+    ErlmcpTaskStatusNotificationParams,
+    Error,
+    ExtensionCreateTaskResult,
+    GetTaskResult,
+    ListTasksResult,
+    Task,
+    TaskStatus,
+    TaskStatusNotificationParams,
+)
+from ..model.meta import RELATED_TASK
+from .task_machine import TaskMachine
+
+
+class Face(Struct, frozen=True):
+    """One design. Each function gives the Struct to send."""
+
+    created: Callable[[TaskMachine], Struct]
+    """In place of the result."""
+    state: Callable[[TaskMachine], Struct]
+    """The result of ``tasks/get``."""
+    cancelled: Callable[[TaskMachine], Struct]
+    """The result of ``tasks/cancel``."""
+    notification: str
+    status: Callable[[TaskMachine], Struct]
+    """The params of ``notification``."""
+    waits: bool
+    """Whether ``tasks/result`` waits for the end of the task; otherwise it fails before that."""
+    cancels_again: bool
+    """Whether ``tasks/cancel`` of a task that is over is acknowledged; otherwise it is an error."""
+
+
+def moment(seconds: float) -> str:
+    """ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def related(task_id: str) -> dict[str, Any]:
+    """The ``_meta`` that ties a message of 2025-11-25 to its task."""
+    return {RELATED_TASK: {"taskId": task_id}}
+
+
+def outcome(task: TaskMachine) -> Raw | Error | None:
+    """What the original request would have been answered with; None while there is nothing."""
+    if task.status == "completed":
+        return cast("Raw", task.result)
+    if task.status == "failed":
+        return cast("Error", task.error)
+    if task.status == "cancelled":
+        error = ProtocolError("task_cancelled", data={"taskId": task.id})
+        return Error(error.code, error.message, data={"kind": error.kind, "taskId": task.id})
+    return None
+
+
+def _official(task: TaskMachine) -> TaskStatus:
+    return "working" if task.status == "pending" else task.status
+
+
+def _unset(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+# --- 2025-11-25 -------------------------------------------------------------------------------------------
+
+
+def _core_members(task: TaskMachine) -> dict[str, Any]:
+    failed = task.status == "completed" and task.is_error
+    return {
+        "task_id": task.id,
+        "status": "failed" if failed else _official(task),
+        "created_at": moment(task.created),
+        "last_updated_at": moment(task.updated),
+        "ttl": task.ttl,
+        "poll_interval": _unset(task.poll_interval),
+        "status_message": _unset(task.message),
+    }
+
+
+def core_task(task: TaskMachine) -> Task:
+    return Task(**_core_members(task))
+
+
+def core_list(tasks: Sequence[TaskMachine], next_cursor: str | UnsetType = UNSET) -> ListTasksResult:
+    """The result of ``tasks/list``."""
+    return ListTasksResult([core_task(task) for task in tasks], next_cursor=next_cursor)
+
+
+CORE: Final = Face(
+    created=lambda task: CreateTaskResult(core_task(task)),
+    state=lambda task: GetTaskResult(**_core_members(task)),
+    cancelled=lambda task: CancelTaskResult(**_core_members(task)),
+    notification="notifications/tasks/status",
+    status=lambda task: TaskStatusNotificationParams(**_core_members(task)),
+    waits=True,
+    cancels_again=False,
+)
+
+
+# --- 2026-07-28 -------------------------------------------------------------------------------------------
+
+
+def _extension_members(task: TaskMachine) -> dict[str, Any]:
+    return {
+        "task_id": task.id,
+        "status": _official(task),
+        "created_at": moment(task.created),
+        "last_updated_at": moment(task.updated),
+        "ttl_ms": task.ttl,
+        "poll_interval_ms": _unset(task.poll_interval),
+        "status_message": _unset(task.message),
+    }
+
+
+def detailed_task(task: TaskMachine) -> DetailedTask:
+    """A task with what its status brings along."""
+    return DetailedTask(
+        **_extension_members(task),
+        input_requests=task.questions if task.status == "input_required" else UNSET,
+        result=task.result if task.status == "completed" else UNSET,
+        error=task.error if task.status == "failed" else UNSET,
+    )
+
+
+EXTENSION: Final = Face(
+    created=lambda task: ExtensionCreateTaskResult(**_extension_members(task)),
+    state=detailed_task,
+    cancelled=lambda task: EmptyResult(),
+    notification="notifications/tasks",
+    status=detailed_task,
+    waits=False,
+    cancels_again=True,
+)
+
+
+# --- erlmcp -----------------------------------------------------------------------------------------------
+
+_ERLMCP_STATUS: Final = {"working": "processing", "input_required": "processing"}
+
+
+def _erlmcp_status(task: TaskMachine) -> str:
+    if task.status == "completed" and task.is_error:
+        return "failed"
+    return _ERLMCP_STATUS.get(task.status, task.status)
+
+
+def _erlmcp_outcome(task: TaskMachine) -> dict[str, Any]:
+    return {"result": task.result, "error": task.error}
+
+
+def erlmcp_task(task: TaskMachine) -> ErlmcpTask:
+    return ErlmcpTask(
+        task_id=task.id,
+        status=_erlmcp_status(task),
+        created_at=round(task.created * 1000),
+        updated_at=round(task.updated * 1000),
+        action=UNSET if task.name is None else ErlmcpTaskAction(task.name, task.parameters),
+        **_erlmcp_outcome(task),
+    )
+
+
+def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -> ErlmcpListTasksResult:
+    return ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor=cursor)
+
+
+def erlmcp_result(task: TaskMachine) -> ErlmcpTaskResult:
+    """The result of ``tasks/result``, which does not wait.
+
+    Raises:
+        ProtocolError: ``task_result_not_ready``, or how the task ended when there is no result.
+    """
+    found = outcome(task)
+    if found is None:
+        raise ProtocolError("task_result_not_ready", data={"taskId": task.id, "status": _erlmcp_status(task)})
+    if isinstance(found, Error):
+        kind = "task_cancelled" if task.status == "cancelled" else "task_failed"
+        raise ProtocolError(kind, found.message, data={"taskId": task.id})
+    return ErlmcpTaskResult(msgspec.json.decode(found))
+
+
+ERLMCP: Final = Face(
+    created=lambda task: ErlmcpCreateTaskResult(task.id),
+    state=lambda task: ErlmcpGetTaskResult(erlmcp_task(task)),
+    cancelled=lambda task: EmptyResult(),
+    notification="notifications/tasks/status",
+    status=lambda task: ErlmcpTaskStatusNotificationParams(
+        task.id, _erlmcp_status(task), **_erlmcp_outcome(task)
+    ),
+    waits=False,
+    cancels_again=False,
+)
+
+FACES: Final[dict[str, Face]] = {"core": CORE, "extension": EXTENSION, "erlmcp": ERLMCP}

@@ -1,0 +1,287 @@
+"""One way to ask the client, for both eras.
+
+On a legacy connection a question is a request on the stream of the call, and the handler simply waits. On
+2026-07-28 the call ends with ``input_required`` and the handler runs again from the top when the client
+repeats the call: a question that has its answer returns at once, one that has none is noted and unwinds the
+handler. Which of the two happens is decided once per call, in `asking_for`; handlers see no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import typing
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from ...core.channel import Call, Channel
+from ...core.rounds import MISSING, Rounds, Wanted, needed_capability
+from ...errors import CapabilityError, ProtocolError, Refusal
+from ...model import ElicitRequestParams, InputRequest, InputRequiredResult, ListRootsRequest, Result
+from ...wire.methods import METHODS
+from ..registering.handlers import Runner, off_the_clock
+from ..signatures.encoding import encode
+from .questions import Question
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+UNASKED: Final = object()
+
+
+class Unwind(BaseException):
+    """Leaves a handler whose question has no answer yet.
+
+    A BaseException, so that ``except Exception`` in a handler does not take it for a failure. Code that
+    catches it all the same changes nothing: a call with open questions always ends with ``input_required``.
+    """
+
+
+class CannotAsk(CapabilityError):
+    """This client never said it can be asked that."""
+
+
+class Unanswered(ProtocolError):
+    """The client answered a question with an error: the user said no, or something failed over there."""
+
+
+class InputRequired(Result):
+    """Returned by a handler that keeps its own account of the rounds, in place of ``await ctx.elicit(…)``.
+
+    ``requests`` are questions by key: ``Elicit(…)``, ``Sample(…)``, or dictionaries as on the wire. The
+    client is asked them all; then the handler runs again and finds the answers, as plain dictionaries, in
+    ``ctx.input_responses`` under the same keys, and ``state`` in ``ctx.request_state``.
+    """
+
+    requests: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    state: Any = None
+
+    def __post_init__(self) -> None:
+        self.requests = {key: _request(request) for key, request in self.requests.items()}
+
+
+class Asking(Protocol):
+    """What one run of a handler may ask, and what it knows already."""
+
+    @property
+    def open(self) -> bool:
+        """A question went out of this run without an answer: whatever the handler did next does not count."""
+        ...
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]: ...
+
+    @property
+    def handler_state(self) -> Any: ...
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers, in order. All questions are put before the first answer is waited for."""
+        ...
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        """The result for a handler that returned ``required``; None to run it again at once."""
+        ...
+
+    def result(self) -> InputRequiredResult:
+        """The result of a run that left questions open."""
+        ...
+
+
+def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
+    """How the handler of ``call`` asks.
+
+    Raises:
+        ProtocolError: of kind ``invalid_request_state``, whatever is wrong with it.
+    """
+    own: Asking | None = getattr(channel, "asking", None)
+    if own is not None:
+        return own  # a task asks in its own way
+    if call.revision.modern:
+        return ModernAsking(server, call)
+    return LegacyAsking(server, call, channel)
+
+
+class LegacyAsking:
+    """Questions are requests of our own, on the stream of the call."""
+
+    asker = "call"
+
+    def __init__(self, server: Server, call: Call, channel: Channel) -> None:
+        self._runner: Runner = server.runner
+        self._rounds = server.limits.rounds
+        self._call = call
+        self._channel = channel
+        self._memo: dict[str, Any] = {}
+        self.open = False
+        self.input_responses: Mapping[str, Any] = {}
+        self.handler_state: Any = None
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        results = await self._ask_all([(question.key, question.request) for question in questions])
+        return [question.read(result) for question, result in zip(questions, results, strict=True)]
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        memo = self._memo.get(key, MISSING)
+        if memo is MISSING:
+            memo = self._memo[key] = plain(await self._runner.call(function, *args))
+        return revive(memo, function)
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        self._count_round()
+        await self._take(required)
+        return None
+
+    async def _take(self, required: InputRequired) -> None:
+        requests = required.requests
+        results = await self._ask_all(list(requests.items()))
+        self.input_responses = {key: plain(result) for key, result in zip(requests, results, strict=True)}
+        self.handler_state = required.state
+
+    def _count_round(self) -> None:
+        if not self._rounds:
+            raise Refusal(1004, message=f"this {self.asker} has asked its client too often")
+        self._rounds -= 1
+
+    def result(self) -> InputRequiredResult:
+        raise AssertionError("a legacy call leaves no question open")
+
+    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
+        """The results, in order. A request of our own needs no key."""
+        requests = [request for _, request in questions]
+        for request in requests:
+            self._check(request)
+        with off_the_clock():
+            if len(requests) == 1:
+                return [await self._ask(requests[0])]
+            return await self._ask_together(requests)
+
+    async def _ask_together(self, requests: list[InputRequest]) -> list[Any]:
+        asked = [asyncio.ensure_future(self._ask(request)) for request in requests]
+        try:
+            return await asyncio.gather(*asked)
+        except BaseException:
+            for question in asked:
+                question.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            raise
+
+    def _check(self, request: InputRequest) -> None:
+        method = method_of(request)
+        need = needed_capability(method, params_of(request))
+        if METHODS[method].since > self._call.revision.index or not self._call.capabilities.has(need):
+            raise CannotAsk(need, f"the client did not declare the capability {need!r}")
+
+    async def _ask(self, request: InputRequest) -> Any:
+        params = params_of(request)
+        if (
+            isinstance(params, ElicitRequestParams)
+            and params.mode == "url"
+            and params.elicitation_id is UNSET
+        ):
+            params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
+        try:
+            return await self._channel.request(method_of(request), cast("Any", params))
+        except ProtocolError as error:
+            raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
+
+
+class ModernAsking:
+    """Questions end the call; their answers come with its repetition."""
+
+    def __init__(self, server: Server, call: Call) -> None:
+        self._runner: Runner = server.runner
+        self._call = call
+        self._rounds = Rounds(
+            call, server.seal, now=server.clock(), limits=server.limits, lifetime=server.state_lifetime
+        )
+
+    @property
+    def open(self) -> bool:
+        return bool(self._rounds.wanted)
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]:
+        responses = self._call.params.input_responses
+        return {} if responses is UNSET else {key: msgspec.json.decode(raw) for key, raw in responses.items()}
+
+    @property
+    def handler_state(self) -> Any:
+        state = self._rounds.state
+        return None if state is UNSET else state
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        answers = [self._ask(question) for question in questions]
+        if UNASKED in answers:
+            raise Unwind
+        return answers
+
+    def _ask(self, question: Question[Any]) -> Any:
+        try:
+            answer = self._rounds.ask(question.method, params_of(question.request), question.key)
+        except CapabilityError as error:
+            raise CannotAsk(error.capability, error.message) from None
+        return UNASKED if type(answer) is Wanted else question.read(answer)
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        memo = self._rounds.step(key)
+        if memo is MISSING:
+            memo = plain(await self._runner.call(function, *args))
+            self._rounds.remember(key, memo)
+        return revive(memo, function)
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        self._rounds.state = UNSET if required.state is None else required.state
+        for key, request in required.requests.items():
+            try:
+                self._rounds.want(method_of(request), params_of(request), key)
+            except CapabilityError as error:
+                raise CannotAsk(error.capability, error.message) from None
+        return self._rounds.result()
+
+    def result(self) -> InputRequiredResult:
+        return self._rounds.result()
+
+
+def method_of(request: InputRequest) -> str:
+    """The method a question would have as a request of its own."""
+    return cast("str", type(request).__struct_config__.tag)
+
+
+def params_of(request: InputRequest) -> Struct | None:
+    """Its params; None for a question that has none."""
+    if isinstance(request, ListRootsRequest):
+        return None
+    return request.params
+
+
+def _request(request: Question[Any] | InputRequest | Mapping[str, Any]) -> InputRequest:
+    if isinstance(request, Question):
+        return request.request
+    if isinstance(request, Mapping):
+        return msgspec.convert(request, InputRequest)
+    return request
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON knows it."""
+    return msgspec.json.decode(encode(value))
+
+
+def revive(memo: Any, function: Callable[..., Any]) -> Any:
+    """What a step returned, as its function's annotation says; without one, as JSON has it.
+
+    The first run gets it the same way as the later ones, so that no handler works only until it is run again.
+    """
+    try:
+        kind = typing.get_type_hints(function).get("return", Any)
+    except (TypeError, NameError):
+        kind = Any  # a builtin, a lambda, an annotation of another scope
+    if kind is Any:
+        return memo
+    validate = getattr(kind, "model_validate", None)
+    return validate(memo) if callable(validate) else msgspec.convert(memo, kind)

@@ -1,0 +1,230 @@
+"""Questions a handler may put to the client, and the answers it gets.
+
+A question knows its request and how to read the result. When and how it is asked
+is `asking.py`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from ...core.questions import broken_tool_loop
+from ...errors import RemoteProtocolError
+from ...model import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestParams,
+    ElicitResult,
+    InputRequest,
+    ListRootsRequest,
+    ListRootsResult,
+    ModelHint,
+    ModelPreferences,
+    Root,
+    SamplingMessage,
+    SamplingMessageContentBlock,
+    TextContent,
+    Tool,
+    ToolChoice,
+)
+from ...wire.leniency import explain
+from .forms import Form, form_of
+
+A = TypeVar("A", covariant=True)
+T = TypeVar("T")
+
+Messages = str | SamplingMessage | Mapping[str, Any] | Sequence[str | SamplingMessage | Mapping[str, Any]]
+Preferences = ModelPreferences | Mapping[str, Any] | str | Sequence[str]
+
+
+class Accepted(Generic[T]):
+    """The user agreed; ``data`` is what they filled in."""
+
+    __slots__ = ("data",)
+    action: Literal["accept"] = "accept"
+
+    def __init__(self, data: T) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"Accepted({self.data!r})"
+
+
+class Declined:
+    """The user did not agree: ``action`` is "decline" (a no) or "cancel" (closed without an answer)."""
+
+    __slots__ = ("action",)
+    data: ClassVar[None] = None
+
+    def __init__(self, action: Literal["decline", "cancel"]) -> None:
+        self.action: Literal["decline", "cancel"] = action
+
+    def __repr__(self) -> str:
+        return f"Declined({self.action!r})"
+
+
+class Sampled:
+    """What the client's model said. ``content`` is always a list of blocks; ``text`` joins the text ones."""
+
+    __slots__ = ("content", "model", "role", "stop_reason")
+
+    def __init__(self, result: CreateMessageResult) -> None:
+        content = result.content
+        self.content: list[SamplingMessageContentBlock] = content if isinstance(content, list) else [content]
+        self.model = result.model
+        self.role = result.role
+        self.stop_reason: str | None = None if result.stop_reason is UNSET else result.stop_reason
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    def __repr__(self) -> str:
+        return f"Sampled({self.text!r}, model={self.model!r}, stop_reason={self.stop_reason!r})"
+
+
+class Question(Generic[A]):
+    """One thing to ask. Two questions with the same ``key`` in one call are the same question."""
+
+    method: ClassVar[str]
+
+    def __init__(self, request: InputRequest, key: str | None) -> None:
+        self.request = request
+        self.key = key
+
+    def read(self, result: Any) -> A:
+        """What the handler gets for the decoded ``result``.
+
+        Raises:
+            RemoteProtocolError: of kind ``invalid_params``; the client answered something else.
+        """
+        raise NotImplementedError
+
+
+class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
+    """Ask the user to fill in a form: a flat type, a JSON Schema, a list of choices, or None for consent."""
+
+    method = "elicitation/create"
+
+    def __init__(self, message: str, schema: type[T] | Any = None, *, key: str | None = None) -> None:
+        self._form: Form = form_of(schema)
+        params = ElicitRequestParams(message=message, requested_schema=self._form.schema)
+        super().__init__(ElicitRequest(params), key)
+
+    def read(self, result: ElicitResult) -> Accepted[T] | Declined:
+        if result.action != "accept":
+            return Declined(result.action)
+        content = {} if isinstance(result.content, msgspec.UnsetType) else result.content
+        try:
+            return Accepted(self._form.read(content))
+        except (ValueError, TypeError) as error:
+            raise unfitting(self.method, error) from None
+
+
+class ElicitUrl(Question["Accepted[None] | Declined"]):
+    """Ask the user to visit a URL: for secrets, payments, consent given elsewhere."""
+
+    method = "elicitation/create"
+
+    def __init__(self, message: str, url: str, *, key: str | None = None) -> None:
+        params = ElicitRequestParams(message=message, mode="url", url=url)
+        super().__init__(ElicitRequest(params), key)
+
+    def read(self, result: ElicitResult) -> Accepted[None] | Declined:
+        return Accepted(None) if result.action == "accept" else Declined(result.action)
+
+
+class Sample(Question[Sampled]):
+    """Ask the client's model."""
+
+    method = "sampling/createMessage"
+
+    def __init__(
+        self,
+        messages: Messages,
+        *,
+        max_tokens: int = 1024,
+        system: str | None = None,
+        temperature: float | None = None,
+        tools: Sequence[Tool | Mapping[str, Any]] | None = None,
+        tool_choice: Literal["auto", "required", "none"] | None = None,
+        model_preferences: Preferences | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        include_context: Literal["none", "thisServer", "allServers"] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> None:
+        params = CreateMessageRequestParams(messages=_messages(messages), max_tokens=max_tokens)
+        if (fault := broken_tool_loop(params.messages)) is not None:
+            raise ValueError(f"these messages cannot be sent: {fault}")
+        # What was not given stays unset, so each member is written only when it is there.
+        given: dict[str, Any] = {
+            "system_prompt": system,
+            "temperature": temperature,
+            "tools": None if tools is None else msgspec.convert(list(tools), list[Tool]),
+            "tool_choice": None if tool_choice is None else ToolChoice(mode=tool_choice),
+            "model_preferences": None if model_preferences is None else _preferences(model_preferences),
+            "stop_sequences": None if stop_sequences is None else list(stop_sequences),
+            "include_context": include_context,
+            "metadata": None if metadata is None else dict(metadata),
+        }
+        for name, value in given.items():
+            if value is not None:
+                setattr(params, name, value)
+        super().__init__(CreateMessageRequest(params), key)
+
+    def read(self, result: CreateMessageResult) -> Sampled:
+        return Sampled(result)
+
+
+class Roots(Question[list[Root]]):
+    """Ask which folders the client lets us know about."""
+
+    method = "roots/list"
+
+    def __init__(self, *, key: str | None = None) -> None:
+        super().__init__(ListRootsRequest(), key)
+
+    def read(self, result: ListRootsResult) -> list[Root]:
+        return result.roots
+
+
+def unfitting(method: str, error: Exception) -> RemoteProtocolError:
+    """The client's answer is not what was asked for; says where, never what stood there."""
+    # pydantic's own message repeats the input; its first line does not. So does msgspec's, for enumerations.
+    text = explain(error) if isinstance(error, msgspec.ValidationError) else str(error)
+    reason = text.splitlines()[0] if text else type(error).__name__
+    return RemoteProtocolError(
+        "invalid_params", f"the answer to {method} does not fit the question: {reason}"
+    )
+
+
+def _messages(messages: Messages) -> list[SamplingMessage]:
+    if isinstance(messages, str | SamplingMessage | Mapping):
+        messages = [messages]
+    return [_message(message) for message in messages]
+
+
+def _message(message: str | SamplingMessage | Mapping[str, Any]) -> SamplingMessage:
+    if isinstance(message, str):
+        return SamplingMessage(role="user", content=TextContent(message))
+    if isinstance(message, SamplingMessage):
+        return message
+    if isinstance(message.get("content"), str):
+        return SamplingMessage(role=message["role"], content=TextContent(message["content"]))
+    return msgspec.convert(message, SamplingMessage)
+
+
+def _preferences(preferences: Preferences) -> ModelPreferences:
+    if isinstance(preferences, ModelPreferences):
+        return preferences
+    if isinstance(preferences, Mapping):
+        return msgspec.convert(preferences, ModelPreferences)
+    names = [preferences] if isinstance(preferences, str) else preferences
+    return ModelPreferences(hints=[ModelHint(name=name) for name in names])

@@ -1,0 +1,296 @@
+"""How tools, resources, prompts and completions get into a server: decorators and ``add_*``, at any time.
+
+A decorated function stays an ordinary callable, and type checkers see it unchanged. Whatever is wrong with a
+definition is said here, when the module is imported, and never later to a client.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar, Unpack, overload
+
+from ...errors import RegistrationError
+from ...model import Prompt, Resource, ResourceTemplate
+from ...settings import Limits
+from ...wire.dialects import Dialect
+from ...wire.headers import header_map
+from ..completing import Completions
+from ..signatures.functions import (
+    Function,
+    ResourceFunction,
+    prepare_prompt,
+    prepare_raw,
+    prepare_resource,
+    prepare_tool,
+)
+from .describing import describe, given, tool_definition
+from .handlers import Handler, Runnable, Runner
+from .options import PromptOptions, ResourceOptions, SharedOptions, ToolOptions, check
+from .register import LONGEST_DESCRIPTION, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
+
+F = TypeVar("F", bound=Callable[..., Any])
+logger = logging.getLogger("dovetail.server")
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""What 2025-11-25 and later recommend."""
+
+
+class Decorator(Protocol):
+    """Takes a function, registers it, gives it back."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+class Registration:
+    """The part of a `Server` its author talks to before anybody calls."""
+
+    register: Register
+    runner: Runner
+    dialect: Dialect
+    limits: Limits
+    timeout: float | None
+    completions: Completions
+
+    # Tools
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, function: str | None = None, /, **options: Unpack[ToolOptions]) -> Decorator: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a tool: ``@server.tool`` or ``@server.tool(title=…, timeout=…)``.
+
+        Name, description and schemas come from the function, its docstring and its annotations.
+
+        Raises:
+            RegistrationError: the function or an option cannot be used; the message says what to change.
+        """
+        return self._decorate(function, options, self.add_tool)
+
+    def add_tool(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        input_schema: Mapping[str, Any] | None = None,
+        handler: Callable[..., Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> RegisteredTool:
+        """Register a function; or ``name``, ``input_schema`` and ``handler``: a tool with your own schema.
+
+        That schema survives untouched, and the handler gets the arguments as one dict (and a `Context`, if
+        it asks for one). ``list_changed`` goes out by itself.
+        """
+        check(options, ToolOptions, "a tool")
+        prepared = self._tool_function(function, input_schema, handler, options)
+        if not _TOOL_NAME.fullmatch(prepared.name):
+            logger.warning(
+                "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
+            )
+        what = f"tool {prepared.name!r}"
+        description = self._description(prepared.description, options, what)
+        entry = RegisteredTool(
+            name=prepared.name,
+            function=prepared,
+            context_parameter=prepared.context_parameter,
+            call=self._runnable(prepared, what, options, options.get("limit")),
+            tags=frozenset(options.get("tags", ())),
+            definition=tool_definition(prepared, description, options),
+            task=options.get("task", "forbidden"),
+            asks_first=options.get("asks_first", False),
+            headers=header_map(prepared.input_schema),
+        )
+        self.register.tools.add(entry.name, entry)
+        if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
+            self.enable_tasks()
+        return entry
+
+    def enable_tasks(self) -> None:
+        """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
+        raise NotImplementedError
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool out of the list; ``list_changed`` goes out by itself."""
+        self.register.tools.remove(name)
+
+    def _tool_function(
+        self,
+        function: Callable[..., Any] | None,
+        input_schema: Mapping[str, Any] | None,
+        handler: Callable[..., Any] | None,
+        options: ToolOptions,
+    ) -> Function:
+        target = handler or function
+        if target is None:
+            raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
+        name = options.get("name")
+        if input_schema is None:
+            return prepare_tool(
+                target,
+                name=name,
+                output_schema=options.get("output_schema"),
+                structured=options.get("structured"),
+            )
+        output_schema = options.get("output_schema")
+        return prepare_raw(
+            target,
+            name=name,
+            input_schema=dict(input_schema),
+            output_schema=None if output_schema is None else dict(output_schema),
+        )
+
+    # Resources
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Decorator:
+        """Register the reader of ``uri``, or of every URI of a template such as ``weather://{city}/now``."""
+
+        def decorate(function: F, /) -> F:
+            if "{" in uri:
+                self.add_resource_template(uri, function, **options)
+            else:
+                self.add_resource(uri, function, **options)
+            return function
+
+        return decorate
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> RegisteredResource:
+        """Register ``function`` as the reader of ``uri``. ``list_changed`` goes out by itself."""
+        prepared = self._resource_function(uri, function, options)
+        resource = Resource(uri, prepared.name)
+        resource.size = given(options.get("size"))
+        entry = self._resource_entry(uri, prepared, resource, options)
+        self.register.resources.add(uri, entry)
+        return entry
+
+    def add_resource_template(
+        self, template: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> RegisteredResource:
+        """Register ``function`` as the reader of every URI that ``template`` matches.
+
+        Raises:
+            RegistrationError: the template is malformed, or its variables are not the function's parameters.
+        """
+        prepared = self._resource_function(template, function, options)
+        entry = self._resource_entry(template, prepared, ResourceTemplate(template, prepared.name), options)
+        self.register.templates.add(template, entry)
+        return entry
+
+    def _resource_function(
+        self, uri: str, function: Callable[..., Any], options: ResourceOptions
+    ) -> ResourceFunction:
+        check(options, ResourceOptions, "a resource")
+        return prepare_resource(function, uri if "{" in uri else None, name=options.get("name"))
+
+    def _resource_entry(
+        self,
+        uri: str,
+        prepared: ResourceFunction,
+        definition: Resource | ResourceTemplate,
+        options: ResourceOptions,
+    ) -> RegisteredResource:
+        what = f"resource {uri!r}"
+        definition.mime_type = given(options.get("mime_type"))
+        describe(definition, self._description(prepared.description, options, what), options)
+        return RegisteredResource(
+            name=uri,
+            function=prepared,
+            context_parameter=prepared.context_parameter,
+            call=self._runnable(prepared, what, options),
+            tags=frozenset(options.get("tags", ())),
+            definition=definition,
+            mime_type=options.get("mime_type"),
+            ttl_ms=options.get("ttl_ms"),
+            cache_scope=options.get("cache_scope"),
+        )
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource out of the list; ``list_changed`` goes out by itself."""
+        self.register.resources.remove(uri)
+
+    def remove_resource_template(self, template: str) -> None:
+        """Take a template out of the list; ``list_changed`` goes out by itself."""
+        self.register.templates.remove(template)
+
+    # Prompts and completions
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(self, function: str | None = None, /, **options: Unpack[PromptOptions]) -> Decorator: ...
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a prompt: its parameters are the blanks, its result the messages."""
+        return self._decorate(function, options, self.add_prompt)
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
+        """Register ``function`` as a prompt. ``list_changed`` goes out by itself."""
+        check(options, PromptOptions, "a prompt")
+        prepared = prepare_prompt(function, name=options.get("name"))
+        what = f"prompt {prepared.name!r}"
+        prompt = Prompt(prepared.name)
+        if prepared.arguments:
+            prompt.arguments = prepared.arguments
+        describe(prompt, self._description(prepared.description, options, what), options)
+        entry = RegisteredPrompt(
+            name=prepared.name,
+            function=prepared,
+            context_parameter=prepared.context_parameter,
+            call=self._runnable(prepared, what, options),
+            tags=frozenset(options.get("tags", ())),
+            definition=prompt,
+        )
+        self.register.prompts.add(entry.name, entry)
+        return entry
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt out of the list; ``list_changed`` goes out by itself."""
+        self.register.prompts.remove(name)
+
+    def completion(self, *, ref: str, argument: str) -> Decorator:
+        """Register a function that completes ``argument`` of the prompt, resource template or tool ``ref``.
+
+        It takes the value typed so far and, if it has a second parameter, the arguments already given; it
+        returns a list of strings.
+        """
+
+        def decorate(function: F, /) -> F:
+            self.completions.add(ref, argument, function)
+            return function
+
+        return decorate
+
+    # What they share
+
+    def _decorate(self, function: Any, options: dict[str, Any], add: Callable[..., Any]) -> Any:
+        if callable(function):
+            add(function, **options)
+            return function
+        if function is not None:
+            options = {"name": function, **options}
+
+        def decorate(decorated: Any) -> Any:
+            add(decorated, **options)
+            return decorated
+
+        return decorate
+
+    def _runnable(
+        self, prepared: Handler, what: str, options: SharedOptions, limit: int | None = None
+    ) -> Runnable:
+        timeout, run = options.get("timeout", self.timeout), options.get("run", "thread")
+        return self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit)
+
+    def _description(self, found: str | None, options: SharedOptions, what: str) -> str | None:
+        text = options.get("description", found)
+        problem = None
+        if text is not None and len(text) > LONGEST_DESCRIPTION:
+            problem = f"the description of {what} has more than {LONGEST_DESCRIPTION} characters"
+        elif not text and what.startswith("tool"):
+            problem = f"{what} has no description: write a docstring"
+        if problem is not None:
+            if self.dialect.long_description_is_error:
+                raise RegistrationError(problem)
+            logger.debug(problem)
+        return text

@@ -1,0 +1,87 @@
+"""What may be said about a tool, a resource or a prompt when it is registered.
+
+One place for decorators and ``add_*`` alike; a misspelt option is refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from ...errors import RegistrationError
+from ...model import Icon
+
+Run = Literal["thread", "inline", "process"]
+TaskSupport = Literal["forbidden", "optional", "required"]
+CacheScope = Literal["public", "private"]
+
+
+class SharedOptions(TypedDict, total=False):
+    """Options of everything that appears in a list."""
+
+    name: str
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon | Mapping[str, Any]] | None
+    annotations: Mapping[str, Any] | None
+    meta: Mapping[str, Any] | None
+    tags: Collection[str]
+    timeout: float | None
+    """Seconds one run may take; the server's ``timeout`` when absent, no limit when None."""
+    run: Run
+    """Where a plain function runs: a worker thread (the default), the event loop, or a process of its own."""
+
+
+class ToolOptions(SharedOptions, total=False):
+    """Options of `Server.tool` and `Server.add_tool`."""
+
+    output_schema: Mapping[str, Any] | None
+    structured: bool | None
+    """Whether the result carries structured content; None decides by the return annotation."""
+    limit: int | None
+    """Runs of this tool that may be going on at once; one more is refused."""
+    task: TaskSupport
+    """Whether a client may, must or cannot have it run as a task and fetch the result later."""
+    asks_first: bool
+    """On 2026-07-28 it becomes a task only with ``await ctx.detach()``; until then it asks within the call."""
+    version: str | None
+    deprecated: bool | str
+    """True, or a sentence that says what to use in its place."""
+
+
+class ResourceOptions(SharedOptions, total=False):
+    """Options of `Server.resource`, `Server.add_resource` and `Server.add_resource_template`."""
+
+    mime_type: str | None
+    size: int | None
+    ttl_ms: int
+    cache_scope: CacheScope
+
+
+class PromptOptions(SharedOptions, total=False):
+    """Options of `Server.prompt` and `Server.add_prompt`."""
+
+
+def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
+    """Refuse an option that does not exist.
+
+    Raises:
+        RegistrationError: names the option and the nearest one there is.
+    """
+    names = known.__annotations__  # with the inherited ones
+    for option in options:
+        if option not in names:
+            near = difflib.get_close_matches(option, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise RegistrationError(f"{what} takes no option {option!r}{hint}")
+    timeout = options.get("timeout")
+    if timeout is not None and not timeout > 0:
+        raise RegistrationError(f"the timeout of {what} must be more than 0 seconds, not {timeout}")
+    limit = options.get("limit")
+    if limit is not None and limit < 1:
+        raise RegistrationError(f"the limit of {what} must be at least 1, not {limit}")
+    if options.get("run", "thread") not in ("thread", "inline", "process"):
+        raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
+    if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):
+        raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")

@@ -1,0 +1,142 @@
+"""What a server offers: one table per list, by name, in the order of registration.
+
+Looking a tool up is one dictionary access however many there are. A table tells its owner when it changes,
+so that cached pages are dropped and ``list_changed`` goes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from ...errors import ProtocolError, RegistrationError
+from ...model import Prompt, Resource, ResourceTemplate, Tool
+from ..signatures.functions import Function, PromptFunction, ResourceFunction
+from .handlers import Runnable
+from .options import CacheScope, TaskSupport
+
+Changed = Literal["tools", "resources", "prompts"]
+"""Whose ``list_changed`` a table belongs to."""
+
+LONGEST_DESCRIPTION: Final = 10_000
+
+
+class Registered(Struct, kw_only=True, eq=False):
+    """What every entry has."""
+
+    name: str
+    """The name or, for resources, the URI or template: the key of its table."""
+    context_parameter: str | None
+    """The keyword under which the function wants its `Context`."""
+    call: Runnable
+    """Runs the function with the guards its registration asked for."""
+    tags: frozenset[str] = frozenset()
+
+
+class RegisteredTool(Registered, kw_only=True, eq=False):
+    """A tool as it was registered."""
+
+    function: Function
+    definition: Tool
+    task: TaskSupport = "forbidden"
+    asks_first: bool = False
+    headers: Mapping[tuple[str, ...], Any] | None = None
+    """Which arguments are mirrored in ``Mcp-Param-*`` headers; None for none."""
+
+
+class RegisteredResource(Registered, kw_only=True, eq=False):
+    """A resource, or a family of them."""
+
+    function: ResourceFunction
+    definition: Resource | ResourceTemplate
+    mime_type: str | None = None
+    ttl_ms: int | None = None
+    cache_scope: CacheScope | None = None
+
+
+class RegisteredPrompt(Registered, kw_only=True, eq=False):
+    """A prompt as it was registered."""
+
+    function: PromptFunction
+    definition: Prompt
+
+
+E = TypeVar("E", bound=Registered)
+
+
+class Table(Generic[E]):
+    """The entries of one list."""
+
+    __slots__ = ("_changed", "_kind", "_what", "entries")
+
+    def __init__(self, kind: Changed, what: str, changed: Callable[[Changed], None]) -> None:
+        self.entries: dict[str, E] = {}
+        self._kind: Changed = kind
+        self._what = what
+        self._changed = changed
+
+    def add(self, key: str, entry: E) -> None:
+        """Take ``entry`` in.
+
+        Raises:
+            RegistrationError: the name is taken. Remove the old entry first, or choose another name.
+        """
+        if key in self.entries:
+            raise RegistrationError(f"the {self._what} {key!r} is already registered; remove it first")
+        self.entries[key] = entry
+        self._changed(self._kind)
+
+    def remove(self, key: str) -> None:
+        """Forget ``key``. Runs that are going on finish.
+
+        Raises:
+            RegistrationError: there is no such entry.
+        """
+        if self.entries.pop(key, None) is None:
+            raise RegistrationError(f"there is no {self._what} {key!r} to remove")
+        self._changed(self._kind)
+
+    @property
+    def view(self) -> Mapping[str, E]:
+        """The entries, read-only and live."""
+        return MappingProxyType(self.entries)
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self.entries.values())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class Register:
+    """The four lists of a server, and the completions that belong to them."""
+
+    def __init__(self, changed: Callable[[Changed], None]) -> None:
+        self.tools: Table[RegisteredTool] = Table("tools", "tool", changed)
+        self.resources: Table[RegisteredResource] = Table("resources", "resource", changed)
+        self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
+        self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)
+
+    def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
+        """Who reads ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""
+        entry = self.resources.entries.get(uri)
+        if entry is not None:
+            return entry, {}
+        for candidate in self.templates.entries.values():
+            template = candidate.function.template
+            values = None if template is None else template.match(uri)
+            if values is None:
+                continue
+            try:
+                return candidate, candidate.function.decode(values)
+            except ProtocolError:
+                continue  # a value of the wrong type: another template may take it
+        return None
+
+    def param_headers(self, tool: str) -> Mapping[Any, Any] | None:
+        """The ``x-mcp-header`` map of a tool, for the admission ladder; None when it has none."""
+        entry = self.tools.entries.get(tool)
+        return None if entry is None else entry.headers

@@ -1,0 +1,209 @@
+"""URI templates: the part of RFC 6570 that can be read backwards without guessing.
+
+- ``{name}`` is one path segment or a part of one;
+- ``{+name}`` and ``{name*}`` may span segments (one of them in a template at most);
+- ``{?a,b}`` at the end are query members, any of which may be absent.
+
+Matching is linear in the length of the URI: no regular expression, no backtracking. Values are
+percent-decoded once. Decoding must not turn a harmless URI into a path that climbs, so values with ``.`` or
+``..`` as a segment, with a slash where one segment was meant, with a backslash or a control character never
+match.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from ...errors import RegistrationError
+
+LONGEST: Final = 8192
+"""Characters of a URI that are looked at; a longer one matches nothing."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_EXPRESSION = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_RESERVED = "/:@!$&'()*+,;="
+
+
+class _Variable(NamedTuple):
+    name: str
+    spanning: bool
+    safe: str
+    """Characters that are not percent-encoded in it."""
+    rooted: bool = False
+    """It may begin with a slash, because no slash stands before it."""
+
+
+class UriTemplate:
+    """A template, parsed once.
+
+    Raises:
+        RegistrationError: (kind ``invalid_uri_template``) it could not be matched without guessing; the text
+            says what to change.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        path, self._query = _split_query(text)
+        self._literals, self._variables = _parse(path, text)
+        names = [variable.name for variable in self._variables]
+        self.optional: tuple[str, ...] = self._query
+        self.variables: tuple[str, ...] = (*names, *self._query)
+        if len(set(self.variables)) != len(self.variables):
+            raise _invalid(text, "a variable appears twice")
+        spanning = [index for index, variable in enumerate(self._variables) if variable.spanning]
+        if len(spanning) > 1:
+            raise _invalid(text, "only one variable may span segments")
+        self._pivot = spanning[0] if spanning else len(self._variables) - 1
+        """The variable that takes what is left when those before and after it have taken the least."""
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The values of the variables in ``uri``, or None. Absent query members are absent here too."""
+        if len(uri) > LONGEST:
+            return None
+        query = ""
+        if self._query:
+            uri, _, query = uri.partition("?")
+        if not self._variables:
+            return self._match_query({}, query) if uri == self._literals[0] else None
+        values = self._match_path(uri)
+        return None if values is None else self._match_query(values, query)
+
+    def expand(self, **values: str) -> str:
+        """The URI with ``values`` filled in; `match` gives them back.
+
+        Raises:
+            ValueError: a value is missing, unknown, or such that no URI of this template can carry it.
+        """
+        if unknown := values.keys() - set(self.variables):
+            raise ValueError(f"{self.text!r} has no variable {sorted(unknown)[0]!r}")
+        parts = [self._literals[0]]
+        for variable, literal in zip(self._variables, self._literals[1:], strict=True):
+            if variable.name not in values:
+                raise ValueError(f"{self.text!r} needs a value for {variable.name!r}")
+            parts += quote(values[variable.name], safe=variable.safe), literal
+        pairs = [f"{name}={quote(values[name], safe='')}" for name in self._query if name in values]
+        uri = "".join(parts) + ("?" + "&".join(pairs) if pairs else "")
+        if self.match(uri) != values:
+            raise ValueError(f"{self.text!r} cannot carry these values")
+        return uri
+
+    def _match_path(self, uri: str) -> dict[str, str] | None:
+        """Shortest first from the left up to the pivot, shortest first from the right back to it."""
+        literals, variables, pivot = self._literals, self._variables, self._pivot
+        if not uri.startswith(literals[0]) or not uri.endswith(literals[-1]):
+            return None
+        start, end = len(literals[0]), len(uri) - len(literals[-1])
+        found: dict[str, str] = {}
+        for index in range(pivot):
+            stop = uri.find(literals[index + 1], start + 1, end)
+            if stop < 0:
+                return None
+            found[variables[index].name] = uri[start:stop]
+            start = stop + len(literals[index + 1])
+        for index in range(len(variables) - 1, pivot, -1):
+            stop = uri.rfind(literals[index], start, end - 1)
+            if stop < 0:
+                return None
+            found[variables[index].name] = uri[stop + len(literals[index]) : end]
+            end = stop
+        if start >= end:
+            return None
+        found[variables[pivot].name] = uri[start:end]
+        return _decoded(found, variables)
+
+    def _match_query(self, values: dict[str, str], query: str) -> dict[str, str] | None:
+        for pair in query.split("&") if query else ():
+            name, _, text = pair.partition("=")
+            if name not in self._query:
+                continue  # somebody else's; RFC 6570 says nothing against it
+            value = _percent_decoded(text.replace("+", "%20"))
+            if value is None or name in values:
+                return None
+            values[name] = value
+        return values
+
+
+def _split_query(text: str) -> tuple[str, tuple[str, ...]]:
+    head, mark, tail = text.partition("{?")
+    if not mark:
+        return text, ()
+    names, brace, rest = tail.partition("}")
+    if not brace or rest:
+        raise _invalid(text, "{?…} must be the end")
+    for name in names.split(","):
+        if not _NAME.fullmatch(name):
+            raise _invalid(text, f"{name!r} is not a name")
+    return head, tuple(names.split(","))
+
+
+def _parse(path: str, text: str) -> tuple[list[str], list[_Variable]]:
+    pieces = _EXPRESSION.split(path)
+    literals, variables = pieces[::2], [_variable(expression, text) for expression in pieces[1::2]]
+    if any("{" in literal or "}" in literal for literal in literals):
+        raise _invalid(text, "a brace is not closed")
+    if "" in literals[1:-1]:
+        raise _invalid(text, "two variables touch: put something between them")
+    if not _SCHEME.match(literals[0]):
+        raise _invalid(text, "a URI begins with a scheme, like weather://")
+    return literals, [
+        v._replace(rooted=not literal.endswith("/") or literal.endswith("://"))
+        for v, literal in zip(variables, literals, strict=False)
+    ]
+
+
+def _variable(expression: str, text: str) -> _Variable:
+    if expression.startswith("+"):
+        name, spanning, safe = expression[1:], True, _RESERVED
+    elif expression.endswith("*"):
+        name, spanning, safe = expression[:-1], True, "/"
+    else:
+        name, spanning, safe = expression, False, ""
+    if not _NAME.fullmatch(name):
+        raise _invalid(
+            text, f"{{{expression}}} is not supported: use {{name}}, {{+name}}, {{name*}} or {{?a,b}}"
+        )
+    return _Variable(name, spanning, safe)
+
+
+def _invalid(text: str, why: str) -> RegistrationError:
+    return RegistrationError(f"invalid URI template {text!r}: {why}", kind="invalid_uri_template")
+
+
+def _decoded(found: dict[str, str], variables: list[_Variable]) -> dict[str, str] | None:
+    values: dict[str, str] = {}
+    for variable in variables:
+        text = found[variable.name]
+        if not variable.spanning and ("?" in text or "#" in text):
+            return None  # the segment ends there
+        value = _percent_decoded(text)
+        if value is None or not _harmless(value, variable):
+            return None
+        values[variable.name] = value
+    return values
+
+
+def _percent_decoded(text: str) -> str | None:
+    if "%" not in text:
+        return text
+    if _BROKEN.search(text):
+        return None
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _harmless(value: str, variable: _Variable) -> bool:
+    """Whether the decoded value stays where the template put it, even if a handler joins it to a path."""
+    if "\\" in value or any(character < " " or character == "\x7f" for character in value):
+        return False
+    segments = value.split("/")
+    if ".." in segments or "." in segments:
+        return False
+    if not variable.spanning:
+        return len(segments) == 1
+    return variable.rooted or not (value.startswith("/") or _DRIVE.match(value))

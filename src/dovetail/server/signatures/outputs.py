@@ -1,0 +1,153 @@
+"""What a tool says it returns: the output schema, and the check that what it returned is that.
+
+The canonical schema is the plain one, whatever its root; older revisions get it wrapped by the codec. A value
+is written as JSON once and read back through the decoder of the declared type, which is how a wrong field is
+found whatever class the value has.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from ...errors import RegistrationError
+from ...model import CallToolResult, ContentBlock, ResourceContents, Result
+from .. import validators
+from ..media import Media
+from . import custom_types as customs
+from . import parameters as signatures
+from . import problems
+from . import pydantic_models as foreign
+from .encoding import UNWRITABLE, encode
+from .parameters import MISSING, Signature
+from .problems import ReturnError
+from .schemas import Schemas
+
+_BLOCKS: tuple[Any, ...] = typing.get_args(ContentBlock)
+_CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
+Write = Callable[[Any], bytes]
+
+
+class Output:
+    """A declared result."""
+
+    __slots__ = ("_write", "name", "schema", "text")
+
+    def __init__(self, name: str, schema: dict[str, Any], write: Write, *, text: bool = False) -> None:
+        self.name = name
+        self.schema = schema
+        self._write = write
+        self.text = text
+        """A plain string was declared: it is its own JSON value and its own text."""
+
+    def write(self, value: Any) -> bytes:
+        """``value`` as JSON that fits the schema.
+
+        Raises:
+            ReturnError: naming the field that does not fit; for the author's log, not for the peer.
+        """
+        try:
+            return self._write(value)
+        except ReturnError:
+            raise
+        except UNWRITABLE as error:
+            raise ReturnError(self.name, [problems.read(str(error), self.schema)]) from error
+
+
+def output_of(signature: Signature, given: Any, structured: bool | None) -> Output | None:
+    """The output of a function, or None when it has only content to show.
+
+    Raises:
+        RegistrationError: structured output was asked for and the type has no schema.
+    """
+    if isinstance(given, dict):
+        return raw_output(signature.name, typing.cast("dict[str, Any]", given))
+    annotation = given if given is not None else _declared(signature.returns)
+    if structured is False or annotation is MISSING:
+        if structured is True:
+            raise RegistrationError(f"{signature.name!r} must say what it returns: annotate the result")
+        return None
+    try:
+        return typed_output(signature.name, annotation, signature.locals)
+    except RegistrationError:
+        if structured is True or given is not None:
+            raise
+        return None  # an annotation for type checkers only: the value is shown as content
+
+
+def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None) -> Output:
+    """An output described by a type."""
+    schemas = Schemas(scope, mode="output")
+    node = schemas.prepare(annotation)
+    schema = schemas.document(node.schema)
+    if any(foreign.is_foreign(part) for part in _parts(annotation)):
+        return Output(name, schema, foreign.Adapter(annotation).encode)
+    check = msgspec.json.Decoder(node.type, dec_hook=customs.hook).decode
+
+    def write(value: Any) -> bytes:
+        written = encode(value)
+        check(written)
+        return written
+
+    return Output(name, schema, write, text=annotation is str)
+
+
+def raw_output(name: str, schema: dict[str, Any]) -> Output:
+    """An output described by a JSON Schema."""
+    validate = validators.compile_schema(schema, f"the output schema of {name!r}", object_root=False)
+
+    def write(value: Any) -> bytes:
+        written = encode(value)
+        if found := validate(msgspec.json.decode(written)):
+            raise ReturnError(name, found)
+        return written
+
+    return Output(name, schema, write)
+
+
+def is_content(value: Any) -> bool:
+    """Whether ``value`` is a content block, or becomes one by itself."""
+    return isinstance(value, _CONTENT)
+
+
+def _declared(annotation: Any) -> Any:
+    """The part of a return annotation that describes data; `MISSING` when it describes content or nothing."""
+    if annotation in (MISSING, None, Any, object, type(None)) or annotation is typing.NoReturn:
+        return MISSING
+    if _says_nothing(annotation):
+        return MISSING
+    if any(_is(part, _CONTENT) or _is(part, CallToolResult) for part in _parts(annotation)):
+        return MISSING
+    members = _members(annotation)
+    # Other results are steps on the way (a question to the user); they never reach the output check.
+    data = tuple(member for member in members if not _is(member, Result))
+    if len(data) == len(members):
+        return annotation
+    return typing.Union[data] if data else MISSING  # noqa: UP007
+
+
+def _says_nothing(annotation: Any) -> bool:
+    """A list of anything may as well be a list of content blocks, so it promises no structure."""
+    if (typing.get_origin(annotation) or annotation) not in (list, tuple, Sequence, Iterable):
+        return False
+    return all(member in (Any, object, ...) for member in typing.get_args(annotation))
+
+
+def _members(annotation: Any) -> list[Any]:
+    if typing.get_origin(annotation) is Annotated:
+        return [annotation]
+    return list(typing.get_args(annotation)) if signatures.is_union(annotation) else [annotation]
+
+
+def _is(part: Any, classes: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, classes)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The annotation and everything it is made of."""
+    yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _parts(argument)

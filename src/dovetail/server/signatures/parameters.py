@@ -1,0 +1,261 @@
+"""What a plain callable asks for: its parameters with resolved annotations, and what it returns.
+
+Functions, methods, partials, callable objects and static methods all come out as one `Signature`. Annotations
+written as strings are evaluated in the module of the function, in what it closes over, and in the locals of
+the scope that defines it, as long as that scope is still running.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from ...errors import RegistrationError
+from . import pydantic_models as foreign
+from .docstrings import NOTHING, Docstring, parse
+
+_CONTEXT = re.compile(r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]")
+"""A context imported for type checkers only; nobody else can say what the name means."""
+MISSING: Any = inspect.Parameter.empty
+_NAMED = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
+
+
+class Parameter(NamedTuple):
+    """One parameter a caller may give."""
+
+    name: str
+    annotation: Any
+    default: Any = MISSING
+    factory: Callable[[], Any] | None = None
+    """Makes the default, when it must be a fresh one each time."""
+    key: str | None = None
+    """Its name on the wire, when that is another."""
+    description: str | None = None
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING and self.factory is None
+
+    @property
+    def wire_name(self) -> str:
+        return self.key or self.name
+
+
+class Signature(NamedTuple):
+    """A callable, taken apart once."""
+
+    call: Callable[..., Any]
+    """Takes keywords only, whatever the function wants."""
+    name: str
+    docstring: Docstring
+    parameters: tuple[Parameter, ...]
+    returns: Any
+    """The return annotation, `MISSING` without one."""
+    context_parameter: str | None
+    is_async: bool
+    locals: dict[str, Any]
+    """Names of the defining scope, for annotations inside the classes it uses."""
+
+
+def read(function: Any, *, name: str | None = None, exclude: Collection[str] = ()) -> Signature:
+    """Take ``function`` apart; parameters named in ``exclude`` are somebody else's to fill.
+
+    Raises:
+        RegistrationError: it cannot be called with named arguments, or an annotation cannot be resolved.
+    """
+    function = _callable(function)
+    plain, bound = _unwrap(function)
+    name = name or _name(function, plain)
+    scope = _Scope(plain)
+    parameters: list[Parameter] = []
+    positional: list[str] = []
+    context_parameter: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in bound:
+            continue  # a partial has settled it: a caller must not be able to change it
+        _check(parameter, name, plain)
+        annotation = scope.resolve(parameter.annotation, f"parameter {parameter.name!r} of {name!r}")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(parameter.name)
+        if is_context(annotation):
+            context_parameter = parameter.name
+        elif parameter.name not in exclude:
+            parameters.append(_parameter(parameter, annotation))
+    docstring = parse(getattr(plain, "__doc__", None)) if plain is not None else NOTHING
+    return Signature(
+        _keywords_only(function, positional),
+        name,
+        docstring,
+        tuple(_described(parameter, docstring) for parameter in parameters),
+        scope.returns(name),
+        context_parameter,
+        _is_async(function),
+        scope.locals,
+    )
+
+
+def is_context(annotation: Any) -> bool:
+    """Whether ``annotation`` is the class a handler names to get its context, or ``… | None`` of it."""
+    if sys.version_info >= (3, 12) and isinstance(annotation, typing.TypeAliasType):
+        annotation = annotation.__value__
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if is_union(annotation):
+        return any(is_context(member) for member in typing.get_args(annotation))
+    marked = typing.get_origin(annotation) or annotation
+    return getattr(marked, "__dovetail_context__", False) is True
+
+
+def is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
+class _UnresolvedContext:
+    """Stands for ``Context`` when it was imported for type checkers only."""
+
+    __dovetail_context__ = True
+
+
+class _Scope:
+    """Where the annotations of one function are evaluated."""
+
+    def __init__(self, plain: Any) -> None:
+        self._annotations: dict[str, Any] = getattr(plain, "__annotations__", {})
+        self._globals: dict[str, Any] = getattr(inspect.unwrap(plain), "__globals__", {}) if plain else {}
+        self.locals = _defining_locals(plain)
+
+    def resolve(self, annotation: Any, what: str) -> Any:
+        if annotation is MISSING or isinstance(annotation, type):
+            return annotation
+
+        def probe() -> None: ...
+
+        probe.__annotations__ = {"it": annotation}
+        try:
+            hints = typing.get_type_hints(probe, self._globals, self.locals, include_extras=True)
+        except NameError as error:
+            if isinstance(annotation, str) and _CONTEXT.fullmatch(annotation):
+                return _UnresolvedContext
+            raise RegistrationError(
+                f"the annotation of {what} cannot be resolved: {error}. Define or import the name in the "
+                f"module of the function, not only for type checking."
+            ) from error
+        except (SyntaxError, TypeError) as error:
+            raise RegistrationError(f"the annotation of {what} is not a type: {error}") from error
+        return hints["it"]
+
+    def returns(self, name: str) -> Any:
+        annotation = self._annotations.get("return", MISSING)
+        return None if annotation is None else self.resolve(annotation, f"the result of {name!r}")
+
+
+def _callable(function: Any) -> Any:
+    if isinstance(function, classmethod):
+        raise RegistrationError("a classmethod can only be registered through its class: pass Class.method")
+    if isinstance(function, staticmethod):
+        return function.__func__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not callable(function):
+        raise RegistrationError(f"a function is needed, not {type(function).__name__}")
+    if inspect.isasyncgenfunction(function):
+        raise RegistrationError("an async generator gives no single result: return a list instead")
+    return function
+
+
+def _unwrap(function: Any) -> tuple[Any, frozenset[str]]:
+    """The plain function inside, and the keywords that partials have bound."""
+    bound: set[str] = set()
+    while isinstance(function, functools.partial):
+        bound.update(function.keywords)
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = type(function).__call__  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if inspect.isclass(function):
+        function = function.__init__  # pyright: ignore[reportUnknownVariableType]
+    return getattr(function, "__func__", function), frozenset(bound)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _name(function: Any, plain: Any) -> str:
+    name = getattr(function, "__name__", None) or getattr(plain, "__name__", None)
+    if not isinstance(name, str) or name in ("<lambda>", "__call__", "__init__"):
+        name = type(function).__name__ if name == "__call__" else None
+    if name is None:
+        raise RegistrationError("this function has no name of its own: give name=…")
+    return name
+
+
+def _check(parameter: inspect.Parameter, name: str, plain: Any) -> None:
+    if parameter.kind not in _NAMED:
+        raise RegistrationError(f"{name!r} takes {parameter}: every argument must have a name of its own")
+    in_class = "." in getattr(plain, "__qualname__", "").rpartition("<locals>.")[2]
+    if parameter.name in ("self", "cls") and parameter.annotation is MISSING and in_class:
+        raise RegistrationError(
+            f"{name!r} is a method without its object: register it on an instance, tool(instance.{name})"
+        )
+
+
+def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+    default, factory, key = parameter.default, None, None
+    if foreign.is_field(default):
+        annotation = typing.Annotated[Any if annotation is MISSING else annotation, default]
+    if field := foreign.field_of(annotation):
+        key = field.alias
+        if default is MISSING or foreign.is_field(default):
+            default, factory = foreign.default_of(field, MISSING)
+    if default is None and annotation is not MISSING:
+        annotation = annotation | None if isinstance(annotation, type) else typing.Optional[annotation]  # noqa: UP045
+    return Parameter(parameter.name, annotation, default, factory, key)
+
+
+def _described(parameter: Parameter, docstring: Docstring) -> Parameter:
+    return parameter._replace(description=docstring.parameters.get(parameter.name))
+
+
+def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Callable[..., Any]:
+    if not positional:
+        return function
+
+    def call(**arguments: Any) -> Any:
+        return function(*[arguments.pop(name) for name in positional], **arguments)
+
+    return call
+
+
+def _is_async(function: Any) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    candidates = (function, getattr(type(function), "__call__", None))  # pyright: ignore[reportUnknownArgumentType]  # noqa: B004
+    return any(inspect.iscoroutinefunction(candidate) for candidate in candidates)
+
+
+def _defining_locals(plain: Any) -> dict[str, Any]:
+    """What ``plain`` closes over, and the locals of the function that is defining it right now."""
+    names: dict[str, Any] = {}
+    outer, nested, _ = getattr(plain, "__qualname__", "").rpartition(".<locals>.")
+    if nested:
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None:
+            if frame.f_code.co_qualname == outer and frame.f_globals is getattr(plain, "__globals__", None):
+                names.update(frame.f_locals)
+                break
+            frame = frame.f_back
+    cells = (
+        zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False)
+        if hasattr(plain, "__code__")
+        else ()
+    )
+    for name, cell in cells:
+        try:
+            names.setdefault(name, cell.cell_contents)
+        except ValueError:
+            pass  # not assigned yet
+    return names

@@ -1,0 +1,131 @@
+"""Why a value does not fit, in words a model can act on: where, and what was expected. Never the value."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from ...errors import DovetailError, ProtocolError
+
+MOST = 10
+"""Problems reported at once; more would not help anybody."""
+_SHOWN = 40
+_AT = re.compile(r" - at (?:`key` in )?`([^`]*)`")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+_QUOTED = re.compile(r"`(int|str|float|bool|null|array|object)( \| [^`]*)?`")
+_JSON_NAMES = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong."""
+
+    path: str
+    """Like ``filter.dates[0]``; empty for the whole."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+class InvalidArguments(ProtocolError):
+    """The arguments of a call do not fit; ``problems`` says where and why."""
+
+    def __init__(self, name: str, problems: Sequence[Problem], kind: str = "invalid_tool_arguments") -> None:
+        self.problems = tuple(problems[:MOST])
+        super().__init__(
+            kind,
+            f"Invalid arguments for {name}: {'; '.join(map(str, self.problems))}",
+            data={"errors": [{"path": p.path, "reason": p.reason} for p in self.problems]},
+        )
+
+
+class ReturnError(DovetailError):
+    """A handler returned what its declaration does not allow: tell its author, mask it from the peer."""
+
+    kind = "tool_execution_failed"
+
+    def __init__(self, name: str, problems: Sequence[Problem], kind: str | None = None) -> None:
+        self.problems = tuple(problems[:MOST])
+        super().__init__(f"{name} returned a wrong value: {'; '.join(map(str, self.problems))}", kind=kind)
+
+
+def unknown(name: str, known: Iterable[str]) -> Problem:
+    """An argument nobody asked for, with the name that was probably meant."""
+    shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
+    near = difflib.get_close_matches(name[:_SHOWN], list(known), n=1)
+    return Problem("", f"unknown argument {shown!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+
+
+def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
+    """Make a problem of a message of msgspec's; ``schema`` is the document of the whole."""
+    # A custom type inside a custom type leaves one path each, the innermost first.
+    path = prefix + "".join(found[1:] for found in reversed(_AT.findall(text)))
+    reason = _QUOTED.sub(_json_type, _AT.sub("", text))
+    if reason.startswith(("Invalid enum value", "Invalid value")):
+        # msgspec shows the value here, and the allowed ones are more use.
+        reason = _allowed(schema, path)
+    elif found := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
+        reason = unknown(found[1], _properties(schema, path)).reason.replace("argument", "member", 1)
+    elif found := re.fullmatch(r"Object missing required field `(.*)`", reason):
+        reason = f"missing {found[1]!r}"
+    return Problem(path.lstrip("."), reason[:1].lower() + reason[1:])
+
+
+def _json_type(found: re.Match[str]) -> str:
+    names = found[0].strip("`").split(" | ")
+    return " or ".join(_JSON_NAMES.get(name, name) for name in names)
+
+
+def _allowed(schema: Mapping[str, Any], path: str) -> str:
+    values = next((v for node in _nodes(schema, path) if (v := _values(node))), list[Any]())
+    listed = ", ".join(
+        repr(v) if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values[:20]
+    )
+    return f"must be one of {listed}" if listed else "is not one of the allowed values"
+
+
+def _values(node: Mapping[str, Any]) -> list[Any]:
+    return [node["const"]] if "const" in node else node.get("enum", [])
+
+
+def _properties(schema: Mapping[str, Any], path: str) -> list[str]:
+    return [name for node in _nodes(schema, path) for name in node.get("properties", {})]
+
+
+def _nodes(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
+    """All subschemas that speak about ``path``."""
+    nodes = _spread([schema], schema)
+    for found in _STEP.finditer(path):
+        name, index = found.groups()
+        nodes = _spread([child for node in nodes for child in _children(node, name, index)], schema)
+    return nodes
+
+
+def _children(node: Mapping[str, Any], name: str | None, index: str | None) -> Iterable[Any]:
+    if name is not None:
+        return (node.get("properties", {}).get(name),)
+    if index is None:
+        return (node.get("additionalProperties"),)
+    prefix = node.get("prefixItems", [])
+    return (prefix[int(index)],) if int(index) < len(prefix) else (node.get("items"),)
+
+
+def _spread(nodes: list[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Follow references into ``$defs`` and open alternatives, a few levels deep."""
+    result: list[Mapping[str, Any]] = []
+    for _ in range(4):
+        following: list[Any] = []
+        for node in nodes:
+            if not isinstance(node, dict):
+                continue
+            schema = cast("dict[str, Any]", node)
+            result.append(schema)
+            following += [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
+            if "$ref" in schema:
+                following.append(root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2]))
+        nodes = following
+    return result

@@ -1,0 +1,262 @@
+"""Returned values into results. `docs/design/conversions.md` has the tables.
+
+What a tool, a resource or a prompt returns is taken for what it plainly is: text for a string, content blocks
+as they are, JSON for data. Wrong values raise `ReturnError`, which says to the author what was wrong.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET
+
+from ...model import (
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    GetPromptResult,
+    PromptMessage,
+    ReadResourceResult,
+    ResourceContents,
+    Result,
+    TextContent,
+)
+from ...wire.frames import encode as write_message
+from ..media import Audio, File, Image, Media
+from . import problems
+from .encoding import UNWRITABLE, encode, pretty
+from .functions import Function
+from .outputs import Output, is_content
+from .problems import Problem, ReturnError
+
+__all__ = [
+    "Audio", "File", "Image", "Media", "ReturnError", "prompt_messages", "resource_contents", "tool_result",
+    "without_system", "writable",
+]  # fmt: skip
+
+JSON = "application/json"
+TEXT = "text/plain"
+BINARY = "application/octet-stream"
+
+R = TypeVar("R")
+
+
+def tool_result(value: Any, function: Function) -> Any:
+    """The result of a tool that returned ``value``; a whole result comes back as it is.
+
+    Raises:
+        ReturnError: the value is not what the tool declared, or JSON cannot write it.
+    """
+    output = function.output
+    if output is None:
+        if type(value) is str:
+            if not value.isascii():
+                writable(value, function.name)
+            return CallToolResult([TextContent(value)])
+        return _undeclared(value, function)
+    if output.text and type(value) is str:
+        if not value.isascii():
+            writable(value, function.name)
+        return CallToolResult([TextContent(value)], structured_content=value)
+    return _declared(value, output)
+
+
+def resource_contents(
+    value: Any, uri: str, mime_type: str | None = None, *, json_mime_type: str = JSON
+) -> list[ResourceContents]:
+    """The contents of the resource ``uri`` whose function returned ``value``.
+
+    ``mime_type`` is what the resource was registered with; ``json_mime_type`` stands in for it with data.
+
+    Raises:
+        ReturnError: JSON cannot write the value.
+    """
+    if isinstance(value, ReadResourceResult):
+        return value.contents
+    if isinstance(value, list | tuple) and any(_is_contents(item) for item in cast("Sequence[Any]", value)):
+        return [_contents(item, uri, mime_type, json_mime_type) for item in cast("Sequence[Any]", value)]
+    return [_contents(value, uri, mime_type, json_mime_type)]
+
+
+def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
+    """The messages of a prompt whose function returned ``value``.
+
+    Raises:
+        ReturnError: (kind ``prompt_render_failed``) a dict is no message, or JSON cannot write the value.
+    """
+    if isinstance(value, GetPromptResult):
+        return value.messages
+    if isinstance(value, list | tuple):
+        return [_message(item, name) for item in cast("Sequence[Any]", value)]
+    return [_message(value, name)]
+
+
+def writable(value: R, name: str, kind: str | None = None) -> R:
+    """``value`` itself: what an author made without us is written once on trial, while a failure is still his.
+
+    Raises:
+        ReturnError: JSON cannot write it.
+    """
+    try:
+        write_message(value)
+    except UNWRITABLE as error:
+        raise ReturnError(name, [problems.read(str(error), {})], kind) from error
+    return value
+
+
+def without_system(result: GetPromptResult) -> GetPromptResult:
+    """The same prompt for a peer that knows no system role: such messages go first, as the user's."""
+    if all(message.role != "system" for message in result.messages):
+        return result
+    first = [PromptMessage("user", m.content) for m in result.messages if m.role == "system"]
+    rest = [message for message in result.messages if message.role != "system"]
+    return msgspec.structs.replace(result, messages=first + rest)
+
+
+# Tools
+
+
+def _declared(value: Any, output: Output) -> Any:
+    if isinstance(value, Result):
+        _check_result(value, output)
+        return writable(value, output.name)
+    content, data = _content_and_data(value) if isinstance(value, tuple) else (None, value)
+    written = output.write(data)
+    return CallToolResult(
+        [TextContent(_text(written))] if content is None else writable(content, output.name),
+        structured_content=msgspec.json.decode(written),
+    )
+
+
+def _check_result(result: Result, output: Output) -> None:
+    if not isinstance(result, CallToolResult) or result.is_error is True:
+        return
+    if result.structured_content is UNSET:
+        raise ReturnError(output.name, [Problem("", "its output schema demands structured content")])
+    output.write(result.structured_content)
+
+
+def _undeclared(value: Any, function: Function) -> Any:
+    if value is None:
+        return CallToolResult([])
+    name = function.name
+    if isinstance(value, Result):
+        return writable(value, name)
+    if is_content(value):
+        return CallToolResult([writable(_block(value), name)])
+    content, data = _content_and_data(value)
+    if content is not None:
+        return CallToolResult(writable(content, name), structured_content=_plain(data, name))
+    if isinstance(value, list | tuple) and any(is_content(item) for item in cast("Sequence[Any]", value)):
+        return CallToolResult(
+            writable([_block_of(item, name) for item in cast("Sequence[Any]", value)], name)
+        )
+    written = _write(value, name)
+    result = CallToolResult([TextContent(_text(written))])
+    if function.structured and written[:1] == b"{":
+        result.structured_content = msgspec.json.decode(written)
+    return result
+
+
+def _content_and_data(value: Any) -> tuple[list[ContentBlock] | None, Any]:
+    """``(blocks, data)`` says both itself; anything else is data."""
+    if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
+        first, data = cast("tuple[Any, Any]", value)
+        blocks = cast("list[Any]", first if isinstance(first, list) else [first])
+        if blocks and all(map(is_content, blocks)) and not is_content(data) and not isinstance(data, str):
+            return [_block(block) for block in blocks], data
+    return None, cast("Any", value)
+
+
+def _block(value: Any) -> ContentBlock:
+    if isinstance(value, Media):
+        return value.content()
+    if isinstance(value, ResourceContents):
+        return EmbeddedResource(value)
+    return value
+
+
+def _block_of(value: Any, name: str) -> ContentBlock:
+    """One item of a mixed list."""
+    if isinstance(value, str):
+        return TextContent(value)
+    return _block(value) if is_content(value) else TextContent(_text(_write(value, name)))
+
+
+# Resources
+
+
+def _is_contents(value: Any) -> bool:
+    return isinstance(value, ResourceContents | Media | bytes | bytearray)
+
+
+def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) -> ResourceContents:
+    if isinstance(value, str):
+        text = value if value.isascii() else writable(value, uri, "internal_error")
+        return ResourceContents(uri, mime_type=mime_type or TEXT, text=text)
+    if isinstance(value, bytes | bytearray):
+        return ResourceContents(uri, mime_type=mime_type or BINARY, blob=b64encode(value).decode("ascii"))
+    if isinstance(value, ResourceContents):
+        return writable(value, uri, "internal_error")
+    if isinstance(value, EmbeddedResource):
+        return writable(value.resource, uri, "internal_error")
+    if isinstance(value, Media):
+        contents = value.contents(uri)
+        contents.mime_type = mime_type or contents.mime_type
+        return contents
+    try:
+        text = pretty(value)
+    except UNWRITABLE as error:
+        raise ReturnError(uri, [problems.read(str(error), {})], "internal_error") from error
+    return ResourceContents(uri, mime_type=mime_type or json_mime_type, text=text)
+
+
+# Prompts
+
+
+def _message(value: Any, name: str) -> PromptMessage:
+    if isinstance(value, str):
+        return PromptMessage("user", TextContent(value))
+    if isinstance(value, PromptMessage):
+        content: Any = value.content
+        if isinstance(content, str | Media | ResourceContents):
+            return PromptMessage(value.role, _block_of(content, name))
+        return value
+    if is_content(value):
+        return PromptMessage("user", _block(value))
+    if isinstance(value, dict):
+        return _message_of(cast("dict[str, Any]", value), name)
+    return PromptMessage("user", TextContent(_text(_write(value, name, "prompt_render_failed"))))
+
+
+def _message_of(value: dict[str, Any], name: str) -> PromptMessage:
+    """A dict must be a message; its content may be a string or a block of either kind."""
+    content = value.get("content")
+    if isinstance(content, str) or is_content(content):
+        value = {**value, "content": msgspec.to_builtins(_block_of(content, name))}
+    try:
+        return msgspec.convert(value, PromptMessage)
+    except msgspec.ValidationError as error:
+        raise ReturnError(name, [problems.read(str(error), {})], "prompt_render_failed") from error
+
+
+# JSON
+
+
+def _write(value: Any, name: str, kind: str | None = None) -> bytes:
+    try:
+        return encode(value)
+    except UNWRITABLE as error:
+        raise ReturnError(name, [problems.read(str(error), {})], kind) from error
+
+
+def _plain(value: Any, name: str) -> Any:
+    return msgspec.json.decode(_write(value, name))
+
+
+def _text(written: bytes) -> str:
+    """JSON as text; a string is shown without its quotes."""
+    return msgspec.json.decode(written, type=str) if written[:1] == b'"' else written.decode()

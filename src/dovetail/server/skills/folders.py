@@ -1,0 +1,194 @@
+"""Skills on disk: what a folder holds, with sizes and digests, and nothing outside of it.
+
+A skill is a folder with a ``SKILL.md`` whose frontmatter names it as the folder is named. All of its files
+belong to it, but for those that begin with a dot. What may be read is settled here, when the folder is
+indexed: clients only ever name entries of that index, so no path of theirs is ever resolved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import re
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from ...errors import RegistrationError
+from ...model import Skill, SkillResource
+from ...wire.frontmatter import FrontmatterError, read_frontmatter
+
+MANIFEST: Final = "SKILL.md"
+SCHEME: Final = "skill://"
+MOST_FILES: Final = 512
+LARGEST: Final = 16 << 20
+"""The extension's limits for one skill."""
+DEEPEST: Final = 16
+"""Levels of folders that are searched for skills, and that one skill may have."""
+
+_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+_SAFE = "-._~!$&'()*+,;=@"
+_TYPES = {".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"}
+
+
+class SkillFile(NamedTuple):
+    """One file of a skill."""
+
+    path: Path
+    uri: str
+    name: str
+    mime_type: str
+    size: int
+    digest: str
+
+
+class IndexedSkill(NamedTuple):
+    """One skill as it was when its folder was indexed."""
+
+    folder: Path
+    """Where it is, with every link followed."""
+    path: str
+    """Where it is served: ``skill://<path>/SKILL.md``, but for what a URI has to encode."""
+    entry: Skill
+    files: tuple[SkillFile, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.entry.frontmatter["name"])
+
+    @property
+    def description(self) -> str:
+        return str(self.entry.frontmatter["description"])
+
+
+def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
+    """Every skill in ``folder``, which may be one itself; a skill is not searched for further ones.
+
+    Raises:
+        RegistrationError: there is none, or one cannot be served.
+    """
+    try:
+        root = folder.resolve(strict=True)
+    except OSError as error:
+        raise RegistrationError(f"there is no folder {folder}") from error
+    base = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    if (root / MANIFEST).is_file():
+        return [index_skill(root, base + root.name)]
+    found = [index_skill(root / path, base + path) for path in sorted(_skill_paths(root))]
+    if not found:
+        raise RegistrationError(f"there is no {MANIFEST} in {folder}")
+    return found
+
+
+def index_skill(folder: Path, path: str) -> IndexedSkill:
+    """Read the skill in ``folder``, to be served as ``skill://<path>/…``.
+
+    Raises:
+        RegistrationError: its frontmatter, its name, its size or a link in it makes that impossible.
+    """
+    folder = folder.resolve()
+    uri = SCHEME + "/".join(quote(part, safe=_SAFE) for part in path.split("/"))
+    files = tuple(_files(folder, uri))
+    manifest = next((file for file in files if file.name == MANIFEST and file.path.parent == folder), None)
+    if manifest is None:
+        raise RegistrationError(f"there is no {MANIFEST} in {folder}")
+    frontmatter = _frontmatter(manifest.path, path.rpartition("/")[2])
+    resources = [SkillResource(file.uri, file.digest, file.size) for file in files]
+    return IndexedSkill(folder, path, Skill(manifest.uri, frontmatter, resources), files)
+
+
+def read_file(skill: IndexedSkill, file: SkillFile) -> bytes | None:
+    """The bytes of ``file``; None when they are not those that were indexed."""
+    try:
+        if not file.path.resolve(strict=True).is_relative_to(skill.folder):
+            return None
+        if file.path.stat().st_size != file.size:
+            return None
+        data = file.path.read_bytes()
+    except OSError:
+        return None
+    return data if _digest(data) == file.digest else None
+
+
+def _skill_paths(root: Path) -> list[str]:
+    found: list[str] = []
+    for at, folders, files in os.walk(root):  # follows no links
+        path = Path(at).relative_to(root)
+        if MANIFEST in files:
+            found.append(path.as_posix())
+            folders.clear()
+        elif len(path.parts) >= DEEPEST:
+            folders.clear()
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    return found
+
+
+def _files(folder: Path, uri: str) -> list[SkillFile]:
+    found: list[SkillFile] = []
+    total = 0
+    for at, folders, names in os.walk(folder):
+        here = Path(at)
+        for name in folders:
+            _check_inside(here / name, folder)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if len(here.relative_to(folder).parts) >= DEEPEST:
+            raise RegistrationError(f"the skill {folder} has more than {DEEPEST} levels of folders")
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = here / name
+            _check_inside(path, folder)
+            total += path.stat().st_size
+            if len(found) == MOST_FILES or total > LARGEST:
+                raise RegistrationError(
+                    f"the skill {folder} has more than {MOST_FILES} files or {LARGEST >> 20} MiB"
+                )
+            found.append(_file(path, folder, uri))
+    return found
+
+
+def _check_inside(path: Path, folder: Path) -> None:
+    if path.is_symlink() and not path.resolve().is_relative_to(folder):
+        raise RegistrationError(f"{path} leads out of its skill: replace the link with what it points to")
+
+
+def _file(path: Path, folder: Path, uri: str) -> SkillFile:
+    data = path.read_bytes()
+    parts = path.relative_to(folder).parts
+    mime_type = _TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
+    return SkillFile(
+        path=path,
+        uri=uri + "".join("/" + quote(part, safe=_SAFE) for part in parts),
+        name=path.name,
+        mime_type=mime_type or ("text/plain" if is_text(data) else "application/octet-stream"),
+        size=len(data),
+        digest=_digest(data),
+    )
+
+
+def is_text(data: bytes) -> bool:
+    """Whether ``data`` can travel as text and come out the same."""
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _digest(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _frontmatter(path: Path, folder: str) -> dict[str, Any]:
+    try:
+        found = read_frontmatter(path.read_bytes().decode())
+    except (FrontmatterError, UnicodeDecodeError) as error:
+        raise RegistrationError(f"the frontmatter of {path} cannot be read: {error}") from None
+    name, description = found.get("name"), found.get("description")
+    if not isinstance(name, str) or not isinstance(description, str) or not description:
+        raise RegistrationError(f"the frontmatter of {path} needs a name and a description")
+    if _NAME.fullmatch(name) is None:
+        raise RegistrationError(
+            f"the name {name!r} in {path} must be 1 to 64 of a-z, 0-9 and single hyphens between them"
+        )
+    if name != folder:
+        raise RegistrationError(f"the skill in {path} is named {name!r}: its folder must be, too")
+    return found

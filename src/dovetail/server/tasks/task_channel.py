@@ -1,0 +1,153 @@
+"""What a handler sees when it runs as a task: how it asks, reports and detaches.
+
+A running task has no request to speak through. Its questions become the task's questions, answered by
+``tasks/update`` or on the stream of ``tasks/result``; its progress becomes what the task says about itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, Struct
+
+from ...core.channel import Call, Channel, NoBackChannel
+from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
+from ...wire.methods import METHODS
+from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, method_of
+from ..asking.questions import Question
+from ..registering.handlers import off_the_clock
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+PROGRESS = "notifications/progress"
+
+Put = Callable[[dict[str, InputRequest]], Awaitable[dict[str, asyncio.Future[Raw]]]]
+
+
+class TaskAsking(LegacyAsking):
+    """Questions wait in the task until the client answers them; the handler waits with them."""
+
+    asker = "task"
+
+    def __init__(
+        self, server: Server, call: Call, channel: Channel, put: Put, asked: Callable[[str], bool]
+    ) -> None:
+        super().__init__(server, call, channel)
+        self._put = put
+        self._asked = asked
+        self._count = 0
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        await self._take(required)
+        return None
+
+    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
+        for _, request in questions:
+            self._check(request)
+        self._count_round()  # each of them is kept, whichever way it is asked
+        named = {self._key(key): request for key, request in questions}
+        answers = await self._put(named)
+        try:
+            with off_the_clock():
+                raws = await asyncio.gather(*answers.values())
+        finally:
+            for answer in answers.values():
+                answer.cancel()
+        decode = self._call.codec.decode_result
+        return [
+            decode(METHODS[method_of(request)], raw)
+            for request, raw in zip(named.values(), raws, strict=True)
+        ]
+
+    def _key(self, key: str | None) -> str:
+        """A key nobody was asked under: in the life of a task none is used twice."""
+        wish, number = key, 1
+        while wish is None or self._asked(wish):
+            self._count += key is None
+            number += key is not None
+            wish = f"input_{self._count}" if key is None else f"{key}_{number}"
+        return wish
+
+
+class DetachableAsking:
+    """Asks as the call does until the handler detaches, as the task does from then on."""
+
+    def __init__(self, before: Asking, after: Asking) -> None:
+        self._before = before
+        self._after = after
+        self._now = before
+
+    def detach(self) -> None:
+        self._now = self._after
+
+    @property
+    def open(self) -> bool:
+        return self._now.open
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]:
+        return self._before.input_responses if self._now is self._before else self._after.input_responses
+
+    @property
+    def handler_state(self) -> Any:
+        return self._now.handler_state
+
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        return await self._now.ask(questions)
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        # What was done before detaching is known there, and has to stay done.
+        return await self._before.step(key, function, args)
+
+    async def take(self, required: InputRequired) -> InputRequiredResult | None:
+        return await self._now.take(required)
+
+    def result(self) -> InputRequiredResult:
+        return self._now.result()
+
+
+class TaskChannel:
+    """The channel of a running task. ``before`` is that of the call, until the handler has detached."""
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        tell: Callable[[str, Struct], None],
+        before: Channel | None = None,
+        detach: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._say = say
+        self._tell = tell
+        self._before = before
+        self._detach = detach
+        self.asking: Asking | None = None
+
+    def notify(self, method: str, params: Struct | None) -> None:
+        if self._before is not None:
+            self._before.notify(method, params)
+            return
+        if isinstance(params, ProgressNotificationParams) and isinstance(params.message, str):
+            self._say(params.message)
+        if params is not None:
+            self._tell(method, params)
+
+    async def request(self, method: str, params: Struct) -> Any:
+        raise NoBackChannel
+
+    async def drain(self) -> None:
+        if self._before is not None:
+            await self._before.drain()
+
+    async def detach(self) -> None:
+        """From here on it is a task: the client gets its id, and the handler goes on."""
+        if self._before is None or self._detach is None:
+            return
+        if self.asking is not None and self.asking.open:
+            raise Unwind  # the handler swallowed a question that has no answer yet
+        self._before = None
+        await self._detach()
+        if isinstance(self.asking, DetachableAsking):
+            self.asking.detach()

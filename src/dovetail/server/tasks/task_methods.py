@@ -1,0 +1,249 @@
+"""The methods of tasks, for all three designs on one set of tasks.
+
+Who decides that a call becomes a task differs: on 2026-07-28 the server, for clients that declare the
+extension; on 2025-11-25 the client, with ``params.task``; with erlmcp's ``tasks/create`` the client too. What
+is answered differs by the face of the task. Everything else is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from ...core.channel import Call, Channel, NoBackChannel
+from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome, related
+from ...core.task_machine import FaceName, TaskMachine
+from ...errors import ProtocolError, Refusal
+from ...model import (
+    CallToolRequestParams,
+    ClientCapabilities,
+    DetailedTask,
+    EmptyResult,
+    Error,
+    InputRequest,
+    RequestParams,
+    SubscriptionFilter,
+)
+from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
+from ...wire.dialects.base import error_from_wire
+from ...wire.seal import bind
+from ..asking.ask import method_of, params_of
+from ..listing import NEVER, PURPOSE
+from ..registering.register import RegisteredTool
+from .work import Job, Tasks
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+EXTENSION: Final = f"extensions.{TASKS_EXTENSION}"
+CORE: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+"""What a server that runs tasks declares on 2025-11-25."""
+_CORE_INDEX: Final = 4
+_LISTS: Final = {"erlmcp": erlmcp_list}
+"""How a dialect lists tasks, where it has a way of its own."""
+
+
+class TaskMethods:
+    """What a server answers once it has a tool that may run as a task."""
+
+    def __init__(self, server: Server, tasks: Tasks) -> None:
+        self._server = server
+        self._tools = server.register.tools.entries
+        self.tasks = tasks
+
+    def install(self) -> None:
+        """Take over ``tools/call``, add the ``tasks/*`` methods and declare them."""
+        server = self._server
+        server.methods["tools/call"] = self.call_tool
+        server.methods |= {
+            "tasks/get": self.get,
+            "tasks/result": self.result,
+            "tasks/list": self.list_tasks,
+            "tasks/cancel": self.cancel,
+            "tasks/update": self.update,
+        }
+        server.add_method("tasks/create", self.create)
+        server.add_capability(EXTENSION)
+        server.add_capability("tasks", CORE)
+
+    # --- beginning ----------------------------------------------------------------------------------------
+
+    async def call_tool(self, call: Call, channel: Channel) -> Struct:
+        """``tools/call``: the result, or a task in its place."""
+        tool = self._tools.get(call.params.name)
+        if tool is None:
+            return await self._server.call_tool(call, channel)
+        face = self._wanted(tool, call)
+        if face is None:
+            return await self._server.call_tool(call, channel)
+        if tool.asks_first and face == "extension":
+            return await self.tasks.attempt(call, channel)
+        wish = call.params.task
+        ttl = None if wish is UNSET or wish.ttl is UNSET or face != "core" else wish.ttl
+        return FACES[face].created(await self.tasks.begin(call, channel, face, ttl=ttl))
+
+    @staticmethod
+    def _wanted(tool: RegisteredTool, call: Call) -> FaceName | None:
+        """Whether this call becomes a task, and of which design.
+
+        Raises:
+            ProtocolError: the tool and the client do not agree.
+        """
+        support = tool.task
+        if call.revision.modern:
+            if support == "forbidden":
+                return None
+            if not call.capabilities.has(EXTENSION):
+                if support == "required":
+                    raise _undeclared(tool)
+                return None
+            # Tasks of 2026-07-28 report no progress: a client that asks for it is served in the call itself.
+            return None if support == "optional" and PROGRESS_TOKEN in call.meta else "extension"
+        if call.revision.index != _CORE_INDEX:
+            return None  # they know nothing of tasks: an answer at once is all they can get
+        asked = call.params.task is not UNSET
+        if asked == (support == "forbidden") and support != "optional":
+            # 2025-11-25, Tool-Level Negotiation: -32601 for a task where none may be, and the other way round.
+            how = "cannot be called as a task" if asked else "has to be called as a task"
+            raise ProtocolError("method_not_found", f"the tool {tool.name} {how}", data={"tool": tool.name})
+        return "core" if asked else None
+
+    async def create(self, call: Call, channel: Channel) -> Struct:
+        """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
+        action, metadata = call.params.action, call.params.metadata
+        if action.type not in self._tools:
+            name = action.type[:128]
+            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
+        token: Any = UNSET if metadata is UNSET else metadata.progress_token
+        timeout: Any = UNSET if metadata is UNSET else metadata.timeout
+        if timeout is not UNSET and timeout < 1:
+            raise ProtocolError("invalid_params", "timeout must be at least 1 millisecond")
+        run = replace(
+            call,
+            method="tools/call",
+            params=CallToolRequestParams(action.type, arguments=action.parameters),
+            meta=call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token},
+        )
+        task = await self.tasks.begin(run, channel, "erlmcp", timeout=None if timeout is UNSET else timeout)
+        return FACES["erlmcp"].created(task)
+
+    # --- looking ------------------------------------------------------------------------------------------
+
+    async def get(self, call: Call, channel: Channel) -> Struct:
+        task = await self.tasks.find(call, call.params.task_id)
+        return FACES[task.face].state(task)
+
+    async def list_tasks(self, call: Call, channel: Channel) -> Struct:
+        """``tasks/list``: a page in the order of creation; the cursor is the last id of the page, sealed."""
+        server = self._server
+        bound = bind(call.principal, "tasks/list")
+        cursor = call.params.cursor
+        try:
+            after = "" if cursor is UNSET else server.seal.open(PURPOSE, cursor, now=0, bound=bound).decode()
+        except ProtocolError:
+            raise ProtocolError("invalid_cursor", "the cursor is unknown: start over") from None
+        size = server.page_size
+        tasks = await self.tasks.page(call, after, size + 1)
+        more: Any = UNSET
+        if len(tasks) > size:
+            tasks = tasks[:size]
+            more = server.seal.seal(PURPOSE, tasks[-1].id.encode(), expires=NEVER, bound=bound)
+        return _LISTS.get(call.codec.dialect.name, core_list)(tasks, more)
+
+    async def result(self, call: Call, channel: Channel) -> Struct | Raw:
+        """``tasks/result``: in 2025-11-25 it waits for the end, and carries the task's questions meanwhile."""
+        task = await self.tasks.find(call, call.params.task_id)
+        if not FACES[task.face].waits:
+            return erlmcp_result(task)
+        job = self.tasks.job(task)
+        if job is not None:
+            await self._attend(job, channel)
+            task = job.machine
+        return self._outcome(task, call)
+
+    @staticmethod
+    def _outcome(task: TaskMachine, call: Call) -> Raw:
+        found = outcome(task)
+        if isinstance(found, Error):
+            codec = call.codec
+            raise error_from_wire(found.code, found.message, found.data, codec.revision.index, codec.dialect)
+        if found is None:
+            # Its process is gone: nobody works on it any more.
+            raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.id})
+        return found
+
+    async def visible(
+        self, call: Call, wish: SubscriptionFilter
+    ) -> tuple[SubscriptionFilter, list[DetailedTask]]:
+        """A filter without foreign tasks, and the named tasks that are over already."""
+        if wish.task_ids is UNSET:
+            return wish, []
+        tasks = await self.tasks.known(call, wish.task_ids)
+        over = [detailed_task(task) for task in tasks if task.over]
+        return replace(wish, task_ids=[task.id for task in tasks]), over
+
+    # --- answering and ending -----------------------------------------------------------------------------
+
+    async def update(self, call: Call, channel: Channel) -> Struct:
+        """``tasks/update``: answers for a running task; any part of them will do."""
+        task = await self.tasks.find(call, call.params.task_id)
+        await self.tasks.answer(task, call.params.input_responses, call)
+        return EmptyResult()
+
+    async def cancel(self, call: Call, channel: Channel) -> Struct:
+        task = await self.tasks.find(call, call.params.task_id)
+        face = FACES[task.face]
+        if not (task.over and face.cancels_again):
+            reason = call.params.reason
+            await self.tasks.cancel(task, None if reason is UNSET else reason)
+        return face.cancelled(task)
+
+    # --- questions of 2025-11-25 --------------------------------------------------------------------------
+
+    async def _attend(self, job: Job, channel: Channel) -> None:
+        """Until the task is over, put its questions to the client on the stream of this very call."""
+        asking: set[asyncio.Future[None]] = set()
+        try:
+            while not job.machine.over:
+                changed = job.changed()
+                asking |= {changed, *self._put_open_questions(job, channel)}
+                done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+                for future in done:
+                    future.result()  # a broken stream ends this call; another may take its questions
+        finally:
+            for future in asking:
+                future.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _put_open_questions(self, job: Job, channel: Channel) -> Iterator[asyncio.Future[None]]:
+        for key, question in job.machine.questions.items():
+            if key not in job.taken:
+                job.taken.add(key)
+                yield asyncio.ensure_future(self._put(job, key, question, channel))
+
+    async def _put(self, job: Job, key: str, question: InputRequest, channel: Channel) -> None:
+        params: Any = params_of(question) or RequestParams()
+        meta: Any = getattr(params, "meta", UNSET) or {}
+        params = replace(params, meta={**meta, **related(job.machine.id)})
+        try:
+            answer = await channel.request(method_of(question), params)
+        except (ProtocolError, Refusal, NoBackChannel) as error:
+            await self.tasks.refuse_answer(job, key, error)
+        except BaseException:
+            job.release(key)
+            raise
+        else:
+            await self.tasks.answer(job.machine, {key: Raw(msgspec.json.encode(answer))}, job.call)
+
+
+def _undeclared(tool: RegisteredTool) -> ProtocolError:
+    return ProtocolError(
+        "missing_required_client_capability",
+        f"the tool {tool.name} runs as a task: declare the client capability {EXTENSION!r}",
+        data={"requiredCapabilities": ClientCapabilities.requiring(EXTENSION)},
+    )

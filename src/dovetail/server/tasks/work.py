@@ -1,0 +1,492 @@
+"""Running calls as tasks: they begin, ask, report, end and are forgotten.
+
+`Tasks` joins three things: the state machine (`core.task_machine`), a store that remembers every state before
+anybody is told of it, and an executor that does the work. A task that runs in this process is a `Job`; all
+others are what the store has. Who may see a task is decided by its key: it has the principal in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from ...core.channel import Call, Channel
+from ...core.task_faces import FACES, detailed_task, related
+from ...core.task_machine import FaceName, TaskMachine
+from ...drivers.exchange import mask
+from ...errors import DovetailError, ProtocolError
+from ...model import Error, InputRequest
+from ...model.meta import PROGRESS_TOKEN
+from ...settings import TaskOptions
+from ...stores.base import Store, StoreFull
+from ...wire.dialects.base import wire_error
+from ..asking.ask import LegacyAsking, Unanswered, asking_for
+from .executor import Executor, too_many
+from .task_channel import PROGRESS, DetachableAsking, TaskAsking, TaskChannel
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.server")
+
+SHORTEST_TTL: Final = 1000
+"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+_LONGEST_ECHO: Final = 128
+_RELATED: Final[frozenset[FaceName]] = frozenset({"core"})
+"""Designs whose results and notifications name their task in ``_meta``."""
+
+_LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
+_MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
+"""Designs whose tasks are there for the clients of an era."""
+
+_decode = msgspec.json.Decoder(TaskMachine).decode
+
+
+class Job:
+    """A task that runs in this process."""
+
+    def __init__(self, machine: TaskMachine, call: Call) -> None:
+        self.machine = machine
+        self.call = call
+        self.channel: TaskChannel
+        self.answers: dict[str, asyncio.Future[Raw]] = {}
+        """Who waits for which answer."""
+        self.taken: set[str] = set()
+        """Questions that are on their way to the client on some stream."""
+        self.first: asyncio.Future[Struct] | None = None
+        """What the call is answered with, while the handler has not detached."""
+        self.lock = asyncio.Lock()
+        """States are stored in the order in which they came about."""
+        self._watching: set[asyncio.Future[None]] = set()
+
+    def changed(self) -> asyncio.Future[None]:
+        """Done at the next change of the task."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watching.add(future)
+        future.add_done_callback(self._watching.discard)
+        return future
+
+    def wake(self) -> None:
+        for future in tuple(self._watching):
+            if not future.done():
+                future.set_result(None)
+
+    def release(self, key: str) -> None:
+        """The stream a question was on is gone: another may take it."""
+        self.taken.discard(key)
+        self.wake()
+
+
+class Tasks:
+    """The tasks of one server."""
+
+    def __init__(self, server: Server, store: Store, executor: Executor, options: TaskOptions) -> None:
+        self._server = server
+        self._store = store
+        self._executor = executor
+        self._options = options
+        self._jobs: dict[str, Job] = {}
+
+    # --- beginning ----------------------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        call: Call,
+        channel: Channel,
+        face: FaceName,
+        *,
+        ttl: int | None = None,
+        timeout: int | None = None,
+    ) -> TaskMachine:
+        """Run the ``tools/call`` in ``call`` as a task; times are milliseconds.
+
+        The task can be read before this returns.
+
+        Raises:
+            ProtocolError: of kind ``too_many_tasks``.
+        """
+        job = self._job(call, face, ttl, timeout)
+        job.channel = TaskChannel(partial(self._say, job), partial(self._tell, job))
+        if face == "erlmcp":
+            # It has no way to ask through a task: questions are requests on the connection.
+            job.channel.asking = LegacyAsking(self._server, job.call, channel)
+        else:
+            job.channel.asking = self._asking(job)
+        await self._remember(job)
+        try:
+            self._executor.start(job.machine.id, partial(self._run, job))
+        except ProtocolError:
+            await self._forget(job)
+            raise
+        return job.machine
+
+    async def attempt(self, call: Call, channel: Channel) -> Struct:
+        """Run a handler that asks first: what it ends with, or the created task once it has detached."""
+        job = self._job(call, "extension", None, None)
+        job.channel = TaskChannel(
+            partial(self._say, job), partial(self._tell, job), channel, partial(self._detach, job)
+        )
+        job.channel.asking = DetachableAsking(asking_for(self._server, job.call, channel), self._asking(job))
+        first = job.first = asyncio.get_running_loop().create_future()
+        self._executor.start(job.machine.id, partial(self._run, job))
+        try:
+            return await first
+        except asyncio.CancelledError:
+            job.call.cancelled = True
+            self._executor.cancel(job.machine.id)
+            raise
+
+    def _job(self, call: Call, face: FaceName, ttl: int | None, timeout: int | None) -> Job:
+        now = self._server.clock()
+        options = self._options
+        wish = round(options.ttl * 1000) if ttl is None else max(ttl, SHORTEST_TTL)
+        limit = None if options.timeout is None else round(options.timeout * 1000)
+        arguments = call.params.arguments
+        machine = TaskMachine(
+            id=f"{round(now * 1000):011x}{secrets.token_hex(16)}",
+            face=face,
+            created=now,
+            updated=now,
+            principal=call.principal,
+            name=call.params.name,
+            parameters=arguments if arguments is UNSET else Raw(bytes(arguments)),
+            ttl=min(wish, round(options.longest_ttl * 1000)),
+            poll_interval=round(options.poll_interval * 1000),
+            timeout=timeout if limit is None else min(limit, timeout or limit),
+            progress_token=call.meta.get(PROGRESS_TOKEN),
+        )
+        return Job(machine, replace(call, cancelled=False, batch=None))
+
+    def _asking(self, job: Job) -> TaskAsking:
+        machine = job.machine
+        return TaskAsking(
+            self._server, job.call, job.channel, partial(self._ask, job), lambda key: key in machine.asked
+        )
+
+    async def _detach(self, job: Job) -> None:
+        await self._remember(job)
+        job.machine.start(self._server.clock())
+        await self._save(job)
+        first, job.first = job.first, None
+        if first is not None and not first.done():
+            first.set_result(FACES[job.machine.face].created(job.machine))
+
+    async def _remember(self, job: Job) -> None:
+        machine = job.machine
+        session = job.call.session
+        self._jobs[machine.id] = job
+        try:
+            await self._save_new(job)
+        except BaseException:
+            self._jobs.pop(machine.id, None)
+            raise
+        if session is not None:
+            mine = session.tasks = session.tasks or {}
+            mine[machine.id] = None
+            while len(mine) > self._server.limits.tasks:
+                del mine[next(iter(mine))]
+
+    async def _save_new(self, job: Job) -> None:
+        # A task has been promised its whole time to live, so none is forgotten early; but nobody may hold them all.
+        limit = self._server.limits.tasks
+        principal = job.machine.principal
+        if principal is not None and await self._held(principal) >= max(1, limit // 2):
+            raise too_many(max(1, limit // 2))
+        try:
+            await self._save(job)
+        except StoreFull:
+            raise too_many(limit) from None
+
+    async def _held(self, principal: str) -> int:
+        """How many tasks are kept for ``principal``."""
+        prefix = at = self._key(principal, "")
+        count = 0
+        while entries := await self._store.scan(prefix, after=at):
+            at = entries[-1][0]
+            count += len(entries)
+        return count
+
+    async def _forget(self, job: Job) -> None:
+        self._jobs.pop(job.machine.id, None)
+        await self._store.delete(self._key(job.machine.principal, job.machine.id))
+
+    # --- working ------------------------------------------------------------------------------------------
+
+    async def _run(self, job: Job) -> None:
+        """The work from its start to its end. Raises nothing but its cancellation."""
+        machine = job.machine
+        timer = asyncio.timeout(self._seconds(machine))
+        try:
+            if job.first is None:
+                machine.start(self._server.clock())
+                await self._save(job)
+                self._add_token(job)
+            async with timer:
+                result = await self._server.call_tool(job.call, job.channel)
+            await self._done(job, result)
+        except TimeoutError:
+            await self._failed(job, _timeout(machine) if timer.expired() else mask("tools/call"))
+        except DovetailError as error:
+            await self._failed(job, error)
+        except asyncio.CancelledError:
+            await self._failed(job, ProtocolError("task_cancelled", "the server stopped"))
+            raise
+        except Exception:  # noqa: BLE001  the net below the server's own boundary, and below the store
+            await self._failed(job, mask("tools/call"))
+        finally:
+            self._jobs.pop(machine.id, None)
+            job.wake()
+
+    @staticmethod
+    def _seconds(machine: TaskMachine) -> float | None:
+        """How long the work may take: past its time to live nobody could ask for its result."""
+        limits = [limit for limit in (machine.ttl, machine.timeout) if limit is not None]
+        return min(limits) / 1000 if limits else None
+
+    @staticmethod
+    def _add_token(job: Job) -> None:
+        # Without a token a handler's progress would go nowhere; a task's message is worth having.
+        job.call.meta = {PROGRESS_TOKEN: job.machine.id, **job.call.meta}
+
+    async def _done(self, job: Job, result: Struct) -> None:
+        if job.first is not None:
+            if not job.first.done():
+                job.first.set_result(result)
+            return
+        machine = job.machine
+        if machine.face in _RELATED:
+            meta: Any = getattr(result, "meta", UNSET) or {}
+            result = replace(result, meta={**meta, **related(machine.id)})
+        try:
+            written = job.call.codec.prepare(result)
+        except DovetailError as error:
+            await self._failed(job, error)
+            return
+        is_error = getattr(result, "is_error", False) is True
+        await self._complete(job, written, is_error)
+
+    async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
+        machine, now = job.machine, self._server.clock()
+        if machine.over:
+            return
+        ended = replace(machine)
+        ended.complete(written, now, is_error=is_error)
+        try:
+            async with job.lock:
+                await self._put(ended)
+        except StoreFull:
+            await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
+            return
+        if not machine.over:
+            machine.complete(written, now, is_error=is_error)
+        await self._tell_change(job)
+
+    async def _failed(self, job: Job, error: DovetailError) -> None:
+        if job.first is not None:
+            if not job.first.done():
+                job.first.set_exception(error)
+            return
+        if job.machine.over:
+            return
+        codec = job.call.codec
+        code, message, data = wire_error(error, codec.revision.index, codec.dialect)
+        job.machine.fail(Error(code, message, data=data), self._server.clock())
+        await self._tell_change(job)
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    async def _ask(self, job: Job, questions: dict[str, InputRequest]) -> dict[str, asyncio.Future[Raw]]:
+        loop = asyncio.get_running_loop()
+        job.machine.ask(questions, self._server.clock())
+        waiting: dict[str, asyncio.Future[Raw]] = {key: loop.create_future() for key in questions}
+        job.answers |= waiting
+        for key, future in waiting.items():
+            future.add_done_callback(lambda _, key=key: self._unwanted(job, key))
+        await self._tell_change(job)
+        return waiting
+
+    def _unwanted(self, job: Job, key: str) -> None:
+        """Nobody waits for this answer any more: it came, or the handler went on without it."""
+        job.answers.pop(key, None)
+        job.taken.discard(key)
+        job.machine.withdraw([key], self._server.clock())
+
+    async def answer(self, task: TaskMachine, responses: Mapping[str, Raw], call: Call) -> None:
+        """Hand the client's answers to whoever asked; unknown keys are ignored.
+
+        Raises:
+            RemoteProtocolError: an answer does not fit its question; none was taken.
+        """
+        job = self._jobs.get(task.id)
+        if job is None:
+            return
+        taken = job.machine.answer(responses, call.codec, self._server.clock())
+        for key in taken:
+            raw = job.machine.take_answer(key)
+            future = job.answers.get(key)
+            if raw is not None and future is not None and not future.done():
+                future.set_result(Raw(bytes(raw)))
+        if taken:
+            await self._tell_change(job)
+
+    async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
+        """The client answered a question with an error; the handler gets to know it."""
+        future = job.answers.get(key)
+        if future is not None and not future.done():
+            data = getattr(error, "data", UNSET)
+            future.set_exception(Unanswered(error.kind, error.message, data=data))
+            job.machine.withdraw([key], self._server.clock())
+            await self._tell_change(job)
+
+    # --- looking ------------------------------------------------------------------------------------------
+
+    def job(self, task: TaskMachine) -> Job | None:
+        """The work of a task, while it runs in this process."""
+        return self._jobs.get(task.id)
+
+    async def find(self, call: Call, id: str) -> TaskMachine:
+        """The task ``id``, if the caller of ``call`` may know of it.
+
+        Raises:
+            ProtocolError: of kind ``task_not_found``; what is forgotten, foreign or of the other design is
+                not there.
+        """
+        machine = await self._load(call.principal, id)
+        if machine is None or machine.face not in (_MODERN if call.revision.modern else _LEGACY):
+            raise ProtocolError("task_not_found", data={"taskId": id[:_LONGEST_ECHO]})
+        return machine
+
+    async def known(self, call: Call, ids: list[str]) -> list[TaskMachine]:
+        """Those of ``ids`` that the caller may know of."""
+        found = [await self._load(call.principal, id) for id in ids]
+        return [machine for machine in found if machine is not None and machine.face == "extension"]
+
+    async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
+        """Tasks of the caller in the order of their creation: of the principal or, where there is none, of
+        the session."""
+        if call.principal is not None:
+            return await self._scan(call.principal, after, size)
+        session = call.session
+        mine = {} if session is None or session.tasks is None else session.tasks
+        for id in sorted(mine):
+            if await self._load(None, id) is None:
+                mine.pop(id, None)
+        ids = [id for id in sorted(mine) if id > after][:size]
+        return [task for id in ids if (task := await self._load(None, id)) is not None]
+
+    async def _scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
+        prefix = self._key(principal, "")
+        found: list[TaskMachine] = []
+        at = prefix + after
+        while len(found) < size and (entries := await self._store.scan(prefix, after=at, limit=size)):
+            at = entries[-1][0]
+            found += [task for _, value in entries if (task := _decode(value)).face in _LEGACY]
+        return found[:size]
+
+    async def _load(self, principal: str | None, id: str) -> TaskMachine | None:
+        job = self._jobs.get(id)
+        if job is not None:
+            machine = job.machine if job.machine.principal == principal else None
+        else:
+            data = await self._store.get(self._key(principal, id))
+            machine = None if data is None else _decode(data)
+        return None if machine is None or machine.expired(self._server.clock()) else machine
+
+    # --- ending -------------------------------------------------------------------------------------------
+
+    async def cancel(self, task: TaskMachine, reason: str | None) -> None:
+        """Stop the work; the task is cancelled at once, whatever the work does about it.
+
+        Raises:
+            ProtocolError: of kind ``task_already_completed``.
+        """
+        task.cancel(self._server.clock(), reason)
+        job = self._jobs.get(task.id)
+        if job is None:
+            await self._put(task)
+            return
+        job.call.cancelled = True
+        await self._tell_change(job)
+        self._executor.cancel(task.id)
+
+    async def close(self) -> None:
+        """Stop all work: tasks that were running have failed."""
+        await self._executor.close()
+        self._jobs.clear()
+
+    # --- telling ------------------------------------------------------------------------------------------
+
+    async def _tell_change(self, job: Job) -> None:
+        try:
+            await self._save(job)
+        except StoreFull as error:
+            # The task goes on and whoever asks here is told; only a restart would not know this state.
+            log.warning("task %s could not be stored: %s", job.machine.id, error)
+        except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
+            mask(f"storing task {job.machine.id}")
+        self._publish(job)
+        job.wake()
+
+    def _publish(self, job: Job) -> None:
+        machine = job.machine
+        if machine.face == "extension":
+            self._server.hub.publish_task(detailed_task(machine))
+            return
+        face = FACES[machine.face]
+        self._notify_session(job, face.notification, face.status(machine))
+
+    def _say(self, job: Job, message: str) -> None:
+        job.machine.say(message, self._server.clock())
+        self._publish(job)
+
+    def _tell(self, job: Job, method: str, params: Struct) -> None:
+        """Progress and logs of a task. Of the extension they are no part."""
+        machine = job.machine
+        if machine.face == "extension" or (method == PROGRESS and machine.progress_token is None):
+            return
+        if machine.face in _RELATED:
+            meta: Any = getattr(params, "meta", UNSET) or {}
+            params = replace(params, meta={**meta, **related(machine.id)})
+        self._notify_session(job, method, params)
+
+    @staticmethod
+    def _notify_session(job: Job, method: str, params: Struct) -> None:
+        session = job.call.session
+        if session is None or session.notify is None or session.phase != "ready":
+            return
+        try:
+            session.notify(method, params)
+        except DovetailError:
+            pass  # a revision that has no word for it
+
+    # --- the store ----------------------------------------------------------------------------------------
+
+    async def _save(self, job: Job) -> None:
+        async with job.lock:
+            await self._put(job.machine)
+
+    async def _put(self, machine: TaskMachine) -> None:
+        expires = machine.expires
+        ttl = None if expires is None else expires - self._server.clock()
+        if ttl is None or ttl > 0:
+            await self._store.put(
+                self._key(machine.principal, machine.id), msgspec.json.encode(machine), ttl=ttl
+            )
+
+    @staticmethod
+    def _key(principal: str | None, id: str) -> str:
+        owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
+        return f"task/{owner}/{id}"
+
+
+def _timeout(machine: TaskMachine) -> ProtocolError:
+    return ProtocolError("task_timeout", data={"taskId": machine.id})

@@ -1,0 +1,80 @@
+"""A URL taken apart into what a request needs: whom to connect to, and what to say there."""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from ....errors import TransportError
+
+_PORTS = {"http": 80, "https": 443}
+_PATH = "/%:@!$&'()*+,;=~-._"
+_QUERY = _PATH + "?[]"
+
+Origin = tuple[bool, str, int]
+"""Whether it is secure, host, port: what a connection leads to."""
+
+
+class Address(NamedTuple):
+    """Where a request goes."""
+
+    origin: Origin
+    path: str
+    """Path and query, as the request line has them."""
+    name: str
+    """Host and port, as the ``Host`` header has them."""
+    authorization: str | None
+    """What a URL with a user and a password stands for."""
+
+
+def address_of(url: str) -> Address:
+    """Take ``url`` apart.
+
+    Raises:
+        TransportError: it is no http or https URL.
+    """
+    try:
+        return _address(urlsplit(url))
+    except ValueError:
+        # Without its reason, which quotes the URL: a password with a slash in it is taken for a port.
+        raise TransportError(f"{shown(url)} is no URL that can be connected to", cause="protocol") from None
+
+
+def shown(url: str) -> str:
+    """``scheme://host:port`` of a URL, which is all of it that may appear in a message."""
+    try:
+        parts = urlsplit(url)
+        if parts.port is None and parts.hostname is None:
+            return "the address"
+    except ValueError:
+        return "the address"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _address(parts: SplitResult) -> Address:
+    port = _PORTS.get(parts.scheme, -1)
+    host = parts.hostname or ""
+    if not host.isascii():
+        host = host.encode("idna").decode()
+    if port < 0 or not host or any(not "!" <= each <= "~" for each in host):
+        raise ValueError(parts)
+    # The zone of an address means something on this machine only (RFC 6874).
+    name = f"[{host.partition('%')[0]}]" if ":" in host else host
+    if parts.port is not None and parts.port != port:
+        port = parts.port
+        name = f"{name}:{port}"
+    path = quote(parts.path, safe=_PATH) or "/"
+    return Address(
+        origin=(parts.scheme == "https", host, port),
+        path=f"{path}?{quote(parts.query, safe=_QUERY)}" if parts.query else path,
+        name=name,
+        authorization=_basic(parts.username, parts.password),
+    )
+
+
+def _basic(user: str | None, password: str | None) -> str | None:
+    if user is None:
+        return None
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode()

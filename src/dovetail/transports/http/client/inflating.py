@@ -1,0 +1,78 @@
+"""Bodies that come compressed, unpacked piece by piece: a few bytes must not become gigabytes at once."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from ....errors import TransportError
+
+ACCEPTED = "gzip, deflate"
+_PIECE = 64 << 10
+_EITHER = 32 + zlib.MAX_WBITS
+"""Reads the header of gzip or of zlib, whichever is there."""
+_BARE = -zlib.MAX_WBITS
+"""Reads what has no header: many servers understand ``deflate`` that way."""
+_MEMBER = 0x1F
+"""The first byte of gzip."""
+
+
+class Inflater:
+    """Unpacks one body. ``encoding`` is its ``Content-Encoding``.
+
+    Raises:
+        TransportError: an encoding that was not asked for.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise TransportError(
+                f"the answer is encoded in a way nobody asked for: {encoding[:50]!r}", cause="protocol"
+            )
+        self._deflate = encoding == "deflate"
+        self._inflate: Any = None
+        self._begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What ``data`` unpacks to, in pieces of a bounded size.
+
+        Raises:
+            TransportError: it cannot be unpacked.
+        """
+        try:
+            while data and (inflate := self._inflate or self._begin(data[0])):
+                yield from _pieces(inflate, data)
+                if not inflate.eof:
+                    return
+                data, self._inflate = inflate.unused_data, None
+        except zlib.error as error:
+            raise TransportError(f"the answer cannot be unpacked: {error}", cause="protocol") from error
+
+    def finish(self) -> None:
+        """The body has ended.
+
+        Raises:
+            TransportError: it breaks off in the middle.
+        """
+        if self._inflate is not None:
+            raise TransportError("the packed answer breaks off", cause="reset")
+
+    def _begin(self, first: int) -> Any:
+        """Make ready for the body, or for one more member of it; what else may follow is padding: None."""
+        if self._begun and first != _MEMBER:
+            return None
+        self._begun = True
+        self._inflate = zlib.decompressobj(_BARE if self._deflate and first & 0x0F != 8 else _EITHER)
+        return self._inflate
+
+
+def _pieces(inflate: Any, data: bytes) -> Iterator[bytes]:
+    while not inflate.eof:
+        piece = inflate.decompress(data, _PIECE)
+        if piece:
+            yield piece
+        data = inflate.unconsumed_tail
+        # A full piece may have left something behind, even if all of the input is taken.
+        if not data and len(piece) < _PIECE:
+            return

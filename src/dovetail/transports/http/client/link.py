@@ -1,0 +1,510 @@
+"""The client's links over HTTP.
+
+`StreamableLink` is Streamable HTTP of 2025-03-26 and later: every message is a POST, and each request's
+answer comes in the response of its own POST, as JSON or as an event stream. The exchange runs in the task
+of whoever asked, so giving up closes it. Legacy sessions add an id on every request, a GET stream for what
+belongs to no request, resumption by ``Last-Event-ID``, and a DELETE at the end.
+
+`SseLink` is the 2024-11-05 pair: one GET stream for everything that comes, a POST for everything that goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any
+from urllib.parse import urljoin
+
+from msgspec import UNSET
+
+from ....client.auth import Auth
+from ....client.calling.waiting import Outgoing
+from ....client.conversation import Conversation
+from ....client.fetch import Fetch, Response
+from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
+from ....settings import Limits
+from ....wire.frames import Frame, decode
+from ....wire.headers import VERSION_HEADER, routing_headers
+from ....wire.methods import METHODS
+from ....wire.revisions import Revision
+from ....wire.sse import EventParser
+from .requests import EXCERPT, Requests, default_fetch, excerpt, media_type, quote, same_origin, status_error
+
+log = logging.getLogger("dovetail.client")
+
+SESSION_HEADER = "Mcp-Session-Id"
+_POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+_GET = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+RETRY = 1.0
+"""Seconds before a broken stream is resumed, when the server named none."""
+SHORTEST_RETRY = 0.1
+"""Seconds between two attempts, even if the server wants none: it must not make us spin."""
+LONGEST_RETRY = 60.0
+RESUMES = 10
+"""Resumptions of one stream that bring nothing, before it is given up."""
+ASIDE = 30.0
+"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
+GOODBYE = 2.0
+"""Seconds the server gets to take note of the end of the session."""
+LONGEST_SESSION_ID = 8 << 10
+"""Characters; it goes with every request, and servers limit what they read of a head."""
+_AWAY = frozenset({408, 429, 500, 502, 503, 504})
+_MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
+
+
+class _Stream:
+    """Where an event stream stands: what to resume from, and when."""
+
+    __slots__ = ("events", "last_id", "opened", "retry")
+
+    def __init__(self) -> None:
+        self.last_id: str | None = None
+        self.retry: float | None = None
+        self.events = 0
+        self.opened = False
+        """It was there once, so a 502 or 503 now means that it is away, not that there is none."""
+
+    @property
+    def pause(self) -> float:
+        return RETRY if self.retry is None else self.retry
+
+
+class _HttpLink:
+    """What both transports share: the pool, sending aside, and the end."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        auth: Auth | None,
+        fetch: Fetch | None,
+        limits: Limits,
+        ssl: Any = None,
+    ) -> None:
+        self._conversation = conversation
+        self._limits = limits
+        self._requests = Requests(url, headers, auth, fetch or default_fetch(ssl))
+        self._aside: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        self._spoken = conversation.endpoint.codec.revision
+
+    @property
+    def _revision(self) -> Revision:
+        """What is spoken, also when the conversation is over and only the goodbye is left."""
+        session = self._conversation.endpoint.session
+        if session is not None:
+            self._spoken = session.revision
+        return self._spoken
+
+    def send(self, message: bytes) -> None:
+        """POST a notification or an answer; nobody waits for it, but `drain` can."""
+        if self._closing is None:
+            task = asyncio.get_running_loop().create_task(self._post_aside(message))
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+
+    async def drain(self) -> None:
+        while self._aside:
+            await asyncio.wait(list(self._aside))
+
+    def pause(self) -> None:
+        """Reading happens in the tasks of those who asked: there is nothing to stop."""
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._end())
+
+    abort = close
+
+    async def wait_closed(self) -> None:
+        self.close()
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    async def _end(self) -> None:
+        try:
+            async with asyncio.timeout(GOODBYE):
+                await self.drain()
+                await self._goodbye()
+        except (TimeoutError, DovetailError):
+            pass
+        for task in list(self._aside):
+            task.cancel()
+        await self._requests.close()
+        self._conversation.lost(None)
+
+    async def _goodbye(self) -> None:
+        """Tell the server that this is the end, where there is a way to."""
+
+    async def _post_aside(self, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(ASIDE):
+                response = await self._post(message, self._headers(None))
+                try:
+                    if response.status >= 400:
+                        log.warning("a message was refused with HTTP %s", response.status)
+                    else:
+                        await excerpt(response)
+                finally:
+                    response.close()
+        except TimeoutError:
+            log.warning("a message was not taken within %s s", ASIDE)
+        except DovetailError as error:
+            log.warning("a message could not be sent: %s", error.message)
+
+    async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
+        return await self._requests.send("POST", headers, message)
+
+    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+        raise NotImplementedError
+
+    async def _read_events(self, response: Response, stream: _Stream, outgoing: Outgoing | None) -> None:
+        """Hand the events of a stream to the conversation, until it ends or the request is answered."""
+        parser = EventParser(self._limits.message_size)
+        try:
+            async for chunk in response.chunks():
+                if outgoing is not None:
+                    self._conversation.touch(outgoing.waiting)
+                for event in parser.feed(chunk):
+                    if event.id is not None:
+                        stream.last_id = event.id
+                    if event.retry is not None:
+                        stream.retry = min(max(event.retry / 1000, SHORTEST_RETRY), LONGEST_RETRY)
+                    if event.data is not None and event.event == "message":
+                        stream.events += 1
+                        self._conversation.received(event.data)
+                if outgoing is not None and outgoing.answered:
+                    return
+        except RemoteProtocolError as error:
+            raise TransportError(error.message, cause="protocol") from error
+
+
+class StreamableLink(_HttpLink):
+    """Streamable HTTP. ``session_id`` is the server's name for a legacy session, if it gave one."""
+
+    def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
+        super().__init__(conversation, url, **options)
+        self.session_id: str | None = None
+
+    async def open(self) -> None:
+        await self._requests.open()
+        self._conversation.connected(self)
+
+    # --- one request ----------------------------------------------------------------------------------------------
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """POST a request, and read until it is answered."""
+        headers = self._headers(outgoing)
+        response = await self._post(outgoing.data, headers)
+        outgoing.waiting.status = response.status
+        try:
+            if outgoing.method == "initialize" and response.status < 300:
+                self.session_id = _session_id(response.headers)
+            kind = media_type(response.headers)
+            if response.status < 300 and kind == "text/event-stream":
+                await self._exchange_events(response, outgoing)
+            else:
+                await self._exchange_json(response, outgoing)
+        finally:
+            response.close()
+
+    async def _exchange_json(self, response: Response, outgoing: Outgoing) -> None:
+        if response.status < 300:
+            body = await response.read(self._limits.message_size)
+            self._conversation.received(body)
+            if not outgoing.answered:
+                raise _no_message(body, response, outgoing)
+            return
+        is_json = media_type(response.headers) == "application/json"
+        body = await excerpt(response, self._limits.message_size if is_json else EXCERPT)
+        frame = _frame(body)
+        named = frame is not None and frame.id == outgoing.id
+        if response.status == 404 and self.session_id is not None and not named:
+            self._session_lost()
+        if frame is not None and frame.error is not UNSET:
+            # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
+            error = self._conversation.endpoint.codec.decode_error(frame.error)
+            self._conversation.refuse(outgoing.id, error)
+            return
+        raise await status_error(response, outgoing.method, body)
+
+    def _session_lost(self) -> None:
+        """The server forgot the session; it did so before it looked at the request."""
+        self.session_id = None
+        reason = TransportError("the server ended the session", cause="session")
+        self._conversation.lost(reason)
+        raise SessionLost(reason.message, cause="session", maybe_executed=False)
+
+    async def _exchange_events(self, response: Response, outgoing: Outgoing) -> None:
+        stream = _Stream()
+        broken: TransportError | None = None
+        try:
+            await self._read_events(response, stream, outgoing)
+        except TransportError as error:
+            broken = error
+        if outgoing.answered:
+            return
+        if self._revision.modern or stream.last_id is None or (broken and broken.cause == "protocol"):
+            raise broken or TransportError(
+                f"the server ended the stream of {outgoing.method} without an answer", cause="eof"
+            )
+        response.close()
+        await self._resume(stream, outgoing)
+
+    async def _resume(self, stream: _Stream, outgoing: Outgoing) -> None:
+        """Go on reading a legacy stream where it broke: by GET, whatever made it."""
+        for _ in range(RESUMES):
+            await asyncio.sleep(stream.pause)
+            if outgoing.answered:
+                return
+            before = stream.last_id
+            try:
+                response = await self._get(stream.last_id)
+            except TransportError:
+                continue
+            try:
+                if response.status != 200 or media_type(response.headers) != "text/event-stream":
+                    raise await status_error(response, f"resuming {outgoing.method}")
+                await self._read_events(response, stream, outgoing)
+            except TransportError as error:
+                if error.cause in ("status", "protocol"):
+                    raise
+            finally:
+                response.close()
+            if outgoing.answered:
+                return
+            if stream.last_id == before and stream.retry is None:
+                break
+        raise TransportError(f"the stream of {outgoing.method} broke and could not be resumed", cause="eof")
+
+    # --- what belongs to no request -------------------------------------------------------------------------------
+
+    async def attend(self) -> None:
+        """Keep a legacy session's GET stream open until the connection is gone; 405 means there is none."""
+        if not self._revision.modern:
+            await _until(self._conversation.gone, self._watch())
+
+    async def _watch(self) -> None:
+        stream = _Stream()
+        attempts = 0
+        while True:
+            events = stream.events
+            if not await self._watch_once(stream):
+                return
+            attempts = 0 if stream.events > events else attempts + 1
+            await asyncio.sleep(min(LONGEST_RETRY, stream.pause * 2 ** min(attempts, 6)))
+
+    async def _watch_once(self, stream: _Stream) -> bool:
+        """One GET; False when another one would bring nothing."""
+        try:
+            response = await self._get(stream.last_id)
+        except TransportError as error:
+            log.debug("no event stream: %s", error.message)
+            return True
+        try:
+            if response.status == 404 and self.session_id is not None:
+                self._conversation.lost(TransportError("the server ended the session", cause="session"))
+            if response.status != 200 or media_type(response.headers) != "text/event-stream":
+                return stream.opened and response.status in _AWAY
+            stream.opened = True
+            await self._read_events(response, stream, None)
+        except TransportError as error:
+            log.debug("the event stream broke: %s", error.message)
+        finally:
+            response.close()
+        return True
+
+    async def _get(self, last_id: str | None) -> Response:
+        headers = {**_GET, **self._session_headers()}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        return await self._requests.send("GET", headers)
+
+    async def _goodbye(self) -> None:
+        if self.session_id is None:
+            return
+        session, headers = self.session_id, self._session_headers()
+        self.session_id = None
+        log.debug("ending session %s", session[:8])
+        response = await self._requests.send("DELETE", headers)
+        response.close()
+
+    # --- headers --------------------------------------------------------------------------------------------------
+
+    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+        headers = {**_POST}
+        if outgoing is not None and outgoing.headers:
+            headers.update(outgoing.headers)
+        if not self._revision.modern:
+            if outgoing is None or outgoing.method != "initialize":
+                headers.update(self._session_headers())
+        elif outgoing is not None:
+            headers.update(routing_headers(self._revision.name, outgoing.method, _name(outgoing)))
+        else:
+            headers[VERSION_HEADER] = self._revision.name
+        return headers
+
+    def _session_headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        if self._revision.version_header:
+            headers[VERSION_HEADER] = self._revision.name
+        if self.session_id is not None:
+            headers[SESSION_HEADER] = self.session_id
+        return headers
+
+
+class SseLink(_HttpLink):
+    """HTTP+SSE of 2024-11-05: the stream is the session, and its end is the end."""
+
+    def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
+        super().__init__(conversation, url, **options)
+        self._endpoint: str | None = None
+        self._response: Response | None = None
+        self._parser = EventParser(self._limits.message_size)
+        self._reader: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Open the stream; the first event says where to POST.
+
+        Raises:
+            TransportError: this URL has no such stream, or it points to another origin.
+        """
+        await self._requests.open()
+        try:
+            response = self._response = await self._requests.send("GET", _GET)
+            if response.status != 200 or media_type(response.headers) != "text/event-stream":
+                raise await status_error(response, "the event stream of HTTP+SSE")
+            chunks = response.chunks()
+            await self._find_endpoint(chunks)
+        except BaseException:
+            if self._response is not None:
+                self._response.close()
+            await self._requests.close()
+            raise
+        self._conversation.connected(self)
+        self._reader = asyncio.get_running_loop().create_task(self._read(chunks))
+
+    async def _find_endpoint(self, chunks: Any) -> None:
+        async for chunk in chunks:
+            for event in self._parser.feed(chunk):
+                if event.event == "endpoint" and event.data:
+                    self._endpoint = self._resolve(event.data)
+                elif self._endpoint is not None and event.data is not None:
+                    self._conversation.received(event.data)
+            if self._endpoint is not None:
+                return
+        raise TransportError("the event stream ended before it named its endpoint", cause="eof")
+
+    def _resolve(self, data: bytes) -> str:
+        url = urljoin(self._requests.url, data.decode(errors="replace").strip())
+        if not same_origin(url, self._requests.url):
+            raise TransportError("the server names an endpoint on another origin; refused", cause="redirect")
+        return url
+
+    async def _read(self, chunks: Any) -> None:
+        error: TransportError | None = None
+        try:
+            async for chunk in chunks:
+                for event in self._parser.feed(chunk):
+                    if event.data is not None and event.event == "message":
+                        self._conversation.received(event.data)
+        except TransportError as broken:
+            error = broken
+        except RemoteProtocolError as oversized:
+            error = TransportError(oversized.message, cause="protocol")
+        self._conversation.lost(error)
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """POST a request; its answer comes on the stream."""
+        headers = {**self._headers(None), **(outgoing.headers or {})}
+        response = await self._post(outgoing.data, headers)
+        outgoing.waiting.status = response.status
+        try:
+            if response.status >= 300:
+                raise await status_error(response, outgoing.method)
+            await excerpt(response)
+        finally:
+            response.close()
+        await asyncio.shield(outgoing.waiting.future)
+
+    async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
+        return await self._requests.send("POST", headers, message, url=self._endpoint)
+
+    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
+        headers = {**_POST}
+        if self._revision.version_header:
+            headers[VERSION_HEADER] = self._revision.name
+        return headers
+
+    async def _end(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.wait([self._reader])
+        if self._response is not None:
+            self._response.close()
+        await super()._end()
+
+
+def _name(outgoing: Outgoing) -> str | None:
+    row = METHODS.get(outgoing.method)
+    if row is None or row.name_header is None:
+        return None
+    return getattr(outgoing.params, _MEMBERS[row.name_header], None)
+
+
+def _session_id(headers: Mapping[str, str]) -> str | None:
+    """The id of the session, unless it holds what a header may not: it goes back as it came.
+
+    Raises:
+        TransportError: it is too long to send with every request.
+    """
+    value = headers.get(SESSION_HEADER)
+    if not value or not all("!" <= character <= "~" for character in value):
+        return None
+    if len(value) > LONGEST_SESSION_ID:
+        raise TransportError(
+            f"the server gave a session id of {len(value)} characters; at most {LONGEST_SESSION_ID} are taken",
+            cause="protocol",
+        )
+    return value
+
+
+def _frame(body: bytes) -> Frame | None:
+    try:
+        return decode(body)
+    except RemoteProtocolError:
+        return None
+
+
+def _no_message(body: bytes, response: Response, outgoing: Outgoing) -> TransportError:
+    if not body.strip():
+        what = f"{outgoing.method} was answered with HTTP {response.status} and nothing in it"
+    else:
+        what = f"{outgoing.method} was answered with something that is no MCP message: {quote(body, response.headers)}"
+    return TransportError(what, cause="protocol")
+
+
+async def _until(gone: asyncio.Future[Any], work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` in this very task, and stop it when ``gone`` is done. Another task would be one more per client."""
+    task = asyncio.current_task()
+    assert task is not None
+    stopped = False
+
+    def stop(_: asyncio.Future[Any]) -> None:
+        nonlocal stopped
+        stopped = True
+        task.cancel()
+
+    gone.add_done_callback(stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not stopped or task.uncancel() > 0:
+            raise
+    finally:
+        gone.remove_done_callback(stop)

@@ -1,0 +1,178 @@
+"""HTTP requests of a client: one origin, one pool, authorization, redirects, and statuses turned into
+errors.
+
+Credentials never leave the origin they were given for: a redirect to another one is refused, not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from ....client.auth import Auth
+from ....client.fetch import Fetch, Response, Send, StatusError
+from ....errors import StateError, TransportError
+
+REDIRECTS = 3
+CHALLENGES = 3
+"""How often one request is repeated because the authorization was renewed."""
+EXCERPT = 64 << 10
+"""Bytes of an error's body that are read."""
+_REDIRECTS = frozenset({301, 302, 307, 308})
+_PORTS = {"http": 80, "https": 443}
+
+
+class Requests:
+    """Sends the requests of one connection. Open it first; close it when nothing is under way any more."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], auth: Auth | None, fetch: Fetch) -> None:
+        self.url = url
+        self._origin = origin_of(url)
+        self._headers = dict(headers)
+        self._auth = auth
+        self._pool: AbstractAsyncContextManager[Send] = fetch.session()
+        self._send: Send | None = None
+
+    async def open(self) -> None:
+        self._send = await self._pool.__aenter__()
+
+    async def close(self) -> None:
+        if self._send is not None:
+            self._send = None
+            await self._pool.__aexit__(None, None, None)
+
+    async def send(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        url: str | None = None,
+        timeout: float | None = None,
+    ) -> Response:
+        """Send one request; redirects inside the origin and renewed authorizations are followed.
+
+        Raises:
+            TransportError: no answer, or a redirect that must not be followed.
+        """
+        if self._send is None:
+            raise StateError("the connection is closed")
+        target = url or self.url
+        redirects = challenges = 0
+        while True:
+            sent = {**self._headers, **headers}
+            if self._auth is not None:
+                sent.update(await self._auth.headers(self.url))
+            response = await self._send(method, target, sent, body, timeout)
+            status = response.status
+            if status < 300:
+                return response
+            if status in _REDIRECTS and redirects < REDIRECTS:
+                redirects += 1
+                location = response.headers.get("Location")
+                response.close()
+                target = self._redirected(target, location)
+            elif status in _REDIRECTS:
+                response.close()
+                raise TransportError(f"the server redirects more than {REDIRECTS} times", cause="redirect")
+            elif status in (401, 403) and await self._renewed(response) and challenges < CHALLENGES:
+                challenges += 1
+                response.close()
+            else:
+                return response
+
+    async def _renewed(self, response: Response) -> bool:
+        if self._auth is None:
+            return False
+        return await self._auth.challenged(self.url, response.status, response.headers)
+
+    def _redirected(self, target: str, location: str | None) -> str:
+        if not location:
+            raise TransportError("the server redirects without saying where to", cause="redirect")
+        where = urljoin(target, location)
+        if origin_of(where) != self._origin:
+            raise TransportError(
+                f"refusing a redirect to another origin ({origin_of(where)}); if it is right, use that URL",
+                cause="redirect",
+            )
+        return where
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, with the port spelled out."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    try:
+        port = parts.port or _PORTS.get(scheme, 0)
+    except ValueError:
+        port = 0
+    return f"{scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
+def same_origin(one: str, other: str) -> bool:
+    return origin_of(one) == origin_of(other)
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """The type of a body, without its parameters."""
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+async def status_error(response: Response, what: str, body: bytes | None = None) -> StatusError:
+    """The failure that a status stands for. Reads a little of the body for the message."""
+    status = response.status
+    headers = response.headers
+    if body is None:
+        body = await excerpt(response)
+    said = f": {quote(body, headers)}" if body.strip() else ""
+    advice = _ADVICE.get(status, "")
+    return StatusError(
+        status,
+        f"{what} was answered with HTTP {status}{said}{advice}",
+        retry_after=_seconds(headers.get("Retry-After")),
+        challenge=headers.get("WWW-Authenticate"),
+    )
+
+
+_ADVICE = {
+    401: " (the server wants authorization: give auth=…)",
+    403: " (the authorization does not suffice)",
+    404: " (is the path of the URL right?)",
+    406: " (it accepts neither JSON nor an event stream)",
+    407: " (a proxy wants authorization)",
+}
+
+
+async def excerpt(response: Response, limit: int = EXCERPT) -> bytes:
+    """The first ``limit`` bytes of a body, and what there is of it when it breaks off."""
+    body = bytearray()
+    try:
+        async for chunk in response.chunks():
+            body += chunk
+            if len(body) > limit:
+                break
+    except TransportError:
+        pass
+    return bytes(body[:limit])
+
+
+def quote(body: bytes, headers: Mapping[str, str]) -> str:
+    """The first words of a body, on one line."""
+    text = " ".join(body[:2000].decode(errors="replace").split())
+    kind = media_type(headers)
+    return f"{kind + ' ' if kind else ''}{text[:200]!r}"
+
+
+def _seconds(value: str | None) -> float | None:
+    if value is None or not value.strip().isdigit():
+        return None
+    return float(min(int(value.strip()[:9]), 86_400))
+
+
+def default_fetch(ssl: Any) -> Fetch:
+    """Our own, with the application's TLS settings if it gave any."""
+    from .pool import HttpFetch
+
+    return HttpFetch(verify=True if ssl is None else ssl)

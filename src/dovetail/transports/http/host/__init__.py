@@ -1,0 +1,1 @@
+"""What runs the server's side: hosts, processes, signals. Start with `serving`."""

@@ -1,0 +1,171 @@
+"""The events of one legacy session: numbered, kept for a while, sent again on request.
+
+A session has a *general* stream (number 0, what a GET opens) and one stream for each POST that is answered
+with events. An event's id is ``<log>-<stream>.<number>``: it names the stream, as 2025-11-25 wants, and an id
+of another session is never taken for one of this. A stream may lose its response and get another one through
+GET with ``Last-Event-ID``; what was written meanwhile is in the log, which holds only so many events and
+bytes, and all logs of an app together hold only so many bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import deque
+from typing import Final
+
+from msgspec import Struct, field
+
+from ....settings import Limits
+from ....wire.sse import encode_event
+from .event_streams import EventStream
+
+GENERAL: Final = 0
+_ID: Final = re.compile(r"([0-9a-f]{8})-([0-9]{1,12})\.([0-9]{1,12})")
+
+
+class Ledger(Struct, eq=False):
+    """What all event logs of one app hold together, and who holds most of it."""
+
+    limit: int
+    total: int = 0
+    _holders: dict[int, dict[EventLog, None]] = field(default_factory=dict[int, "dict[EventLog, None]"])
+    """The logs by the bit length of their size: finding one of the largest costs the same however many."""
+
+    def enter(self, log: EventLog, before: int, after: int) -> None:
+        """The size of ``log`` has changed."""
+        self.total += after - before
+        old, new = before.bit_length(), after.bit_length()
+        if old != new:
+            if old:
+                del self._holders[old][log]
+            if new:
+                self._holders.setdefault(new, {})[log] = None
+
+    def balance(self) -> None:
+        """Drop events of whoever holds most, until all logs are within the limit: a newcomer keeps its own."""
+        while self.total > self.limit:
+            largest = max(size for size, logs in self._holders.items() if logs)
+            next(iter(self._holders[largest])).drop_oldest()
+
+
+class LoggedStream:
+    """A logical stream: numbered events that go to the response attached last."""
+
+    __slots__ = ("_log", "dropped", "kept", "number", "over", "sinks", "written")
+
+    def __init__(self, log: EventLog, number: int) -> None:
+        self._log = log
+        self.number = number
+        self.written = 0
+        """The number of the newest event."""
+        self.kept = 0
+        """Events of this stream in the log."""
+        self.dropped = 0
+        """The number of the newest event that the log has lost."""
+        self.over = False
+        """Nothing more will be written."""
+        self.sinks: list[EventStream] = []
+
+    @property
+    def sink(self) -> EventStream | None:
+        """Where events go now. Each message goes out once, whatever else is open."""
+        return self.sinks[-1] if self.sinks else None
+
+    def attach(self, sink: EventStream) -> None:
+        self.sinks.append(sink)
+
+    def detach(self, sink: EventStream) -> None:
+        if sink in self.sinks:
+            self.sinks.remove(sink)
+
+    def prime(self, retry: int) -> None:
+        """2025-11-25: the first event has an id and no data, so that the client can resume from the start."""
+        sink = self.sink
+        if sink is not None:
+            sink.write(encode_event(b"", id=self._log.name(self.number, self.written), retry=retry))
+
+    def write(self, message: bytes) -> None:
+        """Send one message, and keep it."""
+        self.written += 1
+        event = encode_event(message, id=self._log.name(self.number, self.written))
+        self._log.keep(self, event)
+        sink = self.sink
+        if sink is not None:
+            sink.write(event)
+
+
+class EventLog:
+    """The streams and recent events of one session."""
+
+    __slots__ = ("_bytes", "_events", "_ledger", "_limits", "_next", "_tag", "general", "streams")
+
+    def __init__(self, limits: Limits, ledger: Ledger) -> None:
+        self._limits = limits
+        self._ledger = ledger
+        self._events: deque[tuple[LoggedStream, int, bytes]] = deque()
+        self._bytes = 0
+        self._next = 1
+        self._tag = secrets.token_hex(4)
+        self.general = LoggedStream(self, GENERAL)
+        self.streams: dict[int, LoggedStream] = {GENERAL: self.general}
+
+    def name(self, stream: int, number: int) -> str:
+        return f"{self._tag}-{stream}.{number}"
+
+    def open(self) -> LoggedStream:
+        """A new stream for a POST."""
+        stream = LoggedStream(self, self._next)
+        self._next += 1
+        self.streams[stream.number] = stream
+        return stream
+
+    def finish(self, stream: LoggedStream) -> None:
+        """The last message of ``stream`` has been written. It can be read again while the log has it."""
+        stream.over = True
+        if not stream.kept:
+            self.streams.pop(stream.number, None)
+
+    def keep(self, stream: LoggedStream, event: bytes) -> None:
+        limits, events = self._limits, self._events
+        events.append((stream, stream.written, event))
+        stream.kept += 1
+        self._resize(len(event))
+        while len(events) > limits.events or self._bytes > limits.event_bytes:
+            self.drop_oldest()
+        self._ledger.balance()
+
+    def _resize(self, change: int) -> None:
+        before = self._bytes
+        self._bytes += change
+        self._ledger.enter(self, before, self._bytes)
+
+    def drop_oldest(self) -> None:
+        """Forget one event; who missed it cannot go on from before it."""
+        stream, number, event = self._events.popleft()
+        self._resize(-len(event))
+        stream.dropped = number
+        stream.kept -= 1
+        if stream.over and not stream.kept:
+            self.streams.pop(stream.number, None)
+
+    def find(self, last_event_id: str) -> tuple[LoggedStream, list[bytes]] | None:
+        """The stream of an event, and what came after it.
+
+        None: the event is not ours, or something that came after it is lost already.
+        """
+        parts = _ID.fullmatch(last_event_id)
+        if parts is None or parts[1] != self._tag:
+            return None
+        stream, seen = self.streams.get(int(parts[2])), int(parts[3])
+        if stream is None or not stream.dropped <= seen <= stream.written:
+            return None
+        return stream, [text for one, number, text in self._events if one is stream and number > seen]
+
+    def close(self) -> None:
+        """End every response and forget every event."""
+        for stream in list(self.streams.values()):
+            for sink in stream.sinks:
+                sink.close_soon()
+        self._resize(-self._bytes)
+        self._events.clear()

@@ -1,0 +1,163 @@
+"""Event streams: one response that carries messages as they come.
+
+`EventStream` turns messages into a response body. Whoever has something to say calls `write`, which never
+blocks; whoever can wait calls `drain`. What nobody waits for is flushed by a short task of its own. A
+client that does not read makes the buffer grow to its limit, and then loses the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from msgspec import Struct, field
+
+from ....errors import Refusal
+from ....wire.sse import COMMENT, encode_event
+from .asgi import EVENT_HEADERS, Headers, Send
+
+
+def crowded(limit: int, principal: str | None, owners: Collection[str | None]) -> Refusal | None:
+    """Why ``principal`` gets no further stream beside those of ``owners``; one of many gets half at most."""
+    if len(owners) < limit and (
+        principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
+    ):
+        return None
+    return Refusal(1004, message="too many streams are open", retry_after=5)
+
+
+class EventStream(Struct, eq=False):
+    """One event-stream response. `write` opens it; whoever made it must `finish` it."""
+
+    send: Send
+    limit: int
+    """Bytes that may wait to be sent; one message more is taken, so that a large one can be sent at all."""
+    headers: Headers | None = None
+    """Further lines of the head."""
+    patience: float = 30.0
+    """Seconds the client of an abandoned stream has to take the end of it."""
+    started: bool = False
+    """The response has begun; from now on its status cannot change."""
+    closed: bool = False
+    """Nothing more is taken."""
+    pending: list[bytes] = field(default_factory=list[bytes])
+    """What waits to be sent."""
+    on_abandon: Callable[[], object] | None = None
+    """Called when the stream is given up because its client does not read."""
+    principal: str | None = None
+    """Whose stream it is, if that is known; see `crowded`."""
+    _size: int = 0
+    _ended: bool = False
+    _lock: asyncio.Lock | None = None
+    _task: asyncio.Task[None] | None = None
+    _closer: asyncio.Task[None] | None = None
+    _done: asyncio.Event | None = None
+
+    def write(self, data: bytes) -> None:
+        """Take encoded event-stream text. Silent once the stream is over."""
+        if self.closed:
+            return
+        if self._size > self.limit:
+            # The client does not read: give up its stream rather than our memory.
+            self.abandon()
+            if self.on_abandon is not None:
+                self.on_abandon()
+            return
+        self._size += len(data)
+        self.pending.append(data)
+        if self._task is None and (self._lock is None or not self._lock.locked()):
+            self._task = asyncio.get_running_loop().create_task(self._late())
+
+    def notify(self, message: bytes) -> None:
+        self.write(encode_event(message))
+
+    def keep_alive(self) -> None:
+        """Say that we are still here, if the stream has begun and nothing is waiting to be sent."""
+        if self.started and not self._size:
+            self.write(COMMENT)
+
+    async def drain(self) -> None:
+        """Send what is waiting; returns when the host has taken it."""
+        if self.pending:
+            await self._flush()
+
+    async def _late(self) -> None:
+        await self._flush()
+        self._task = None
+
+    async def _flush(self) -> None:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            try:
+                await self._send_pending()
+            except (OSError, RuntimeError):
+                self.abandon()  # hosts say in these ways that the client has gone, or that all has been said
+
+    async def _send_pending(self) -> None:
+        if not self.started:
+            self.started = True
+            head = EVENT_HEADERS if self.headers is None else [*EVENT_HEADERS, *self.headers]
+            await self.send({"type": "http.response.start", "status": 200, "headers": head})
+        while self.pending:
+            data = b"".join(self.pending)
+            self.pending.clear()
+            await self.send({"type": "http.response.body", "body": data, "more_body": True})
+            self._size -= len(data)
+
+    async def finish(self, last: bytes | None = None) -> None:
+        """Send ``last`` as an event, then end the response properly. Call it however the stream went."""
+        if self._ended:
+            return
+        given_up = self.closed
+        if not given_up:
+            if last is not None:
+                self.pending.append(encode_event(last))
+            await self._flush()
+        if self._ended:
+            return
+        self._ended = True
+        self.abandon()
+        if self._task is not None:
+            self._task.cancel()
+        try:
+            async with asyncio.timeout(self.patience if given_up else None):
+                await self.send({"type": "http.response.body", "body": b""})
+        except (OSError, RuntimeError, TimeoutError):
+            pass  # nobody is there to be told
+
+    def close_soon(self) -> None:
+        """`finish` for callers that cannot wait."""
+        if not self.closed and self._closer is None:
+            self._closer = asyncio.get_running_loop().create_task(self.finish())
+
+    def abandon(self) -> None:
+        """Take and send nothing more."""
+        self.closed = True
+        self.pending.clear()
+        if self._done is not None:
+            self._done.set()
+
+    async def wait(self) -> None:
+        """Return when the stream takes nothing more."""
+        if self.closed:
+            return
+        if self._done is None:
+            self._done = asyncio.Event()
+        await self._done.wait()
+
+
+class Silence:
+    """A writer for answers that are JSON whatever happens: what comes before the reply is dropped."""
+
+    started = False
+    pending: tuple[bytes, ...] = ()
+
+    def notify(self, message: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    async def finish(self, last: bytes | None = None) -> None: ...
+
+
+SILENCE = Silence()

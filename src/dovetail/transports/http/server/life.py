@@ -1,0 +1,137 @@
+"""The life of an app: started once by whoever comes first, a clock while it runs, an orderly end.
+
+The end has an order. Nothing new is taken; listen streams get their result; calls under way get their time
+and are then told that the server shuts down; what is still open is closed with a proper last chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from ....drivers.duplex import Duplex
+from ....settings import HttpOptions
+from .asgi import Receive, Send
+from .bodies import Bodies
+from .event_streams import EventStream
+from .legacy import Legacy
+from .modern import Modern
+from .pair import Pair
+from .service import HttpService
+
+TICK: Final = 1.0
+FLUSH: Final = 1.0
+"""Seconds clients have to take the last bytes of their streams."""
+
+
+class Life:
+    """Starts, keeps alive and ends what the parts of one app have open."""
+
+    def __init__(self, service: HttpService, options: HttpOptions, bodies: Bodies) -> None:
+        self._service = service
+        self._options = options
+        self._bodies = bodies
+        self.started = False
+        self.draining = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where we run. Asking which loop runs is a system call on Python 3.11."""
+        self.streams: set[EventStream] = set()
+        """Every open event stream, whatever it belongs to."""
+        self.in_sessions: set[asyncio.Task[Any]] = set()
+        """Every task that works on a legacy call."""
+        self.sockets: set[Duplex] = set()
+        self.legacy: Legacy
+        self.modern: Modern
+        self.pair: Pair
+        self._tick: asyncio.TimerHandle | None = None
+        self._kept_alive = 0.0
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Every task that works on a call."""
+        return {*self.in_sessions, *self.modern.watching.calls}
+
+    async def start(self) -> None:
+        """Start the service; whoever comes second waits for the first."""
+        await self._service.start()
+        if not self.started:
+            self.started = True
+            self.loop = asyncio.get_running_loop()
+            self._kept_alive = self.loop.time()
+            self._on_tick()
+
+    def _on_tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._bodies.sweep(now)
+        if now - self._kept_alive >= self._options.keep_alive:
+            self._kept_alive = now
+            for stream in list(self.streams):
+                stream.keep_alive()
+            self.legacy.sessions.reap()
+        pause = min(TICK, self._options.keep_alive, self._options.body_timeout)
+        self._tick = loop.call_later(pause, self._on_tick)
+
+    async def lifespan(self, receive: Receive, send: Send) -> None:
+        """The host's lifespan protocol."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.start()
+                except Exception as error:  # noqa: BLE001  the host wants to hear of it in its own words
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.drain(self._options.drain)
+                await self._service.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
+        if self._drained is not None:
+            await asyncio.shield(self._drained)
+            return
+        self._drained = asyncio.ensure_future(self._drain(seconds))
+        await self._drained
+
+    async def _drain(self, seconds: float) -> None:
+        self.draining = True
+        if self._tick is not None:
+            self._tick.cancel()
+        self._service.end_listening()
+        await asyncio.gather(
+            self._finish_calls(seconds),
+            self.pair.close(seconds),
+            *(socket.close(drain=seconds) for socket in list(self.sockets)),
+        )
+        await _within(FLUSH, *(_ended(task) for task in list(self.modern.listening)))
+        self.legacy.sessions.close()
+        await _within(FLUSH, *(stream.finish() for stream in list(self.streams)))
+
+    async def _finish_calls(self, seconds: float) -> None:
+        running = self.running
+        if running:
+            await asyncio.wait(running, timeout=seconds)
+        self.modern.draining = self.legacy.calls.draining = self.legacy.stateless.draining = True
+        late = self.running
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=FLUSH)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait({task})
+
+
+async def _within(seconds: float, *waits: Awaitable[None]) -> None:
+    if waits:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()

@@ -1,0 +1,108 @@
+"""HTTP+SSE as 2024-11-05 has it: a stream for everything the server says, a URL to post to.
+
+The pair is one lasting connection, so the duplex driver runs it: what is posted goes to the driver, what
+the driver sends becomes an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from urllib.parse import parse_qs, quote
+
+from ....core.channel import Receiver
+from ....drivers.duplex import Duplex, accept
+from ....errors import ProtocolError, TransportError
+from ....settings import HttpOptions
+from ....wire.sse import encode_event
+from .asgi import Receive, Scope, Send, answer, refuse
+from .disconnects import Watch
+from .event_streams import EventStream, crowded
+from .service import HttpService
+
+
+class EventLink:
+    """The link behind an event stream that only the server writes to."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self.stream = stream
+
+    def send(self, message: bytes) -> None:
+        self.stream.write(encode_event(message, event="message"))
+
+    async def drain(self) -> None:
+        await self.stream.drain()
+
+    def pause(self) -> None:
+        """Posts arrive one by one and are answered one by one: there is nothing to stop."""
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        self.stream.close_soon()
+
+    def abort(self) -> None:
+        self.stream.abandon()
+
+
+class Pair:
+    """The HTTP+SSE connections of one app."""
+
+    def __init__(self, service: HttpService, options: HttpOptions, streams: set[EventStream]) -> None:
+        self._service = service
+        self._options = options
+        self._streams = streams
+        self._live: dict[str, tuple[Duplex, str | None]] = {}
+
+    async def stream(self, scope: Scope, receive: Receive, send: Send, principal: str | None) -> None:
+        """The GET: open a connection and say where to post."""
+        limits = self._service.limits
+        if self._options.shared:
+            error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process: serve with workers=1")
+            await refuse(send, self._service.admission, error, status=501)
+            return
+        busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
+        if busy is not None:
+            await refuse(send, self._service.admission, busy, status=503)
+            return
+        id = secrets.token_urlsafe(24)
+        stream = EventStream(send, limits.write_buffer, patience=self._options.write_timeout)
+        stream.principal = principal
+        scope["transport"] = "sse"
+        duplex = accept(self._service, principal=principal, scope=scope)
+        stream.write(encode_event(self._address(scope, id), event="endpoint"))
+        receiver: Receiver = duplex
+        receiver.connected(EventLink(stream))
+        self._live[id] = (duplex, principal)
+        self._streams.add(stream)
+        watch = Watch(receive, stream.abandon)
+        try:
+            await stream.wait()
+        finally:
+            watch.stop()
+            del self._live[id]
+            self._streams.discard(stream)
+            gone = TransportError("the client closed its stream", cause="eof") if watch.disconnected else None
+            duplex.lost(gone)
+        await duplex.wait_closed(1.0)
+        await stream.finish()
+
+    def _address(self, scope: Scope, id: str) -> bytes:
+        """Where to post: a path from the root of this origin, whatever prefix we are mounted at."""
+        root = quote((scope.get("root_path") or "").rstrip("/"))
+        return f"{root}{self._options.messages_path}?session_id={id}".encode()
+
+    async def post(self, scope: Scope, send: Send, body: bytes, principal: str | None) -> None:
+        """One message of the client; the answer, if any, comes on the stream."""
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        found = self._live.get(query.get("session_id", [""])[0])
+        if found is None or found[1] != principal:
+            error = ProtocolError("session_not_found", "no such session")
+            await refuse(send, self._service.admission, error, status=404)
+            return
+        found[0].received(body)
+        await answer(send, 202)
+
+    async def close(self, seconds: float) -> None:
+        """End every connection; calls under way get ``seconds``."""
+        await asyncio.gather(*(duplex.close(drain=seconds) for duplex, _ in list(self._live.values())))
