@@ -147,17 +147,21 @@ class NoBackChannel(DovetailError):
     kind = "no_back_channel"
 
 
-class Service(Protocol):
+class Responder(Protocol):
+    """Whoever answers calls."""
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        """Answer one call. Raises only `DovetailError`s; anything else was masked already."""
+        ...
+
+
+class Service(Responder, Protocol):
     """What a driver or transport needs of a server (or of a client, which answers too)."""
 
     limits: Limits
 
     @property
     def admission(self) -> Any:  # core.admit.Admission; the class imports this module
-        ...
-
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        """Answer one call. Raises only `DovetailError`s; anything else was masked already."""
         ...
 
     def take_note(self, notice: Notice) -> None:

@@ -304,6 +304,12 @@ class Endpoint:
             self._end_session()
         return data if call.batch is None else call.batch.settle(data)
 
+    def abandon(self, call: Call) -> None:
+        """``call`` has ended without an answer and will never have one: its id is free again."""
+        call.cancelled = True
+        if self.in_flight.get(call.id) is call:
+            del self.in_flight[call.id]
+
     # --- asking -------------------------------------------------------------------------------------------
 
     @property

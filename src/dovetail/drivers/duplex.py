@@ -33,10 +33,10 @@ from ..core.channel import (
     Session,
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
-from ..errors import DovetailError, Refusal, RemoteProtocolError, RequestTimeout, TransportError
+from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from .exchange import mask
 from .requests import Asking, Requests
+from .run import Runner, ShuttingDown
 
 log = logging.getLogger("dovetail")
 
@@ -93,6 +93,7 @@ class Duplex:
         self._link: Link | None = None
         self._send_many: Callable[[list[bytes]], None]
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
+        self._runner = Runner(service)
         self._requests = Requests(endpoint, self.write)
         self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped
         self._frames: list[bytes] = []
@@ -165,27 +166,16 @@ class Duplex:
 
     def _start(self, call: Call) -> None:
         if self._closing:
-            data = self.endpoint.send_error(call, Refusal(1008, message="the server is shutting down"))
+            data = self.endpoint.send_error(call, ShuttingDown())
             if data is not None:
                 self.write(data)
             return
         self._tasks[call] = self._loop.create_task(self._answer(call))
 
     async def _answer(self, call: Call) -> None:
-        result: Struct | Raw | None = None
-        try:
-            result = await self.service.respond(call, CallChannel(self, call))
-            data = self.endpoint.send_result(call, result)
-        except DovetailError as error:
-            data = self._failed(call, error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if call.cancelled or (task is not None and task.cancelling()):
-                raise
-            # Nobody cancelled this call: the handler let the end of something of its own escape.
-            data = self._failed(call, mask(call.method))
-        except (Exception, SystemExit):  # noqa: BLE001  the service has masked its own; this is the net below
-            data = self._failed(call, mask(call.method))
+        data, error = await self._runner.run(call, CallChannel(self, call), self.endpoint)
+        if error is not None and self._session is not None and self.endpoint.session is None:
+            self._session_over()  # a refused initialize takes its session with it
         self._tasks.pop(call, None)
         if data is None:
             return
@@ -201,16 +191,10 @@ class Duplex:
                 self._loop.call_soon(self._flush)
         if call.method == SHUTDOWN:
             self.ended()
-        elif call.method == LISTEN and result is not None:
+        elif call.method == LISTEN and error is None:
             # One page of 2026-07-28 ends a listen stream with its result, another with this notification.
             farewell = CancelledNotificationParams(call.id)
             self.write(call.codec.encode_notification(CANCELLED, farewell))
-
-    def _failed(self, call: Call, error: DovetailError) -> bytes | None:
-        data = self.endpoint.send_error(call, error)
-        if self._session is not None and self.endpoint.session is None:
-            self._session_over()  # a refused initialize takes its session with it
-        return data
 
     def _stop(self, call: Call) -> None:
         call.cancelled = True

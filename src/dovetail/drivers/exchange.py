@@ -7,16 +7,13 @@ transport does so when the client hangs up.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Protocol
-from uuid import uuid4
 
 from msgspec import Struct
 
 from ..core.channel import Call, NoBackChannel, Service
-from ..errors import DovetailError, masked
-
-log = logging.getLogger("dovetail")
+from ..errors import DovetailError
+from .run import Runner
 
 
 class Writer(Protocol):
@@ -59,24 +56,7 @@ async def exchange(service: Service, call: Call, writer: Writer) -> tuple[bytes,
     Write what ``writer`` was given, then the reply. Raises nothing but `asyncio.CancelledError`, after which
     nothing may be written any more.
     """
-    try:
-        result = await service.respond(call, ExchangeChannel(call, writer))
-        return call.codec.encode_result(call.id, result), None
-    except DovetailError as reason:
-        error = reason
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if call.cancelled or (task is not None and task.cancelling()):
-            call.cancelled = True
-            raise
-        error = mask(call.method)  # the handler let the end of something of its own escape
-    except (Exception, SystemExit):  # noqa: BLE001  the net below the service
-        error = mask(call.method)
-    return call.codec.encode_error(call.id, error), error
-
-
-def mask(method: str) -> DovetailError:
-    """Log the exception being handled in full; a peer gets the number of the entry and nothing else."""
-    incident = uuid4().hex[:12]
-    log.exception("incident %s: %s failed", incident, method)
-    return masked(incident)
+    data, error = await Runner(service).run(call, ExchangeChannel(call, writer))
+    if data is None:
+        raise asyncio.CancelledError
+    return data, error

@@ -6,7 +6,6 @@ not raise on purpose is masked: the peer gets an incident number, the log gets t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, NoReturn
 from msgspec import UNSET
 
 from ..core.channel import EMPTY, Call, NoBackChannel
+from ..drivers.run import from_outside
 from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..wire.dialects.base import VENDOR
@@ -44,7 +44,8 @@ class Failures:
             DovetailError: the failure is to be a JSON-RPC error.
             BaseException: it is none of our business: a cancellation, the end of the process.
         """
-        _let_pass(error, call)
+        if from_outside(error, call):
+            raise error
         if isinstance(error, CannotAsk) and call.revision.modern:
             raise missing_capability(error) from None
         if isinstance(error, Refusal):
@@ -72,7 +73,8 @@ class Failures:
         kind: str = "internal_error",
     ) -> NoReturn:
         """Raise the JSON-RPC error of ``kind`` for a failed prompt, resource or completion."""
-        _let_pass(error, call)
+        if from_outside(error, call):
+            raise error
         if isinstance(error, ProtocolError | Refusal):
             raise error
         if isinstance(error, CannotAsk) and call.revision.modern:
@@ -117,18 +119,6 @@ def missing_capability(error: CannotAsk) -> ProtocolError:
         f"this call needs the client capability {error.capability!r}",
         data={"requiredCapabilities": ClientCapabilities.requiring(error.capability)},
     )
-
-
-def _let_pass(error: BaseException, call: Call) -> None:
-    """Re-raise what must not be answered here."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        # Cancelled from outside. Otherwise the handler let the end of a task of its own escape: a failure
-        # like any.
-        if call.cancelled or task is None or task.cancelling():
-            raise error
-    elif not isinstance(error, Exception | SystemExit | BaseExceptionGroup):
-        raise error
 
 
 def _refused(error: Refusal) -> dict[str, Any]:

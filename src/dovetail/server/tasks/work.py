@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ...core.channel import Call, Channel
 from ...core.task_faces import FACES, detailed_task, related
 from ...core.task_machine import FaceName, TaskMachine
-from ...drivers.exchange import mask
+from ...drivers.run import mask
 from ...errors import DovetailError, ProtocolError
 from ...model import Error, InputRequest
 from ...model.meta import PROGRESS_TOKEN

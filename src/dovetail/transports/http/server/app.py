@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from ....core import metadata
 from ....core.channel import Call, Notice, Rejection, Violation
-from ....drivers.exchange import mask
+from ....drivers.run import mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
 from ....model.meta import PROTOCOL_VERSION
 from ....settings import HttpOptions

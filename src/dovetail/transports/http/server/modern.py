@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel
 from ....core.endpoint import LISTEN
-from ....drivers.exchange import exchange, mask
+from ....drivers.exchange import exchange
+from ....drivers.run import mask
 from ....errors import DovetailError, ProtocolError, Refusal
 from ....settings import HttpOptions
 from ..host.whole import WHOLE

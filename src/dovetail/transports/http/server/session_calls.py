@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel
-from ....drivers.exchange import mask
+from ....drivers.run import mask
 from ....errors import DovetailError, Refusal, TransportError
 from ....settings import HttpOptions, Limits
 from ..host.whole import WHOLE

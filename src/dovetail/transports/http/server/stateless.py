@@ -12,7 +12,8 @@ from msgspec import UNSET
 
 from ....core.channel import Call, Event, NoBackChannel, Reply, Session
 from ....core.endpoint import INITIALIZE, Endpoint
-from ....drivers.exchange import exchange, mask
+from ....drivers.exchange import exchange
+from ....drivers.run import mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError
 from ....model import ClientCapabilities
 from ....settings import HttpOptions

@@ -1,0 +1,128 @@
+"""One way to run a call: ask the service, and turn whatever becomes of it into bytes or silence.
+
+The only place that knows how calls end. Every driver and transport gives its calls to a `Runner`; it brings a channel,
+and it writes what comes back. One runner serves a whole connection or app::
+
+    runner = Runner(service)
+    data, error = await runner.run(call, channel, endpoint)
+
+====================================================  ==================================  ========================
+what happened                                         ``data``                            ``error``
+====================================================  ==================================  ========================
+the service answered                                  the result                          None
+the service raised a `DovetailError`                  that error                          the same
+anything else, `SystemExit` and groups included       ``internal_error``, an incident     the same
+the handler let a cancellation of its own escape      ``internal_error``, an incident     the same
+**the peer** gave up: ``call.cancelled``              None                                None
+**we** shut down: ``runner.draining``                 "shutting down", refusal 1008       `ShuttingDown`
+**somebody else** cancelled the task: the host        `asyncio.CancelledError` goes on: write nothing
+a `KeyboardInterrupt`                                 goes on, as everywhere
+====================================================  ==================================  ========================
+
+``data`` is None also when the call is part of a batch that still waits for others, so the rule for writing is short:
+write ``data`` unless it is None. An HTTP status is ``admission.status_of(error, call.revision)``, 503 for
+`ShuttingDown`, 200 without an error; ``call.cancelled`` tells silence that was asked for from a batch.
+
+Whoever stops a call says why *before* cancelling the task that runs it:
+
+- The peer gave up (``notifications/cancelled``, a stream of 2026-07-28 that was closed, a connection that is lost):
+  set ``call.cancelled``; `Endpoint.receive` and `Endpoint.close` do so themselves.
+- The time for calls under way is over: set ``runner.draining``, then cancel the tasks that are left.
+
+In both cases `run` returns and takes the cancellation back, because the task may be the host's and go on to live. It
+does not if somebody else has cancelled the task as well.
+
+``endpoint`` is the one the call came from. Without it (2026-07-28 over HTTP, where no connection is kept) the reply is
+written by the codec of the call. The price of it all is one Python call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+
+from ..core.channel import Call, Channel, Responder
+from ..core.endpoint import Endpoint
+from ..errors import DovetailError, Refusal, masked
+
+log = logging.getLogger("dovetail")
+
+Outcome = tuple[bytes | None, DovetailError | None]
+"""What to write, unless it is None; and the error in it, if it is one."""
+
+
+class ShuttingDown(Refusal):
+    """The server takes no more calls, or has no more time for this one. Over HTTP: status 503."""
+
+    def __init__(self) -> None:
+        super().__init__(1008, message="the server is shutting down", retry_after=1)
+
+
+class Runner:
+    """Runs the calls of one connection or app; the module says how."""
+
+    __slots__ = ("_service", "draining")
+
+    def __init__(self, service: Responder) -> None:
+        self._service = service
+        self.draining = False
+        """Calls that are cancelled from now on are cancelled because we shut down, and are told so."""
+
+    async def run(self, call: Call, channel: Channel, endpoint: Endpoint | None = None) -> Outcome:
+        """Answer ``call``; the module says what comes back. Raises nothing but what ends the task itself."""
+        try:
+            result = await self._service.respond(call, channel)
+            if endpoint is not None:
+                return endpoint.send_result(call, result), None
+            return None if call.cancelled else call.codec.encode_result(call.id, result), None
+        except BaseException as reason:
+            outside = from_outside(reason, call)
+            if outside and not self._take_back(call, reason):
+                call.cancelled = True  # whatever the handler left behind speaks to nobody
+                if endpoint is not None:
+                    endpoint.abandon(call)
+                raise
+            # No local name may keep the error: its traceback keeps this frame, a circle for the collector.
+            return self._failed(call, reason, endpoint, outside=outside)
+
+    def _failed(
+        self, call: Call, reason: BaseException, endpoint: Endpoint | None, *, outside: bool
+    ) -> Outcome:
+        if outside and call.cancelled:
+            return None, None
+        error = ShuttingDown() if outside else mask(call.method, reason)
+        if endpoint is not None:
+            return endpoint.send_error(call, error), error
+        return None if call.cancelled else call.codec.encode_error(call.id, error), error
+
+    def _take_back(self, call: Call, reason: BaseException) -> bool:
+        """Whether it was us who cancelled; then the task is not cancelled any more."""
+        if not isinstance(reason, asyncio.CancelledError) or not (call.cancelled or self.draining):
+            return False
+        task = asyncio.current_task()
+        others = task is not None and task.cancelling() > 0 and task.uncancel() > 0
+        return self.draining or not others
+
+
+def from_outside(error: BaseException, call: Call) -> bool:
+    """Whether ``error`` is none of a handler's doing and has to pass: a cancellation, the end of the process.
+
+    A handler may also let the end of a task of its own escape, or try to end the process: failures like any.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return call.cancelled or task is None or task.cancelling() > 0
+    return not isinstance(error, Exception | SystemExit | BaseExceptionGroup)
+
+
+def mask(what: str, reason: BaseException | None = None) -> DovetailError:
+    """What a peer is told of ``reason``, by default the exception being handled.
+
+    Our own errors were made for it. Of all others it gets the number of an entry in the log, and nothing else.
+    """
+    if isinstance(reason, DovetailError):
+        return reason
+    incident = secrets.token_hex(6)
+    log.error("incident %s: %s failed", incident, what, exc_info=reason or True)
+    return masked(incident)
