@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.admit import Admission
 from ..core.connection import Change
+from ..drivers.clock import Clock, LoopClock
 from ..errors import CapabilityError, DovetailError, LocalProtocolError, ProtocolError, RemoteProtocolError
 from ..model import (
     CompleteRequestParams,
@@ -55,7 +56,6 @@ from .calling.skills import LoadedSkill, load
 from .calling.task_handles import TaskHandle
 from .calling.tools import ToolBox
 from .calling.waiting import OnProgress
-from .clock import Clock, LoopClock
 from .connecting.connect import Identity
 from .connecting.connections import Callbacks, ClientKeeper
 from .connecting.known_servers import VERDICTS, Verdicts

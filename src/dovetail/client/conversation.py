@@ -23,13 +23,13 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Answer, Call, Cancel, Event, Link, Notice, Reply, Violation
 from ..core.endpoint import Endpoint
+from ..drivers.clock import Clock, Timer
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..settings import Timeouts
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS
 from .answering.callbacks import call_back
 from .calling.waiting import OnProgress, Outgoing, Waiting, fail
-from .clock import Clock, Timer
 
 log = logging.getLogger("dovetail.client")
 

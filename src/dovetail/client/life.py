@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..core.connection import Change, ConnectionMachine
+from ..drivers.clock import Clock
 from ..errors import DovetailError, StateError
 from ..settings import Reconnect
-from .clock import Clock
 from .conversation import Conversation
 
 log = logging.getLogger("dovetail.client")

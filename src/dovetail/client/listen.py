@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ..drivers.clock import Clock
 from ..errors import DovetailError, ProtocolError, RequestTimeout
 from ..model import SubscriptionFilter, SubscriptionsListenRequestParams
 from ..settings import Reconnect, Timeouts
-from .clock import Clock
 from .conversation import Conversation
 from .life import delay
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from ..core.channel import Link
 from ..core.endpoint import Endpoint
+from ..drivers.clock import Clock
 from .calling.waiting import Outgoing
-from .clock import Clock
 from .conversation import Conversation, Peer
 
 Tap = Callable[[str, bytes], None]

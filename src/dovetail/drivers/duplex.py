@@ -14,10 +14,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, Unpack
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ..core.channel import (
     EMPTY,
@@ -35,7 +35,8 @@ from ..core.channel import (
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from .requests import Asking, Requests
+from ..settings import Timeouts
+from .requests import Requests
 from .run import Runner, ShuttingDown
 
 log = logging.getLogger("dovetail")
@@ -73,7 +74,7 @@ class CallChannel:
             raise NoBackChannel
         duplex = self._duplex
         try:
-            return await duplex.request(method, params, total=duplex.limits.answer_seconds)
+            return await duplex.request(method, params, duplex.patience)
         except RequestTimeout:
             raise TransportError("the client did not answer in time", cause="idle") from None
 
@@ -95,6 +96,10 @@ class Duplex:
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
         self._runner = Runner(service)
         self._requests = Requests(endpoint, self.write)
+        self.request = self._requests.request
+        """Ask the peer and return its decoded result: `Requests.request`."""
+        self.patience = Timeouts(idle=None, total=self.limits.answer_seconds)
+        """How long a client may take to answer a question."""
         self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
@@ -228,7 +233,7 @@ class Duplex:
         frames = self._frames
         if frames:
             frames.append(data)
-        elif self._tasks or self._requests.waiting:
+        elif self._tasks or len(self._requests.waiting) > 1:
             frames.append(data)
             self._loop.call_soon(self._flush)
         elif self._link is not None:
@@ -275,16 +280,6 @@ class Duplex:
         held, self._held = self._held, {}
         for data in held:
             self.write(data)
-
-    # --- our own requests -----------------------------------------------------------------------------------
-
-    async def request(
-        self, method: str, params: Struct | Raw | None = None, **options: Unpack[Asking]
-    ) -> Any:
-        """Ask the peer and return its decoded result; see `Requests.request` for the options and what it raises."""
-        if self._closing or self._link is None:
-            raise TransportError("the connection is closed", cause="closed")
-        return await self._requests.request(method, params, **options)
 
     # --- the end --------------------------------------------------------------------------------------------
 

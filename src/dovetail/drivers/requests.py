@@ -1,177 +1,350 @@
-"""Our own requests to a lasting peer: one future each, and a timer only for those that have a limit.
+"""Our own requests: one table for everybody who asks and waits, a server its client or a client its server.
 
 A request ends exactly once: with its answer, with the limit that ran out, with the loss of the connection, or because
-its caller was cancelled. Whoever stops waiting has the peer told so, and a late answer is dropped by the endpoint.
+its caller stopped waiting. Unless it is the peer who told us, the peer is told, and a late answer is dropped by the
+endpoint. One timer watches all limits; it is set for the earliest and costs nothing per request.
+
+Give a `Requests` to each connection and
+
+- call `request` to ask: it is written with ``write`` (each request may bring its own: an event stream of HTTP);
+- pass on what comes in: an `Answer` to `answered`, progress to `progressed`, a sign of life to `touch`;
+- call `fail` when the connection is over: whoever waits gets a `SessionLost`, and so does whoever asks later.
+
+A link on which each request has an exchange of its own (HTTP, on the client's side) is set as ``exchange``. It runs in
+the task of the caller, no task and no queue in between, and whoever stops waiting closes the exchange with it.
+
+While we answer a question of the peer, idle limits stand still, for the silence is ours: count `answering` up and down.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, Unpack, cast
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from math import inf
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Answer
 from ..core.endpoint import Endpoint
-from ..errors import RequestTimeout, TransportError
+from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..model import ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
+from ..settings import Timeouts
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS
+from .clock import Clock, LoopClock, Timer
 
 log = logging.getLogger("dovetail")
 
-OnProgress = Callable[[float, float | None, str | None], None]
+Write = Callable[[bytes], None]
+OnProgress = Callable[[float, float | None, str | None], Any]
+UNLIMITED: Final = Timeouts(connect=None, idle=None, total=None)
 
 
 class Asking(TypedDict, total=False):
     """The options of one request."""
 
     meta: Mapping[str, Any] | None
+    """Merged into its ``_meta``."""
     on_progress: OnProgress | None
-    idle: float | None
-    """Seconds of silence since sending or the last progress."""
-    total: float | None
-    """Seconds until the answer, whatever happens in between."""
+    progress: bool
+    """Ask for progress, which extends the idle limit, also without ``on_progress``."""
+    headers: Mapping[str, str] | None
+    """For its exchange, where there are headers."""
     codec: Codec | None
     """For requests before anything is negotiated."""
     raw: bool
     """Return the result as it came."""
+    write: Write
+    """Where it is written, and that it was given up; by default where the connection writes."""
 
 
-class Waiting:
-    """A request of ours that the peer has not answered yet."""
+class Outgoing(Struct, eq=False):
+    """A request of ours that has no answer yet; what an exchange is given to send."""
 
-    __slots__ = ("future", "idle", "last", "method", "on_progress", "timer", "token", "total", "until")
+    id: RequestId
+    method: str
+    params: Any
+    data: bytes
+    headers: Mapping[str, str] | None
+    write: Write
+    future: asyncio.Future[Answer]
+    on_progress: OnProgress | None = None
+    token: RequestId | None = None
+    """What the peer's progress for it is called."""
+    idle: float = inf
+    idle_at: float = inf
+    total_at: float = inf
+    task: asyncio.Task[Any] | None = None
+    """The task to interrupt: set while the caller itself runs the exchange."""
+    error: DovetailError | None = None
+    """Why it was interrupted."""
+    status: int = 0
+    """The HTTP status of the answer, where there is one; the exchange sets it."""
 
-    def __init__(self, method: str, future: asyncio.Future[Answer], on_progress: OnProgress | None) -> None:
-        self.method = method
-        self.future = future
-        self.on_progress = on_progress
-        self.idle: float | None = None
-        self.total: float | None = None
-        self.last = 0.0  # when the peer last gave a sign of life for this request
-        self.until = 0.0  # when the total limit runs out
-        self.timer: asyncio.TimerHandle | None = None
-        self.token: RequestId | None = None  # what the peer's progress for it is called
+    @property
+    def answered(self) -> bool:
+        return self.future.done()
+
+
+Exchange = Callable[[Outgoing], Awaitable[None]]
+"""Send the request and pass on all that comes back, until it is answered. Raises `TransportError`: it will not be."""
 
 
 class Requests:
-    """The requests one connection has out; ``write`` sends their bytes."""
+    """The requests one connection has out; the module says how to use it."""
 
-    def __init__(self, endpoint: Endpoint, write: Callable[[bytes], None]) -> None:
-        self.waiting: dict[RequestId, Waiting] = {}
+    def __init__(self, endpoint: Endpoint, write: Write, clock: Clock | None = None) -> None:
+        self.waiting: dict[RequestId, Outgoing] = {}
+        self.exchange: Exchange | None = None
+        """How a request is sent where each has an answer of its own; in place of ``write``."""
+        self.answering = 0
+        """How many questions of the peer we are answering."""
+        self.last_status = 0
+        """The HTTP status of the last exchange; meaningful while one request is out at a time."""
+        self.ended: TransportError | None = None
+        """Why nothing can be asked any more."""
+        self.explain: Callable[[], str] | None = None
+        """More about the end of the peer, for messages: its exit code, the tail of its stderr."""
+        self.hint: str | None = None
+        """What an answer that does not come may be due to, for messages."""
         self._endpoint = endpoint
         self._write = write
+        self._clock: Clock = LoopClock() if clock is None else clock
         self._loop = asyncio.get_running_loop()
-        self._progress: dict[RequestId | None, Waiting] = {}
+        self._most = endpoint.limits.pending
+        self._queue: deque[asyncio.Future[None]] = deque()
+        """Requests that wait for others to end, because as many as allowed are under way."""
+        self._timer: Timer | None = None
+        self._timer_at = inf
 
-    async def request(self, method: str, params: Struct | Raw | None, **options: Unpack[Asking]) -> Any:
+    async def request(
+        self,
+        method: str,
+        params: Struct | Raw | None = None,
+        limits: Timeouts = UNLIMITED,
+        **options: Unpack[Asking],
+    ) -> Any:
         """Ask the peer and return its decoded result.
 
         Raises:
-            ProtocolError: the peer answered with an error.
-            RequestTimeout: a limit ran out; ``limit`` says which.
-            TransportError: the connection ended first; ``cause`` says how.
+            ProtocolError: the peer answered with an error, or with something unusable.
+            RequestTimeout: a limit ran out; the peer was told to stop.
+            SessionLost: the connection was gone, or went away under the request.
+            TransportError: the exchange of this request failed.
         """
-        codec = options.get("codec") or self._endpoint.codec
-        id, waiting = self._send(method, params, codec, options)
+        if len(self.waiting) >= self._most:
+            await self._room(method, limits)
+        sent = self._begin(method, params, limits, options)
+        answer: Answer | None = None
         try:
-            answer = await waiting.future
-        except asyncio.CancelledError:
-            self._give_up(id, "the caller was cancelled")
+            if self.exchange is None:
+                sent.write(sent.data)
+                answer = await sent.future
+            else:
+                answer = await self._exchanged(sent, self.exchange)
+            if answer.error is not None:
+                raise answer.error
+        except BaseException as reason:
+            self._give_up(sent, reason)
+            del sent, answer  # they hold the error, which holds this frame: a circle for the collector
             raise
         finally:
-            self.waiting.pop(id, None)
-            self._progress.pop(waiting.token, None)
-            if waiting.timer is not None:
-                waiting.timer.cancel()
+            if self._queue:
+                self._next_turn()
         row = METHODS.get(method)
         if row is None or options.get("raw"):
             return answer.result
-        return codec.decode_result(row, cast("Raw", answer.result))
+        return (options.get("codec") or self._endpoint.codec).decode_result(row, cast("Raw", answer.result))
 
-    def _send(
-        self, method: str, params: Struct | Raw | None, codec: Codec, options: Asking
-    ) -> tuple[RequestId, Waiting]:
-        meta, on_progress = options.get("meta"), options.get("on_progress")
-        progress = on_progress is not None
-        id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
-        waiting = Waiting(method, self._loop.create_future(), on_progress)
-        self._write(data)
-        self.waiting[id] = waiting
+    def _begin(self, method: str, params: Struct | Raw | None, limits: Timeouts, options: Asking) -> Outgoing:
+        if self.ended is not None:
+            raise self._lost(self.ended, sent=False)
+        get = options.get
+        meta, on_progress = get("meta"), get("on_progress")
+        progress = on_progress is not None or get("progress", False)
+        id, data = self._endpoint.send_request(
+            method, params, meta=meta, progress=progress, codec=get("codec")
+        )
+        write, future = get("write") or self._write, self._loop.create_future()
+        sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
         if progress:
-            waiting.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
-            self._progress[waiting.token] = waiting
-        waiting.idle, waiting.total = options.get("idle"), options.get("total")
-        if waiting.idle is not None or waiting.total is not None:
-            waiting.last = self._loop.time()
-            waiting.until = waiting.last + (waiting.total or 0.0)
-            self._arm(id, waiting)
-        return id, waiting
+            sent.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
+        self.waiting[id] = sent
+        if limits is not UNLIMITED:
+            self._limit_from_now(sent, limits)
+        return sent
+
+    async def _room(self, method: str, limits: Timeouts) -> None:
+        """Wait until a request of ours has ended; as many as `Limits.pending` are under way."""
+        try:
+            async with asyncio.timeout(limits.total):
+                while len(self.waiting) >= self._most and self.ended is None:
+                    turn: asyncio.Future[None] = self._loop.create_future()
+                    self._queue.append(turn)
+                    await turn
+        except TimeoutError:
+            raise RequestTimeout(f"{method}: too many requests were under way", limit="total") from None
+
+    def _next_turn(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def _exchanged(self, sent: Outgoing, exchange: Exchange) -> Answer:
+        sent.task = task = asyncio.current_task()
+        try:
+            await exchange(sent)
+        except asyncio.CancelledError:
+            # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
+            error, sent.error = sent.error, None
+            if error is None or (task is not None and task.uncancel() > 0):
+                raise
+            try:
+                raise error from None
+            finally:
+                del error  # it holds this frame
+        finally:
+            sent.task = None
+            self.last_status = sent.status
+        if not sent.future.done():
+            raise TransportError("the server ended the exchange without an answer", cause="eof")
+        return sent.future.result()
+
+    # --- how it ends ------------------------------------------------------------------------------------------
 
     def answered(self, answer: Answer) -> None:
-        waiting = self.waiting.pop(answer.id, None)
-        if waiting is None or waiting.future.done():
-            return
-        if answer.error is not None:
-            waiting.future.set_exception(answer.error)
-        else:
-            waiting.future.set_result(answer)
+        sent = self.waiting.pop(answer.id, None)
+        if sent is not None and not sent.future.done():
+            sent.future.set_result(answer)
 
-    def progressed(self, params: ProgressNotificationParams) -> bool:
-        """Take progress; whether it was for one of ours."""
-        waiting = self._progress.get(params.progress_token)
-        if waiting is None:
-            return False
-        waiting.last = self._loop.time()
-        total = None if params.total is UNSET else params.total
-        message = None if params.message is UNSET else params.message
-        try:
-            if waiting.on_progress is not None:
-                waiting.on_progress(params.progress, total, message)
-        except Exception:
-            log.exception("on_progress of %s failed", waiting.method)
-        return True
+    def refuse(self, id: RequestId, error: ProtocolError | Refusal) -> None:
+        """The peer answered the exchange of this request with an error that does not name it."""
+        sent = self.waiting.get(id)
+        if sent is not None:
+            self._endpoint.send_cancel(id)
+            self.answered(Answer(id=id, method=sent.method, error=error))
 
-    def fail(self, error: TransportError | None) -> None:
+    def lose(self, id: RequestId, reason: TransportError) -> None:
+        """The answer to this request was lost on its way, the connection was not."""
+        sent = self.waiting.pop(id, None)
+        if sent is not None:
+            self._endpoint.send_cancel(id)
+            _interrupt(sent, self._lost(reason, sent=True))
+
+    def fail(self, reason: TransportError | None) -> None:
         """The connection is over: nobody will be answered any more."""
-        text = "the peer closed the connection" if error is None else error.message
-        cause = "eof" if error is None else error.cause
-        for one in list(self.waiting.values()):
-            if not one.future.done():
-                one.future.set_exception(TransportError(text, cause=cause))
-        self.waiting.clear()
+        if self.ended is None:
+            self.ended = reason or TransportError("the peer closed the connection", cause="eof")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._timer_at = None, inf
+        waiting, self.waiting = self.waiting, {}
+        for sent in waiting.values():
+            _interrupt(sent, self._lost(self.ended, sent=True))
+        while self._queue:
+            self._next_turn()
+
+    def _lost(self, reason: TransportError, *, sent: bool) -> SessionLost:
+        more = "" if self.explain is None else self.explain()
+        message = f"{reason.message}{': ' + more if more else ''}"
+        return SessionLost(message, cause=reason.cause, maybe_executed=sent)
+
+    def _give_up(self, sent: Outgoing, reason: BaseException) -> None:
+        """The caller stops waiting: tell the peer, unless it is what told us."""
+        if self.waiting.pop(sent.id, None) is not None:
+            self._withdraw(sent, "the caller stopped waiting", quiet=isinstance(reason, TransportError))
+
+    def _withdraw(self, sent: Outgoing, reason: str, *, quiet: bool = False) -> None:
+        notice = self._endpoint.send_cancel(sent.id, reason)
+        # Streamable HTTP 2026-07-28, Cancellation: closing the response is the cancellation.
+        quiet = quiet or (self.exchange is not None and self._endpoint.codec.revision.modern)
+        if notice is not None and not quiet:
+            sent.write(notice)
 
     # --- limits -----------------------------------------------------------------------------------------------
 
-    def _arm(self, id: RequestId, waiting: Waiting) -> None:
-        moments = [waiting.until] if waiting.total is not None else []
-        if waiting.idle is not None:
-            moments.append(waiting.last + waiting.idle)
-        waiting.timer = self._loop.call_at(min(moments), self._ring, id, waiting)
+    def progressed(self, params: ProgressNotificationParams) -> bool:
+        """Take progress; whether it was for one of ours."""
+        token = params.progress_token
+        sent = self.waiting.get(token)
+        if sent is None or sent.token != token:
+            sent = next((one for one in self.waiting.values() if one.token == token), None)
+            if sent is None:
+                return False
+        self.touch(sent)
+        if sent.on_progress is not None:
+            total = None if params.total is UNSET else params.total
+            message = None if params.message is UNSET else params.message
+            try:
+                sent.on_progress(params.progress, total, message)
+            except Exception:
+                log.exception("on_progress of %s failed", sent.method)
+        return True
 
-    def _ring(self, id: RequestId, waiting: Waiting) -> None:
-        """The timer went off: a limit ran out, or there has been life since it was set."""
-        now = self._loop.time()
-        if waiting.total is not None and now >= waiting.until:
-            self._expire(id, waiting, "total", waiting.total)
-        elif waiting.idle is not None and now >= waiting.last + waiting.idle:
-            self._expire(id, waiting, "idle", waiting.idle)
-        else:
-            self._arm(id, waiting)
+    def touch(self, sent: Outgoing) -> None:
+        """Something arrived for this request: its idle limit starts anew."""
+        if sent.idle is not inf:
+            sent.idle_at = self._clock.time() + sent.idle
 
-    def _expire(self, id: RequestId, waiting: Waiting, limit: str, seconds: float) -> None:
-        self._give_up(id, f"no answer within {seconds:g} s")
-        if not waiting.future.done():
-            text = f"{waiting.method} was not answered within {seconds:g} s ({limit} limit)"
-            waiting.future.set_exception(RequestTimeout(text, limit=limit))
+    def touch_all(self) -> None:
+        """The silence was ours: every idle limit starts anew."""
+        for sent in self.waiting.values():
+            self.touch(sent)
 
-    def _give_up(self, id: RequestId, reason: str) -> None:
-        if self.waiting.pop(id, None) is not None:
-            data = self._endpoint.send_cancel(id, reason)
-            if data is not None:
-                self._write(data)
+    def _limit_from_now(self, sent: Outgoing, limits: Timeouts) -> None:
+        now = self._clock.time()
+        if limits.total is not None:
+            sent.total_at = now + limits.total
+        if limits.idle is not None:
+            sent.idle = limits.idle
+            sent.idle_at = now + limits.idle
+        first = min(sent.total_at, sent.idle_at)
+        if first < self._timer_at:
+            self._set_timer(first, now)
+
+    def _set_timer(self, when: float, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._clock.call_later(max(0.0, when - now), self._sweep)
+
+    def _sweep(self) -> None:
+        now = self._clock.time()
+        self._timer, self._timer_at = None, inf
+        if self.answering:
+            self.touch_all()
+        earliest = inf
+        for sent in list(self.waiting.values()):
+            limit = "total" if sent.total_at <= now else "idle" if sent.idle_at <= now else ""
+            if limit:
+                self._expire(sent, limit)
+            else:
+                earliest = min(earliest, sent.total_at, sent.idle_at)
+        if earliest < inf:
+            self._set_timer(earliest, now)
+
+    def _expire(self, sent: Outgoing, limit: str) -> None:
+        del self.waiting[sent.id]
+        self._withdraw(sent, f"timeout ({limit})")
+        what = "nothing came from the peer" if limit == "idle" else "no answer came"
+        text = f"{sent.method}: {what} within the {limit} limit"
+        if self.hint is not None:
+            text += f" ({self.hint})"
+        _interrupt(sent, RequestTimeout(text, limit=limit))
+
+
+def _interrupt(sent: Outgoing, error: DovetailError) -> None:
+    """End a request from outside: by its future, or by interrupting the task that runs the exchange."""
+    if sent.task is not None:
+        sent.error = error
+        if sent.task is not asyncio.current_task():  # its own exchange found out, and raises by itself
+            sent.task.cancel()
+    elif not sent.future.done():
+        sent.future.set_exception(error)

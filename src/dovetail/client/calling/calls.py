@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from ...drivers.clock import Clock
 from ...errors import (
     INTERNAL_ERROR,
     CapabilityError,
@@ -30,7 +31,6 @@ from ...model.meta import LOG_LEVEL
 from ...settings import Limits, Reconnect, Timeouts
 from ...wire.methods import METHODS
 from ..answering.answers import Answers
-from ..clock import Clock
 from ..connecting.connect import NOT_SENT, Established
 from ..conversation import Conversation
 from ..life import Life, delay

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
+from ...drivers.clock import Clock
 from ...errors import ProtocolError
 from ...model import (
     CallToolResult,
@@ -26,7 +27,6 @@ from ...model import (
 )
 from ...settings import Timeouts
 from ...wire.methods import METHODS
-from ..clock import Clock
 
 if TYPE_CHECKING:
     from .calls import Calls

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from ...drivers.clock import Clock
 from ...errors import ProtocolError, RegistrationError, RequestTimeout
 from ...model import CallToolRequestParams, CallToolResult, TaskMetadata, Tool
 from ...settings import Timeouts
 from ...wire.headers import HeaderMap, argument_headers, header_map
-from ..clock import Clock
 from ..connecting.connections import ClientKeeper
 from ..schemas import OutputChecks
 from .calls import Calls, limits_of

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct
 from ...core.admit import Admission
 from ...core.connection import ConnectionMachine
 from ...core.endpoint import Endpoint
+from ...drivers.clock import Clock
 from ...errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -38,7 +39,6 @@ from ...model import (
 from ...model.meta import SERVER_INFO
 from ...settings import Limits, Timeouts
 from ...wire.revisions import BY_NAME, Revision
-from ..clock import Clock
 from ..conversation import Conversation, Peer
 from ..fetch import StatusError
 from ..tapping import TappedConversation

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
+from ...drivers.clock import Clock
 from ...errors import DovetailError, ProtocolError, RequestTimeout
 from ...model import ListRootsResult, Result, SetLevelRequestParams, SubscribeRequestParams
 from ...settings import Reconnect
@@ -25,7 +26,6 @@ from ..answering.question_tasks import METHODS as HOSTED
 from ..answering.question_tasks import HostedTasks
 from ..calling.cache import CHANGED_BY, ResponseCache
 from ..calling.calls import check_question
-from ..clock import Clock
 from ..conversation import Conversation
 from ..listen import Listening
 from .connect import Attempt, Established, Identity

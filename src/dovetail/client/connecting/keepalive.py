@@ -5,10 +5,10 @@ Off unless asked for with ``Client(keep_alive=seconds)``. Modern servers have no
 
 from __future__ import annotations
 
+from ...drivers.clock import Clock
 from ...errors import ProtocolError, RequestTimeout, TransportError
 from ...model import RequestParams
 from ...settings import Timeouts
-from ..clock import Clock
 from ..conversation import Conversation
 
 
