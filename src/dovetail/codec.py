@@ -25,7 +25,7 @@ from msgspec import UNSET, Raw, Struct
 from .errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from .wire.codec import codec_for
 from .wire.dialects import DIALECTS, strictly
-from .wire.frames import Frame, RequestId, is_batch
+from .wire.frames import Frame, RequestId, is_batch, too_large
 from .wire.frames import decode as decode_frame
 from .wire.frames import decode_batch as decode_frames
 from .wire.frames import encode_batch as join_batch
@@ -252,7 +252,7 @@ class MessageCodec:
         return self._error(id, "resource_not_found", {"uri": uri})
 
     def error_message_too_large(self, limit: int) -> bytes:
-        return self._error(None, "message_too_large", {"maxSize": limit, "unit": "bytes"})
+        return self._codec.encode_error(None, too_large(limit))
 
     def _error(self, id: RequestId | None, kind: str, data: Any = UNSET, message: str | None = None) -> bytes:
         return self._codec.encode_error(id, ProtocolError(kind, message, data=data))

@@ -112,6 +112,8 @@ class Admission:
         self._foreign: dict[tuple[str, str], Codec] = {}
         self._param_headers = param_headers
         self.newest = self.codecs[self.revisions[-1].name]
+        self.modern = {r.name: self.codecs[r.name] for r in self.revisions if r.modern}
+        """The modern revisions that are served. A version header found here needs no `metadata.is_modern`."""
         legacy = [revision for revision in self.revisions if not revision.modern]
         self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
         self._unaddressed = self._legacy if self.dialect.null_error_id and self._legacy else self.newest
@@ -216,6 +218,14 @@ class Admission:
             status = status_for(code, status, self.dialect)
         return status
 
+    def unsupported(self, requested: str) -> ProtocolError:
+        """What a peer is told that wants a revision which is not served here."""
+        return ProtocolError(
+            "unsupported_protocol_version",
+            f"unsupported protocol version; supported: {', '.join(self.supported)}",
+            data={"supported": list(self.supported), "requested": requested[:_LONGEST_ECHO]},
+        )
+
     # --- modern -------------------------------------------------------------------------------------------
 
     def _climb(
@@ -277,15 +287,8 @@ class Admission:
     def _served(self, name: str) -> Revision:
         revision = BY_NAME.get(name)
         if revision is None or not revision.modern or revision not in self.revisions:
-            raise self._unsupported(name)
+            raise self.unsupported(name)
         return revision
-
-    def _unsupported(self, requested: str) -> ProtocolError:
-        return ProtocolError(
-            "unsupported_protocol_version",
-            f"unsupported protocol version; supported: {', '.join(self.supported)}",
-            data={"supported": list(self.supported), "requested": requested[:_LONGEST_ECHO]},
-        )
 
     def _find(self, method: str, revision: Revision) -> Method:
         row = self._offers.requests[revision.name].get(method)
@@ -325,7 +328,7 @@ class Admission:
             else:
                 metadata.check(meta)
             if self.side == "client":
-                check_question(row, params, session.capabilities)
+                check_question(row.name, params, session.capabilities)
             if session.phase not in self._serving:
                 self._check_phase(row, session)
         except (ProtocolError, Refusal) as error:
@@ -358,7 +361,7 @@ class Admission:
             if session.revision.modern:
                 # 2026-07-28: only servers respond, so there is no answer we could give.
                 return Violation("unexpected_request", frame.method[:_LONGEST_ECHO])
-        elif _is_modern(frame, headers):
+        elif metadata.is_modern(frame.params, _version(headers)):
             return self._climb(frame, headers, principal, scope)
         if error is None:
             error = self._reason(frame, session, headers)
@@ -388,7 +391,7 @@ class Admission:
         self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
     ) -> Admitted:
         legacy = self._legacy
-        if _is_modern(frame, headers):
+        if metadata.is_modern(frame.params, _version(headers)):
             return self._climb(frame, headers, principal, scope)
         if legacy is None:
             return self._refuse_legacy(frame, headers, principal, scope)
@@ -428,7 +431,7 @@ class Admission:
             error = ProtocolError("header_mismatch", "the header MCP-Protocol-Version is missing")
         elif frame.method == INITIALIZE:
             # Legacy clients can only show the message, so it names the versions too.
-            error = self._unsupported(_proposal(frame))
+            error = self.unsupported(_proposal(frame))
         else:
             return self._climb(frame, headers, principal, scope)
         return self.refuse(error, frame.id, status=400)
@@ -502,15 +505,8 @@ def _proposal(frame: Frame) -> str:
         return ""
 
 
-def _is_modern(frame: Frame, headers: RoutingHeaders | None) -> bool:
-    """Whether the modern ladder decides: by the body first, by the version header second."""
-    meta = metadata.peek(frame.params)
-    if meta is not None and PROTOCOL_VERSION in meta:
-        return True
-    if headers is None or headers.version is None:
-        return False
-    revision = BY_NAME.get(headers.version)
-    return revision is None or revision.modern
+def _version(headers: RoutingHeaders | None) -> str | None:
+    return None if headers is None else headers.version
 
 
 def _foreign(headers: RoutingHeaders | None, revision: Revision) -> bool:

@@ -1,7 +1,7 @@
 """What a request says about itself in ``params._meta``: reading it, and refusing what is malformed.
 
 Everything here looks at ``_meta`` alone, so that a request whose params are wrong is still told first what is
-wrong with its envelope.
+wrong with its envelope. It also says which era a message belongs to (`is_modern`), since the body decides that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from ..errors import ProtocolError
 from ..model import LoggingLevel
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..wire.frames import UNREADABLE
+from ..wire.revisions import BY_NAME
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
 _LONGEST_ECHO: Final = 128
 """Characters of a peer's own words that come back in an error message."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
+_NAMESPACE: Final = PROTOCOL_VERSION.partition("/")[0].encode()
+"""What params with modern metadata contain, however their slashes are escaped."""
 
 
 class _Peek(Struct):
@@ -34,6 +37,25 @@ class _Keys(Struct):
 
 _peek = msgspec.json.Decoder(_Peek).decode
 _keys = msgspec.json.Decoder(_Keys).decode
+
+
+def is_modern(params: Raw | UnsetType, version: str | None = None) -> bool:
+    """Whether a message is judged by the rules of the modern era: the one place that decides.
+
+    ``version`` is the header ``MCP-Protocol-Version`` where there is one. Modern metadata in the body makes a
+    message modern, and so does a header that names no legacy revision (an unknown one is told what is served).
+    """
+    if version is not None:
+        revision = BY_NAME.get(version)
+        if revision is None or revision.modern:
+            return True
+    if params is UNSET:
+        return False
+    data = bytes(params)
+    if _NAMESPACE not in data and b"\\u" not in data:  # nearly every legacy message: not worth a decode
+        return False
+    meta = peek(params)
+    return meta is not None and PROTOCOL_VERSION in meta
 
 
 def peek(params: Raw | UnsetType) -> Mapping[str, Any] | None:

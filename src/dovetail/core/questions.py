@@ -16,27 +16,26 @@ from ..model import (
     ToolResultContent,
     ToolUseContent,
 )
-from ..wire.methods import Method
 
 
-def check_question(row: Method, params: Any, declared: ClientCapabilities) -> None:
-    """Refuse a request that uses a part of a capability the client left out, or a broken conversation.
+def check_question(method: str, params: Any, declared: ClientCapabilities) -> None:
+    """Refuse a question that uses what the client left out of its capabilities, or a broken conversation.
 
     Raises:
-        ProtocolError: of kind ``invalid_params``.
+        ProtocolError: of kind ``invalid_params``, as the specification wants it.
     """
-    missing = fault = None
-    if row.name == "elicitation/create":
-        question = cast("ElicitRequestParams", params)
-        missing = question.mode == "url" and not declared.elicitation_url and "elicitation mode url"
-    elif row.name == "sampling/createMessage":
+    fault = None
+    if method == "elicitation/create":
+        mode = "url" if cast("ElicitRequestParams", params).mode == "url" else "form"
+        if not declared.has(f"elicitation.{mode}"):
+            fault = f"this client did not declare elicitation in {mode} mode"
+    elif method == "sampling/createMessage":
         wish = cast("CreateMessageRequestParams", params)
-        tools = wish.tools is not UNSET or wish.tool_choice is not UNSET
-        missing = tools and not declared.has("sampling.tools") and "tools in sampling"
         fault = broken_tool_loop(wish.messages)
-    if missing:
-        fault = f"this client did not declare {missing}"
-    if fault:
+        tools = wish.tools is not UNSET or wish.tool_choice is not UNSET
+        if tools and not declared.has("sampling.tools"):
+            fault = "this client did not declare tools in sampling"
+    if fault is not None:
         raise ProtocolError("invalid_params", fault)
 
 

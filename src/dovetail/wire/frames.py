@@ -227,6 +227,15 @@ encode = msgspec.json.Encoder().encode
 # --- refusing ----------------------------------------------------------------------------------------------
 
 
+def too_large(limit: int, what: str = "message") -> RemoteProtocolError:
+    """What a peer is told whose message exceeds ``limit`` bytes."""
+    return RemoteProtocolError(
+        "message_too_large",
+        f"the {what} exceeds {limit} bytes",
+        data={"maxSize": limit, "unit": "bytes"},
+    )
+
+
 def _legal(id: Any) -> RequestId | None:
     if type(id) is str:
         return id if len(id) <= LONGEST_ID else None

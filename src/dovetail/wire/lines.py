@@ -6,7 +6,7 @@ the same lines come out. At the end of the stream `finish` gives the last line, 
 
 from __future__ import annotations
 
-from ..errors import RemoteProtocolError
+from .frames import too_large
 
 _WHITESPACE = b" \t\r"
 
@@ -43,11 +43,7 @@ class LineBuffer:
             end = self._data.find(b"\n", self._searched)
             size = (end if end >= 0 else len(self._data)) - self._start
             if size > self._limit and not self._fits(end):
-                raise RemoteProtocolError(
-                    "message_too_large",
-                    f"the message exceeds {self._limit} bytes",
-                    data={"maxSize": self._limit, "unit": "bytes"},
-                )
+                raise too_large(self._limit)
             if end < 0:
                 # Resume here next time: rescanning a slow sender's line would be quadratic.
                 self._searched = len(self._data)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
+from .frames import too_large
 
 COMMENT = b":\n\n"
 """Write this to keep an idle stream alive."""
@@ -149,11 +150,7 @@ class EventParser:
 
     def _check(self, more: int) -> None:
         if self._size + more > self._limit + 16:  # the name of a field does not count as contents
-            raise RemoteProtocolError(
-                "message_too_large",
-                f"the event exceeds {self._limit} bytes",
-                data={"maxSize": self._limit, "unit": "bytes"},
-            )
+            raise too_large(self._limit, "event")
 
 
 def _and_then(events: list[Event], error: RemoteProtocolError) -> Iterator[Event]:

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from ...core.questions import check_question
 from ...drivers.clock import Clock
 from ...errors import (
     INTERNAL_ERROR,
     CapabilityError,
-    ProtocolError,
     RemoteProtocolError,
     RequestTimeout,
     SessionLost,
@@ -278,22 +278,6 @@ class Calls:
 
 def _too_late(method: str) -> RequestTimeout:
     return RequestTimeout(f"{method}: no answer came within the total limit", limit="total")
-
-
-def check_question(method: str, params: Any, declared: Any) -> None:
-    """Refuse a question of a kind we never said that we answer.
-
-    Raises:
-        ProtocolError: ``invalid_params``, as the specification wants it.
-    """
-    if method == "elicitation/create":
-        mode = "url" if params.mode == "url" else "form"
-        if not declared.has(f"elicitation.{mode}"):
-            raise ProtocolError("invalid_params", f"this client does not support elicitation in {mode} mode")
-        return
-    uses_tools = method == "sampling/createMessage" and (params.tools or params.tool_choice)
-    if uses_tools and not declared.has("sampling.tools"):
-        raise ProtocolError("invalid_params", "this client does not support tools in sampling")
 
 
 def limits_of(timeout: float | Timeouts, defaults: Timeouts) -> Timeouts:

@@ -25,7 +25,6 @@ from ..answering.callbacks import call_back
 from ..answering.question_tasks import METHODS as HOSTED
 from ..answering.question_tasks import HostedTasks
 from ..calling.cache import CHANGED_BY, ResponseCache
-from ..calling.calls import check_question
 from ..conversation import Conversation
 from ..listen import Listening
 from .connect import Attempt, Established, Identity
@@ -188,7 +187,6 @@ class ClientKeeper:
             return Result()
         if call.method in HOSTED:
             return await self._hosted.respond(call)
-        check_question(call.method, call.params, self._admission.capabilities)
         if call.method == "roots/list" and not self._answers.answers("roots/list"):
             return ListRootsResult([])  # declared by the dialect, and nothing to show
         work = self._answers.answer(call.method, call.params)
