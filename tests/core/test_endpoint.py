@@ -403,19 +403,6 @@ def test_a_token_of_the_callers_own_is_followed_too() -> None:
     assert kind_of(endpoint.receive(progress("mine", 2))) == "unknown_progress"
 
 
-def test_progress_of_a_task_goes_on_after_the_answer_for_as_long_as_it_is_watched() -> None:
-    endpoint = client(modern=False, limits=Limits(pending=2, tasks=1))
-    id, _ = endpoint.send_request("tools/call", CallToolRequestParams("a"), progress=True)
-    endpoint.receive(answer(id, result={}))
-    endpoint.watch_progress(id)
-    assert isinstance(endpoint.receive(progress(id, 1)), Notice)
-    endpoint.forget_progress(id)
-    assert kind_of(endpoint.receive(progress(id, 2))) == "unknown_progress"
-    for token in range(100):
-        endpoint.watch_progress(token)
-    assert len(endpoint._own._progress) == 3
-
-
 def test_a_notification_speaks_the_revision_of_the_call_it_belongs_to() -> None:
     endpoint = connected("2024-11-05")
     params = ProgressNotificationParams("t", 1, message="half")

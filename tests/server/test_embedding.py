@@ -10,6 +10,12 @@ from tests.server.weather import build
 from tests.support.aio import run
 from tests.support.peer import Peer
 
+SHOUT: dict[str, Any] = {"name": "shout", "arguments": {"text": "grüße"}}
+MODERN: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
 
 @pytest.mark.parametrize(
     ("message", "code"),
@@ -23,7 +29,7 @@ from tests.support.peer import Peer
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{}}}', -32602),
-        (b"[" * 100_000, -32600),
+        (b"[" * 100_000, -32700),
         (b'{"a":' * 100_000, -32700),
     ],
 )
@@ -61,17 +67,64 @@ async def test_a_batch_is_answered_as_a_batch_where_the_revision_has_them() -> N
     batch = json.dumps([call, {**call, "id": 2, "method": "nope"}, note, 7]).encode()
     reply = await server.handle(batch, {"revision": "2025-03-26"})
     assert reply is not None
-    answers = json.loads(reply)
-    assert [answer.get("id") for answer in answers] == [1, 2, None]
-    assert answers[0]["result"]["content"][0]["text"] == "A"
-    assert answers[1]["error"]["code"] == -32601
-    assert answers[2]["error"]["code"] == -32600
+    answers = {answer.get("id"): answer for answer in json.loads(reply)}
+    assert answers[1]["result"]["content"][0]["text"] == "A"
+    assert answers[2]["error"]["code"] == -32601
+    assert answers[None]["error"]["code"] == -32600
     only_notes = json.dumps([note]).encode()
     assert await server.handle(only_notes, {"revision": "2025-03-26"}) is None
     refused = await server.handle(batch, {"revision": "2025-06-18"})
     assert refused is not None
     assert json.loads(refused)["error"]["code"] == -32600
     await server.stop()
+
+
+@run
+async def test_a_message_may_be_text_as_well_as_bytes() -> None:
+    server = build()
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": SHOUT}
+    for text in (json.dumps(message), json.dumps(message, ensure_ascii=False)):
+        in_bytes = await server.handle(text.encode(), {"revision": "2025-06-18"})
+        assert await server.handle(text, {"revision": "2025-06-18"}) == in_bytes
+        assert in_bytes is not None
+        assert json.loads(in_bytes)["result"]["content"][0]["text"] == "GRÜSSE"
+    reply = await server.handle("\ud800")  # no encoding has a lone surrogate
+    assert reply is not None
+    assert json.loads(reply)["error"]["code"] == -32700
+    await server.stop()
+
+
+@run
+async def test_a_batch_holds_neither_modern_requests_nor_initialize_nor_one_id_twice() -> None:
+    server = build()
+    legacy = {"jsonrpc": "2.0", "method": "tools/call", "params": SHOUT}
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
+    batch = [
+        {**legacy, "id": 1},
+        {**legacy, "id": 1},
+        {**legacy, "id": 2, "params": {**SHOUT, "_meta": MODERN}},
+        {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": hello},
+    ]
+    reply = await server.handle(json.dumps(batch), {"revision": "2025-03-26"})
+    assert reply is not None
+    answers = json.loads(reply)
+    assert [answer["id"] for answer in answers if "result" in answer] == [1]
+    refused = {answer["id"]: answer["error"] for answer in answers if "error" in answer}
+    assert {id: error["code"] for id, error in refused.items()} == {1: -32600, 2: -32600, 3: -32600}
+    assert "still in flight" in refused[1]["message"]
+    assert "has no batches" in refused[2]["message"]
+    await server.stop()
+
+
+@run
+async def test_a_batch_has_no_more_messages_than_the_limits_allow() -> None:
+    server = build(limits=Limits(batch_size=2))
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    reply = await server.handle(
+        json.dumps([{**ping, "id": id} for id in range(3)]), {"revision": "2025-03-26"}
+    )
+    assert reply is not None
+    assert json.loads(reply)["error"]["code"] == -32600
 
 
 @run

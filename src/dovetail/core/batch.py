@@ -1,10 +1,17 @@
-"""The replies of one batch: collected, and written together when the last one is there."""
+"""Arrays of messages: who may send them, what may be in them, and their replies, which leave together.
+
+The limit on their number is `Limits.batch_size`, and `wire.frames.decode_batch` applies it; two requests with one id
+are refused as anywhere, by the table of those in flight in `Endpoint`.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from ..errors import ProtocolError
 from ..wire.frames import encode_batch
+from .admit import INITIALIZE
+from .channel import Call, Session
 
 
 class Batch(Struct, eq=False):
@@ -27,3 +34,21 @@ class Batch(Struct, eq=False):
         if self.complete and not self.waiting and self.replies:
             return encode_batch(self.replies)
         return None
+
+
+def may_come(session: Session | None) -> bool:
+    """Whether arrays may come in this session: on 2025-03-26, and on all of the legacy era in erlmcp's words."""
+    if session is None:
+        return False
+    legacy = not session.revision.modern
+    return session.revision.batches or (legacy and session.codec.dialect.batches_on_legacy)
+
+
+def problem(call: Call) -> ProtocolError | None:
+    """Why ``call`` may not be part of an array."""
+    if call.method == INITIALIZE:
+        # 2025-03-26, Lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch".
+        return ProtocolError("invalid_request", "initialize must not be part of a batch")
+    if call.revision.modern:
+        return ProtocolError("invalid_request", f"{call.revision.name} has no batches")
+    return None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
-from msgspec.structs import replace
 
 from ..errors import (
     DovetailError,
@@ -21,16 +20,16 @@ from ..errors import (
     StateError,
 )
 from ..model import CancelledNotificationParams, ClientCapabilities, RequestParams
-from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..model.meta import PROGRESS_TOKEN
 from ..settings import Limits
 from ..wire.codec import Codec
 from ..wire.frames import Frame, RequestId, decode, decode_batch, is_batch
 from ..wire.headers import RoutingHeaders
 from ..wire.methods import METHODS
 from ..wire.revisions import Revision
-from . import phases
+from . import metadata, phases
 from .admit import INITIALIZE, Admission
-from .batch import Batch
+from .batch import Batch, may_come, problem
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
 
@@ -150,10 +149,15 @@ class Endpoint:
             return self._start(cast("Call", admitted), batch)
         if kind is Notice:
             return self._receive_notice(cast("Notice", admitted))
-        if kind is Rejection:
-            return Reply(cast("Rejection", admitted).body, cast("Rejection", admitted).status)
+        if isinstance(admitted, Rejection):
+            return Reply(admitted.body, admitted.status)
         violation = cast("Violation", admitted)
         return self._violation(violation.kind, violation.detail)
+
+    def refuse(self, error: DovetailError, id: RequestId | None = None, codec: Codec | None = None) -> Reply:
+        """The answer to a message that never becomes a call, in the words of the session unless ``codec`` is given."""
+        rejection = self.admission.refuse(error, id, self.session, codec=codec)
+        return Reply(rejection.body, rejection.status)
 
     def _start(self, call: Call, batch: Batch | None) -> Event:
         """Take a call into the table of those in flight, or refuse it."""
@@ -163,13 +167,10 @@ class Endpoint:
             error = ProtocolError("invalid_request", "a request with this id is still in flight")
         elif len(in_flight) >= self.limits.in_flight:
             error = Refusal(1008, message="too many requests are in flight on this connection")
-        elif batch is not None and call.method == INITIALIZE:
-            error = ProtocolError("invalid_request", "initialize must not be part of a batch")
-        elif batch is not None and call.revision.modern:
-            error = ProtocolError("invalid_request", f"{call.revision.name} has no batches")
+        elif batch is not None:
+            error = problem(call)
         if error is not None:
-            rejection = self.admission.refuse(error, call.id, call.session, codec=call.codec)
-            return Reply(rejection.body, rejection.status)
+            return self.refuse(error, call.id, call.codec)
         in_flight[call.id] = call
         if batch is not None:
             call.batch = batch
@@ -239,20 +240,14 @@ class Endpoint:
         if self.side == "client" and (id is None or error.answers or self.codec.revision.modern):
             # What a server prints by mistake needs no answer, nor does a broken one; modern clients never respond.
             return self._violation("unreadable", error.message)
-        rejection = self.admission.refuse(error, id, self.session)
-        return Reply(rejection.body, rejection.status)
+        return self.refuse(error, id)
 
     def _receive_batch(
         self, message: bytes, principal: str | None, scope: Mapping[str, Any] | None
     ) -> Event | list[Event] | None:
-        session = self.session
-        if session is None or not (
-            session.revision.batches
-            or (session.codec.dialect.batches_on_legacy and not session.revision.modern)
-        ):
-            error = RemoteProtocolError("invalid_request", "batches are not allowed here")
-            return self._receive_unreadable(error)
         try:
+            if not may_come(self.session):
+                raise RemoteProtocolError("invalid_request", "batches are not allowed here")
             frames = decode_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
@@ -337,7 +332,7 @@ class Endpoint:
             phase="ready",
         )
         self.session = session
-        self.meta = modern_meta(revision, capabilities, client_info) if revision.modern else EMPTY
+        self.meta = metadata.modern_meta(revision, capabilities, client_info) if revision.modern else EMPTY
         if self.on_session is not None:
             self.on_session(session)
         return session
@@ -369,11 +364,14 @@ class Endpoint:
             self._check_sending(method, codec)
         id = self._own.fresh_id()
         whole = self.meta
-        if meta is not None or progress or getattr(params, "meta", UNSET) is not UNSET:
-            whole = _merged(params, whole, meta)
+        own = params.meta if isinstance(params, RequestParams) else UNSET
+        if meta is not None or progress or own is not UNSET:
+            whole = metadata.merged(params, whole, meta)
             if progress:
                 whole.setdefault(PROGRESS_TOKEN, id)
-        data = codec.encode_request(id, method, _with_meta(method, params, whole) if whole else params)
+        data = codec.encode_request(
+            id, method, metadata.with_meta(method, params, whole) if whole else params
+        )
         self._own.add(id, method, whole.get(PROGRESS_TOKEN))
         return id, data
 
@@ -406,14 +404,6 @@ class Endpoint:
             CANCELLED, CancelledNotificationParams(id, UNSET if reason is None else reason)
         )
 
-    def watch_progress(self, token: RequestId) -> None:
-        """Accept progress for ``token`` after its request was answered: 2025-11-25 tasks go on."""
-        self._own.watch(token)
-
-    def forget_progress(self, token: RequestId) -> None:
-        """Accept no more progress for ``token``."""
-        self._own.forget(token)
-
     def close(self) -> list[RequestId]:
         """End everything. Fail the requests whose ids it returns; calls still running are not answered."""
         self.closed = True
@@ -437,34 +427,3 @@ class Endpoint:
                 "method_not_found", f"a {self.side} cannot send {method} on {codec.revision.name}"
             )
         self._sent[method] = codec
-
-
-def modern_meta(
-    revision: Revision, capabilities: Mapping[str, Any], client_info: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """What every modern request says about its client."""
-    meta: dict[str, Any] = {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: dict(capabilities)}
-    if client_info is not None:
-        meta[CLIENT_INFO] = dict(client_info)
-    return meta
-
-
-def _merged(
-    params: Struct | Raw | None, prepared: Mapping[str, Any], meta: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    whole = dict(prepared)
-    own: Any = getattr(params, "meta", UNSET)
-    if own is not UNSET:
-        whole |= own
-    if meta is not None:
-        whole |= meta
-    return whole
-
-
-def _with_meta(method: str, params: Struct | Raw | None, meta: Mapping[str, Any]) -> Struct | Raw | None:
-    if isinstance(params, Raw):
-        return params
-    if params is None:
-        row = METHODS.get(method)
-        return (RequestParams if row is None else row.params)(meta=dict(meta))
-    return replace(params, meta=meta)

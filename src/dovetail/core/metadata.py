@@ -11,12 +11,14 @@ from typing import Any, Final, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from ..errors import ProtocolError
-from ..model import LoggingLevel
+from ..model import LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..wire.frames import UNREADABLE
-from ..wire.revisions import BY_NAME
+from ..wire.methods import METHODS
+from ..wire.revisions import BY_NAME, Revision
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
@@ -141,3 +143,38 @@ def check(meta: Mapping[str, Any]) -> None:
     fault = problem(meta)
     if fault is not None:
         raise ProtocolError("invalid_params", fault)
+
+
+# --- writing it ---------------------------------------------------------------------------------------------
+
+
+def modern_meta(
+    revision: Revision, capabilities: Mapping[str, Any], client_info: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What every modern request says about its client."""
+    meta: dict[str, Any] = {PROTOCOL_VERSION: revision.name, CLIENT_CAPABILITIES: dict(capabilities)}
+    if client_info is not None:
+        meta[CLIENT_INFO] = dict(client_info)
+    return meta
+
+
+def merged(
+    params: Struct | Raw | None, prepared: Mapping[str, Any], meta: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What was prepared, what the params bring and what is given for this request, the last of them winning."""
+    whole = dict(prepared)
+    if isinstance(params, RequestParams) and params.meta is not UNSET:
+        whole |= params.meta
+    if meta is not None:
+        whole |= meta
+    return whole
+
+
+def with_meta(method: str, params: Struct | Raw | None, meta: Mapping[str, Any]) -> Struct | Raw | None:
+    """The params of ``method`` with this metadata. Raw ones go out as they are."""
+    if isinstance(params, Raw):
+        return params
+    if params is None:
+        row = METHODS.get(method)
+        return (RequestParams if row is None else row.params)(meta=dict(meta))
+    return replace(params, meta=meta)

@@ -80,15 +80,6 @@ class Pending:
         self._progress[token] = value
         return None
 
-    def watch(self, token: RequestId) -> None:
-        """Accept progress for ``token`` although no request that waits has it."""
-        if len(self._progress) < self._limits.pending + self._limits.tasks:
-            self._progress.setdefault(token, _NOTHING)
-
-    def forget(self, token: RequestId) -> None:
-        """Accept no more progress for ``token``."""
-        self._progress.pop(token, None)
-
     def clear(self) -> list[RequestId]:
         """Give up everything; return the ids that waited."""
         lost = list(self.methods)

@@ -33,9 +33,10 @@ from ..core.channel import (
     Session,
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
-from ..errors import RemoteProtocolError, RequestTimeout, TransportError
+from ..errors import RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from ..settings import Timeouts
+from ..wire.frames import too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
@@ -128,12 +129,7 @@ class Duplex:
             self._happened(event)
 
     def oversized(self, limit: int) -> None:
-        error = RemoteProtocolError(
-            "message_too_large",
-            f"the message exceeds {limit} bytes",
-            data={"maxSize": limit, "unit": "bytes"},
-        )
-        self.write(self.endpoint.admission.refuse(error, None, self.endpoint.session).body)
+        self.write(self.endpoint.refuse(too_large(limit)).data)
 
     def ended(self) -> None:
         """Nothing more comes in: calls under way may still finish, questions of ours will not be answered."""

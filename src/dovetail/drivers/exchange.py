@@ -1,27 +1,33 @@
-"""One call in, one reply out: the driver for HTTP and for everything that has no lasting peer.
+"""One message in, its reply out: for everything that has no lasting peer.
 
-It runs in the task of whoever calls it and makes none of its own. Cancelling that task cancels the call; the
-transport does so when the client hangs up.
+`Server.handle` and stateless HTTP are this. Nothing is kept from one message to the next, so nobody can be asked
+anything; an `Endpoint` of its own gives each message the same rules as on any connection, those of batches included.
+It runs in the task of whoever calls it; only the calls of a batch get tasks of their own.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..core.channel import Call, NoBackChannel, Service
-from ..errors import DovetailError
-from .run import Runner
+from ..core.channel import EMPTY, Call, Event, NoBackChannel, Notice, Reply, Service, Session, Violation
+from ..core.endpoint import LISTEN, Endpoint
+from ..errors import ProtocolError
+from ..wire.frames import Frame, too_large
+from ..wire.headers import RoutingHeaders
+from .run import Outcome, Runner, status_of
+
+ACCEPTED = 202
+"""There is nothing to say."""
 
 
 class Writer(Protocol):
     """Where messages go that come before the reply.
 
     The first one usually turns a plain answer into an event stream, so a writer is asked for nothing until
-    the service has something to say. Whatever `notify` took must reach the peer before the reply that
-    `exchange` returns.
+    the service has something to say. Whatever `notify` took must reach the peer before the reply.
     """
 
     def notify(self, message: bytes) -> None:
@@ -33,15 +39,28 @@ class Writer(Protocol):
         ...
 
 
+class Nobody:
+    """A writer where nothing can be said before the reply."""
+
+    def notify(self, message: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+NOBODY = Nobody()
+
+
 class ExchangeChannel(Struct, eq=False):
     """What the service may do while it works on a call that has no way back."""
 
+    endpoint: Endpoint
     call: Call
     writer: Writer
 
     def notify(self, method: str, params: Struct | None) -> None:
-        if not self.call.cancelled:
-            self.writer.notify(self.call.codec.encode_notification(method, params))
+        data = self.endpoint.send_notification(method, params, call=self.call)
+        if data is not None:
+            self.writer.notify(data)
 
     async def request(self, method: str, params: Struct) -> Any:
         raise NoBackChannel
@@ -50,13 +69,70 @@ class ExchangeChannel(Struct, eq=False):
         await self.writer.drain()
 
 
-async def exchange(service: Service, call: Call, writer: Writer) -> tuple[bytes, DovetailError | None]:
-    """Answer ``call``: the encoded reply, and the error in it if it is one (for the HTTP status).
+async def exchange(
+    service: Service,
+    message: bytes | str | Frame,
+    *,
+    session: Session | None = None,
+    headers: RoutingHeaders | None = None,
+    principal: str | None = None,
+    scope: Mapping[str, Any] = EMPTY,
+    writer: Writer = NOBODY,
+    runner: Runner | None = None,
+) -> tuple[int, bytes | None]:
+    """Answer one message or batch: the HTTP status, and the reply unless there is nothing to say.
 
-    Write what ``writer`` was given, then the reply. Raises nothing but `asyncio.CancelledError`, after which
-    nothing may be written any more.
+    ``session`` is what a legacy message is served in; without one it is told to initialize. Write what ``writer`` was
+    given, then the reply. ``runner`` is that of the app, which knows when it shuts down. Raises nothing for what a
+    message holds; `asyncio.CancelledError` means that nobody waits for the reply.
     """
-    data, error = await Runner(service).run(call, ExchangeChannel(call, writer))
-    if data is None:
-        raise asyncio.CancelledError
-    return data, error
+    endpoint = Endpoint(service.admission, service.limits, principal=principal, scope=scope, session=session)
+    runner = runner or Runner(service)
+    if isinstance(message, Frame):
+        event = endpoint.receive_frame(message, headers=headers)
+    else:
+        data = message.encode(errors="surrogatepass") if isinstance(message, str) else message
+        limit = service.limits.message_size
+        oversized = len(data) > limit
+        event = endpoint.refuse(too_large(limit)) if oversized else endpoint.receive(data, headers=headers)
+    if isinstance(event, list):
+        reply = await _batch(service, endpoint, event, writer, runner)
+        return ACCEPTED if reply is None else 200, reply
+    if not isinstance(event, Call):
+        return _settled(service, endpoint, event)
+    if event.method == LISTEN and writer is NOBODY:
+        # It would wait for ever, and nobody would hear anything.
+        error = ProtocolError("subscription_failed", "there is no stream here to listen on")
+        return service.admission.status_of(error, event.revision), endpoint.send_error(event, error)
+    reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
+    return status_of(service.admission, event, failure), reply
+
+
+async def _batch(
+    service: Service, endpoint: Endpoint, events: list[Event], writer: Writer, runner: Runner
+) -> bytes | None:
+    """Run the calls of a batch together. The last one settled brings the replies of all."""
+    reply: bytes | None = None
+    runs: list[Coroutine[Any, Any, Outcome]] = []
+    for event in events:
+        if isinstance(event, Call) and not event.cancelled:
+            runs.append(runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint))
+        elif isinstance(event, Reply):
+            reply = event.data
+        elif isinstance(event, Notice):
+            service.take_note(event)
+    for data, _ in await runner.together(runs) if runs else ():
+        reply = reply if data is None else data
+    return reply
+
+
+def _settled(service: Service, endpoint: Endpoint, event: Event | None) -> tuple[int, bytes | None]:
+    """A message that is no call."""
+    if isinstance(event, Violation) and event.kind == "unknown_answer":
+        error = ProtocolError("invalid_request", "a response was received, but nothing was asked")
+        event = endpoint.refuse(error)
+    if isinstance(event, Reply):
+        return event.status, event.data
+    if isinstance(event, Notice):
+        service.take_note(event)
+    return ACCEPTED, None

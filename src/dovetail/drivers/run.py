@@ -20,8 +20,8 @@ a `KeyboardInterrupt`                                 goes on, as everywhere
 ====================================================  ==================================  ========================
 
 ``data`` is None also when the call is part of a batch that still waits for others, so the rule for writing is short:
-write ``data`` unless it is None. An HTTP status is ``admission.status_of(error, call.revision)``, 503 for
-`ShuttingDown`, 200 without an error; ``call.cancelled`` tells silence that was asked for from a batch.
+write ``data`` unless it is None; ``call.cancelled`` tells silence that was asked for from a batch. `status_of` gives
+the HTTP status of an outcome, and `Runner.together` runs the calls of a batch.
 
 Whoever stops a call says why *before* cancelling the task that runs it:
 
@@ -41,7 +41,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
+from ..core.admit import Admission
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
 from ..errors import DovetailError, Refusal, masked
@@ -86,6 +89,21 @@ class Runner:
             # No local name may keep the error: its traceback keeps this frame, a circle for the collector.
             return self._failed(call, reason, endpoint, outside=outside)
 
+    async def together(self, runs: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+        """Await the runs of a batch, each in a task of its own; what cancels this task cancels them all."""
+        tasks = [asyncio.ensure_future(run) for run in runs]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            here = asyncio.current_task()
+            if not self.draining or here is None:
+                raise
+            here.uncancel()
+        return [task.result() for task in tasks]
+
     def _failed(
         self, call: Call, reason: BaseException, endpoint: Endpoint | None, *, outside: bool
     ) -> Outcome:
@@ -103,6 +121,13 @@ class Runner:
         task = asyncio.current_task()
         others = task is not None and task.cancelling() > 0 and task.uncancel() > 0
         return self.draining or not others
+
+
+def status_of(admission: Admission, call: Call, error: DovetailError | None) -> int:
+    """The HTTP status of an outcome, as long as nothing has been streamed."""
+    if error is None:
+        return 200
+    return 503 if isinstance(error, ShuttingDown) else admission.status_of(error, call.revision)
 
 
 def from_outside(error: BaseException, call: Call) -> bool:

@@ -345,9 +345,9 @@ class Server(Registration, Answering):
         finally:
             self._listening.discard(future)
 
-    async def handle(self, message: bytes, scope: Mapping[str, Any] | None = None) -> bytes | None:
-        """Answer one message: bytes in, bytes out, None when there is nothing to say. Never raises for its
-        content.
+    async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
+        """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never
+        raises for its content.
 
         ``scope`` says what the surroundings know: ``session`` (a legacy `Session` to serve in), ``revision``
         (serve without a session, as if that revision had been negotiated), ``principal``, and ``notify``, a

@@ -88,8 +88,7 @@ class Legacy:
                 await self._refuse_nameless(send)
             else:
                 # Only a ping is answered; all others are told what is missing.
-                endpoint = Endpoint(self.service.admission, self.service.limits, principal=principal)
-                await self.stateless.once(scope, send, routing, endpoint, body)
+                await self.stateless.once(scope, send, routing, principal, body)
             return
         entry = self._known(id, principal)
         if not isinstance(entry, HttpSession):

@@ -117,7 +117,7 @@ class Life:
         running = self.running
         if running:
             await asyncio.wait(running, timeout=seconds)
-        self.modern.draining = self.legacy.calls.draining = self.legacy.stateless.draining = True
+        self.modern.draining = self.legacy.calls.draining = self.legacy.stateless.runner.draining = True
         late = self.running
         for task in late:
             task.cancel()

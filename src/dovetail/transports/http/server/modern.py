@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel
 from ....core.endpoint import LISTEN
-from ....drivers.exchange import exchange
-from ....drivers.run import mask
+from ....drivers.run import Runner, mask
 from ....errors import DovetailError, ProtocolError, Refusal
 from ....settings import HttpOptions
 from ..host.whole import WHOLE
@@ -122,20 +121,17 @@ class Modern:
         self.streams.add(stream)
         self.listening.add(task)
         try:
-            data, error = await exchange(self.service, call, stream)
-        except asyncio.CancelledError:
-            if not (watch.disconnected or stream.closed):
-                raise
-            task.uncancel()
-            stream.abandon()
-            await stream.finish()
-            return
+            channel = ModernChannel(call, send, self, stream)
+            data, error = await Runner(self.service).run(call, channel)
         finally:
             watch.stop()
             stream.on_abandon = None
             self.streams.discard(stream)
             self.listening.discard(task)
-        if stream.started or stream.pending:
+        if data is None:
+            stream.abandon()
+            await stream.finish()
+        elif stream.started or stream.pending:
             await stream.finish(data)
         else:
             status = 200 if error is None else self.service.admission.status_of(error, call.revision)
