@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Server
+from dovetail.core.channel import Link
 from dovetail.drivers.duplex import Duplex, accept
 from tests.support.aio import run
 from tests.support.rawclient import LEGACY, META, MODERN
@@ -18,18 +19,14 @@ from tests.support.rawclient import LEGACY, META, MODERN
 CALLS = 70
 
 
-class Sink:
+class Sink(Link):
     """A link that keeps what is sent."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
-        self.send = self.sent.append
 
-    async def drain(self) -> None: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
+    def send(self, message: bytes) -> None:
+        self.sent.append(message)
 
 
 def message(id: int, revision: str = MODERN) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dovetail.core import phases
 from dovetail.core.admit import Admission
-from dovetail.core.channel import Call, Channel, Notice, Session
+from dovetail.core.channel import Call, Channel, Notice, Service, Session
 from dovetail.drivers.duplex import Duplex, accept
 from dovetail.model import CallToolResult, Implementation, Result, ServerCapabilities, TextContent
 from dovetail.settings import Limits
@@ -23,7 +23,7 @@ def text(words: str) -> CallToolResult:
     return CallToolResult([TextContent(words)])
 
 
-class Parrot:
+class Parrot(Service):
     """A `Service` whose tools a test writes."""
 
     def __init__(self, limits: Limits | None = None, **tools: Tool) -> None:

@@ -1,17 +1,19 @@
 """The duplex driver: what it does with calls, answers, cancellations and the end of a connection."""
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
 
-from dovetail.core.channel import Call, Channel, NoBackChannel
+from dovetail.core.channel import Call, Channel, Link, NoBackChannel
+from dovetail.drivers.duplex import accept
 from dovetail.errors import ProtocolError, SessionLost, ToolError, TransportError
 from dovetail.model import ProgressNotificationParams, RequestParams
 from dovetail.settings import Limits
 from tests.support.aio import run
-from tests.support.rawclient import LEGACY, MODERN, REVISIONS, until
+from tests.support.rawclient import LEGACY, META, MODERN, REVISIONS, until
 
 from .parrot import Gate, Parrot, call, connected, said, text
 
@@ -42,21 +44,31 @@ async def test_a_slow_call_does_not_hold_up_the_next() -> None:
 
 @run
 async def test_answers_ready_in_one_turn_leave_in_one_write() -> None:
-    client, duplex = await connected(Parrot())
-    writes: list[int] = []
-    send_many = duplex._send_many
+    class Counting(Link):
+        """A link nobody is behind; it counts the messages of each write."""
 
-    def counted(frames: list[bytes]) -> None:
-        writes.append(len(frames))
-        send_many(frames)
+        def __init__(self) -> None:
+            self.writes: list[int] = []
 
-    duplex._send_many = counted
-    ids = [client.start("tools/call", call("echo")) for _ in range(10)]
-    for id in ids:
-        await client.response(id)
-    assert writes == [10]
-    await client.close()
-    await duplex.wait_closed()
+        def send(self, message: bytes) -> None:
+            self.writes.append(1)
+
+        def send_many(self, messages: list[bytes]) -> None:
+            self.writes.append(len(messages))
+
+        def close(self) -> None:
+            duplex.lost(None)
+
+    duplex, link = accept(Parrot()), Counting()
+    duplex.connected(link)
+    for number in (10, 1):
+        for id in range(number):
+            message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call("echo")}
+            message["params"]["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+            duplex.received(json.dumps(message).encode())
+        await until(lambda: not duplex.busy)
+    assert link.writes == [10, 1]
+    await duplex.close()
 
 
 @run

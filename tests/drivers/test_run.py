@@ -10,7 +10,7 @@ from weakref import ref
 
 import pytest
 
-from dovetail.core.channel import Call, Channel
+from dovetail.core.channel import Call, Channel, PlainChannel
 from dovetail.core.endpoint import Endpoint
 from dovetail.drivers.run import Outcome, Runner, ShuttingDown
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal
@@ -22,7 +22,7 @@ from .parrot import Gate, Parrot, Tool, text
 SECRET = "the password is swordfish"
 
 
-class Mute:
+class Mute(PlainChannel):
     """A channel nobody uses."""
 
     def notify(self, method: str, params: Any) -> None: ...

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from dovetail.core.channel import Call, Rejection, Session
+from dovetail.core.channel import Call, PlainChannel, Rejection, Session
 from dovetail.errors import DovetailError, ProtocolError
 from dovetail.model import ClientCapabilities
 from dovetail.server import Server
@@ -28,7 +28,7 @@ def no_answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError(f"nobody expected the question {method}")
 
 
-class Peer:
+class Peer(PlainChannel):
     """One client of ``server`` on ``revision``; it answers questions with ``answer(method, params)``."""
 
     def __init__(

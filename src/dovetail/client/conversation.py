@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, Struct
 
-from ..core.channel import Answer, Call, Cancel, Event, Link, Notice, Reply, Violation
+from ..core.channel import Answer, Call, Cancel, Event, Link, Notice, PlainChannel, Reply, Violation
 from ..core.endpoint import Endpoint
 from ..drivers.clock import Clock, Timer
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
@@ -437,7 +437,7 @@ class Conversation:
         return SessionLost(message, cause=reason.cause, maybe_executed=sent)
 
 
-class _CallChannel:
+class _CallChannel(PlainChannel):
     """What answering a question may use: notifications, but no questions back."""
 
     def __init__(self, conversation: Conversation, call: Call) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -19,6 +19,9 @@ from ..settings import Limits
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.revisions import Revision
+
+if TYPE_CHECKING:
+    from .admit import Admission
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -121,7 +124,12 @@ Event = Call | Notice | Answer | Reply | Cancel | Violation
 
 
 class Channel(Protocol):
-    """What a service may do while it works on one call."""
+    """What a service may do while it works on one call. `PlainChannel` has the parts few channels care for."""
+
+    @property
+    def asking(self) -> Any:
+        """How the handler of this call asks, where not the era decides that: a running task. Otherwise None."""
+        ...
 
     def notify(self, method: str, params: Struct | None) -> None:
         """Send a notification on the stream of this call."""
@@ -140,6 +148,26 @@ class Channel(Protocol):
         """Wait until the peer has taken what was sent."""
         ...
 
+    async def detach(self) -> None:
+        """Go on as a task, of which the client gets the id; nothing where the call cannot become one."""
+        ...
+
+    async def close_stream(self) -> None:
+        """End the response but not the call; nothing where the client could not come back for the rest."""
+        ...
+
+
+class PlainChannel:
+    """A channel of a call that cannot become a task, on a stream that cannot be resumed. Channels inherit it."""
+
+    __slots__ = ()
+
+    asking: Any = None
+
+    async def detach(self) -> None: ...
+
+    async def close_stream(self) -> None: ...
+
 
 class NoBackChannel(DovetailError):
     """Nobody listens for requests on this call: modern era, or a stateless exchange."""
@@ -156,29 +184,67 @@ class Responder(Protocol):
 
 
 class Service(Responder, Protocol):
-    """What a driver or transport needs of a server (or of a client, which answers too)."""
+    """What a driver or transport needs of a server. Inherit it to do without what has a body here."""
 
     limits: Limits
+    admission: Admission
 
-    @property
-    def admission(self) -> Any:  # core.admit.Admission; the class imports this module
-        ...
+    async def start(self) -> None:
+        """Be ready: called before the first connection, perhaps more than once."""
+
+    async def stop(self) -> None:
+        """The last connection has ended."""
+
+    def end_listening(self) -> None:
+        """Complete every ``subscriptions/listen``: the connections are about to be closed."""
 
     def take_note(self, notice: Notice) -> None:
         """Take note of a notification. Never raises, never blocks."""
+
+    def session_opened(self, session: Session) -> None:
+        """A legacy session begins; its ``notify`` is set."""
+
+    def session_closed(self, session: Session) -> None:
+        """It is over."""
+
+
+class Process(Protocol):
+    """The child process behind a link."""
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended; None as long as it runs."""
         ...
 
-    def session_opened(self, session: Session) -> None: ...
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what it said on stderr."""
+        ...
 
-    def session_closed(self, session: Session) -> None: ...
+    def kill(self) -> None:
+        """End it and all it started, at once."""
+        ...
 
 
 class Link(Protocol):
-    """A way to the peer that carries whole messages. Transports implement it."""
+    """A way to the peer that carries whole messages. Transports inherit it."""
+
+    blocked: bool = False
+    """The peer takes no more for the moment; `drain` waits."""
+
+    @property
+    def process(self) -> Process | None:
+        """The child process the peer is, if it is one of ours."""
+        return None
 
     def send(self, message: bytes) -> None:
         """Send one message; the link adds its own framing. Never blocks; silent after close."""
         ...
+
+    def send_many(self, messages: list[bytes]) -> None:
+        """Send several messages, in one write where the link can."""
+        for message in messages:
+            self.send(message)
 
     async def drain(self) -> None: ...
 

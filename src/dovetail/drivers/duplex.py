@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -28,6 +28,7 @@ from ..core.channel import (
     Link,
     NoBackChannel,
     Notice,
+    PlainChannel,
     Reply,
     Service,
     Session,
@@ -50,7 +51,7 @@ SHUTDOWN: Final = "shutdown"
 """An extension of erlmcp: answered, then the connection ends."""
 
 
-class CallChannel:
+class CallChannel(PlainChannel):
     """What the service may do while it works on one call."""
 
     __slots__ = ("_call", "_duplex")
@@ -93,7 +94,6 @@ class Duplex:
         self.grace = grace
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
-        self._send_many: Callable[[list[bytes]], None]
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
         self._runner = Runner(service)
         self._requests = Requests(endpoint, self.write)
@@ -115,8 +115,6 @@ class Duplex:
 
     def connected(self, link: Link) -> None:
         self._link = link
-        many: Callable[[list[bytes]], None] | None = getattr(link, "send_many", None)
-        self._send_many = self._send_each if many is None else many
 
     def received(self, message: bytes) -> None:
         event = self.endpoint.receive(message)
@@ -239,12 +237,7 @@ class Duplex:
         frames = self._frames
         if frames and self._link is not None:
             self._frames = []
-            self._send_many(frames)
-
-    def _send_each(self, frames: list[bytes]) -> None:
-        assert self._link is not None
-        for frame in frames:
-            self._link.send(frame)
+            self._link.send_many(frames)
 
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was sent."""
@@ -263,7 +256,7 @@ class Duplex:
 
         Nothing piles up for it, however often something changes meanwhile.
         """
-        if not getattr(self._link, "blocked", False):
+        if self._link is None or not self._link.blocked:
             self.write(data)
         elif len(self._held) < self.limits.subscriptions:
             self._held[data] = None
@@ -342,19 +335,13 @@ _users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def lifespan(service: Service) -> AsyncGenerator[None, None]:
-    """Start the service with its first connection and stop it after the last, if it has a ``start`` and ``stop``."""
+    """Start the service with its first connection and stop it after the last."""
     _users[service] = _users.get(service, 0) + 1
     try:
-        await _call(service, "start")
+        await service.start()
         yield
     finally:
         _users[service] -= 1
         if not _users[service]:
             del _users[service]
-            await _call(service, "stop")
-
-
-async def _call(service: Service, name: str) -> None:
-    method: Callable[[], Awaitable[None]] | None = getattr(service, name, None)
-    if method is not None:
-        await method()
+            await service.stop()

@@ -12,7 +12,18 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..core.channel import EMPTY, Call, Event, NoBackChannel, Notice, Reply, Service, Session, Violation
+from ..core.channel import (
+    EMPTY,
+    Call,
+    Event,
+    NoBackChannel,
+    Notice,
+    PlainChannel,
+    Reply,
+    Service,
+    Session,
+    Violation,
+)
 from ..core.endpoint import LISTEN, Endpoint
 from ..errors import ProtocolError
 from ..wire.frames import Frame, too_large
@@ -50,7 +61,7 @@ class Nobody:
 NOBODY = Nobody()
 
 
-class ExchangeChannel(Struct, eq=False):
+class ExchangeChannel(PlainChannel, Struct, eq=False):
     """What the service may do while it works on a call that has no way back."""
 
     endpoint: Endpoint

@@ -284,18 +284,14 @@ class Context:
         For a tool registered with ``asks_first``; anywhere else nothing happens, and the same handler serves
         clients that know no tasks.
         """
-        detach: Callable[[], Awaitable[None]] | None = getattr(self._channel, "detach", None)
-        if detach is not None:
-            await detach()
+        await self._channel.detach()
 
     async def close_stream(self) -> None:
         """Let go of the HTTP stream of this call: the client comes back for the rest of it.
 
         For long work on 2025-11-25; where there is no stream to resume, nothing happens.
         """
-        close: Callable[[], Awaitable[None]] | None = getattr(self._channel, "close_stream", None)
-        if close is not None:
-            await close()
+        await self._channel.close_stream()
 
     # Reporting
 

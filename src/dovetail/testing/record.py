@@ -98,7 +98,7 @@ class _Replayer:
         link.close()
 
 
-class _ReplayLink:
+class _ReplayLink(Link):
     """Matches what is sent with the recording, and sends what came after it there."""
 
     def __init__(self, conversation: Conversation, messages: list[tuple[str, bytes]]) -> None:

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ..core.channel import Receiver
+from ..core.channel import Process, Receiver
 from ..errors import TransportError
 from ..settings import Limits
 from .pipes import Over, PipeSink, PipeSource
@@ -178,6 +178,10 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     @property
     def pid(self) -> int:
         return self._process.get_pid()
+
+    @property
+    def process(self) -> Process:
+        return self
 
     @property
     def returncode(self) -> int | None:

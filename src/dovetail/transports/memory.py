@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 
-from ..core.channel import Receiver
+from ..core.channel import Link, Receiver
 from ..errors import TransportError
 from ..settings import Limits
 from .draining import Waiters
 
 
-class MemoryLink:
+class MemoryLink(Link):
     """One end of the pair; what it sends arrives at its ``peer``."""
 
     def __init__(self, receiver: Receiver, limits: Limits) -> None:
         self.peer: MemoryLink
-        self.blocked = False
-        """The peer takes no more for the moment; reading is paused and `drain` waits."""
         self._receiver = receiver
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -36,10 +34,6 @@ class MemoryLink:
     def send(self, message: bytes) -> None:
         if not self._closed:
             self.peer._take(message, self)
-
-    def send_many(self, messages: list[bytes]) -> None:
-        for message in messages:
-            self.send(message)
 
     async def drain(self) -> None:
         if self.blocked:

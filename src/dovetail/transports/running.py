@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from ..core.channel import Service
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads
 from ..drivers.processes import kill_all
@@ -60,19 +59,13 @@ async def until_closed(duplex: Duplex, stop: Stop | None) -> None:
     try:
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
-            end_listening(duplex.service)
+            # 2026-07-28, Subscriptions: a server that shuts down completes its listen streams before it hangs up.
+            duplex.service.end_listening()
             await duplex.close(drain=duplex.grace if stop is None else stop.drain)
         await ended
     finally:
         ended.cancel()
         asked.cancel()
-
-
-def end_listening(service: Service) -> None:
-    """2026-07-28, Subscriptions: a server that shuts down completes its listen streams before it hangs up."""
-    complete: Callable[[], None] | None = getattr(service, "end_listening", None)
-    if complete is not None:
-        complete()
 
 
 async def _never() -> None:

@@ -14,7 +14,7 @@ import asyncio
 import ssl
 from typing import Protocol, cast
 
-from ..core.channel import Receiver
+from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
 from ..settings import Limits
 from ..wire.lines import LineBuffer
@@ -41,12 +41,10 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
-class LineLink(asyncio.Protocol):
+class LineLink(Link, asyncio.Protocol):
     """A `Link` that is also the asyncio protocol of its stream. Give it a source and a sink with `attach`."""
 
     def __init__(self, receiver: Receiver, limits: Limits, *, recover: bool = False) -> None:
-        self.blocked = False
-        """The peer takes no more for the moment; reading is paused and `drain` waits."""
         self.chunks = 0
         """Grows with every read: whoever watches for silence compares it with what it was."""
         self.peer = "the peer"

@@ -155,7 +155,7 @@ class Listener:
     async def close(self, *, drain: float = 0.0) -> None:
         """Let nobody in any more, give calls under way ``drain`` seconds, and end every connection."""
         self._server.close()
-        running.end_listening(self.service)
+        self.service.end_listening()
         open_ones = list(self.connections)
         await asyncio.gather(*(one.duplex.close(drain=drain) for one in open_ones))
         await self._server.wait_closed()

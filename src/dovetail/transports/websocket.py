@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from ..core.channel import Receiver
+from ..core.channel import Link, Receiver
 from ..errors import DovetailError, RequestTimeout, TransportError
 from ..settings import Limits
 from .buffers import shared_buffer, taken
@@ -38,7 +38,7 @@ _OPEN = 1
 """`websockets.protocol.State.OPEN`; once the server has said goodbye, nothing more may be sent."""
 
 
-class WebSocketLink(asyncio.BufferedProtocol):
+class WebSocketLink(Link, asyncio.BufferedProtocol):
     """A link that is also the asyncio protocol of its socket. Await `opened` before using it.
 
     ``where`` is what messages call the server: its address.
@@ -52,7 +52,6 @@ class WebSocketLink(asyncio.BufferedProtocol):
         limits: Limits,
         where: str,
     ) -> None:
-        self.blocked = False
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receiver = receiver
         self._protocol = protocol

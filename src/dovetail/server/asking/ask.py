@@ -98,7 +98,7 @@ def asking_for(server: Server, call: Call, channel: Channel) -> Asking:
     Raises:
         ProtocolError: of kind ``invalid_request_state``, whatever is wrong with it.
     """
-    own: Asking | None = getattr(channel, "asking", None)
+    own: Asking | None = channel.asking
     if own is not None:
         return own  # a task asks in its own way
     if call.revision.modern:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
-from ...core.channel import Call, Channel, NoBackChannel
+from ...core.channel import Call, Channel, NoBackChannel, PlainChannel
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...wire.methods import METHODS
 from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, method_of
@@ -109,7 +109,7 @@ class DetachableAsking:
         return self._now.result()
 
 
-class TaskChannel:
+class TaskChannel(PlainChannel):
     """The channel of a running task. ``before`` is that of the call, until the handler has detached."""
 
     def __init__(

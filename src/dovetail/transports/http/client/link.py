@@ -22,6 +22,7 @@ from ....client.auth import Auth
 from ....client.calling.waiting import Outgoing
 from ....client.conversation import Conversation
 from ....client.fetch import Fetch, Response
+from ....core.channel import Link
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ....settings import Limits
 from ....wire.frames import Frame, decode
@@ -70,7 +71,7 @@ class _Stream:
         return RETRY if self.retry is None else self.retry
 
 
-class _HttpLink:
+class _HttpLink(Link):
     """What both transports share: the pool, sending aside, and the end."""
 
     def __init__(

@@ -286,7 +286,7 @@ class HttpApp:
                 return
             scope["transport"] = "http"
             admitted = self._admission.admit(frame, None, headers=mirrored, principal=principal, scope=scope)
-            if type(admitted) is Call:
+            if isinstance(admitted, Call):
                 await self.modern.serve(admitted, receive, send, task)
             else:
                 await self._not_called(send, admitted)

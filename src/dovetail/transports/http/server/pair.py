@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from urllib.parse import parse_qs, quote
 
-from ....core.channel import Receiver
+from ....core.channel import Link, Receiver
 from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
 from ....settings import HttpOptions
@@ -21,7 +21,7 @@ from .event_streams import EventStream, crowded
 from .service import HttpService
 
 
-class EventLink:
+class EventLink(Link):
     """The link behind an event stream that only the server writes to."""
 
     def __init__(self, stream: EventStream) -> None:

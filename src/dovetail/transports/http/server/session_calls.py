@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel
+from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import mask
 from ....errors import DovetailError, Refusal, TransportError
 from ....settings import HttpOptions, Limits
@@ -106,7 +106,7 @@ class Calls:
         return endpoint.send_error(call, error)
 
 
-class SessionChannel(Struct, eq=False):
+class SessionChannel(PlainChannel, Struct, eq=False):
     """The way back for one POST."""
 
     calls: Calls

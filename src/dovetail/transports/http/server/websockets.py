@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
+from ....core.channel import Link
 from ....drivers.duplex import Duplex, accept
 from ....errors import TransportError
 from .asgi import TEXT_TYPE, Message, Receive, Scope, Send
@@ -25,7 +26,7 @@ TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
 
 
-class SocketLink:
+class SocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
     def __init__(self, send: Send, limit: int) -> None:
