@@ -30,7 +30,7 @@ from .wire.frames import decode as decode_frame
 from .wire.frames import decode_batch as decode_frames
 from .wire.frames import encode_batch as join_batch
 from .wire.methods import METHODS, Method
-from .wire.revisions import BY_NAME, LATEST
+from .wire.revisions import BY_NAME, newest
 
 __all__ = [
     "ErrorResponse",
@@ -90,8 +90,9 @@ class MessageCodec:
     """
 
     def __init__(
-        self, revision: str = LATEST.name, dialect: str = "official", *, strict: bool = False
+        self, revision: str | None = None, dialect: str = "official", *, strict: bool = False
     ) -> None:
+        revision = newest(modern=True).name if revision is None else revision
         if revision not in BY_NAME:
             raise ValueError(f"unknown revision {revision!r}: use one of {', '.join(BY_NAME)}")
         if dialect not in DIALECTS:

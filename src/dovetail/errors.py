@@ -42,9 +42,6 @@ MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 USER_REJECTED: Final = -1
 
-MODERN: Final = 5
-"""The index of the first revision without a handshake; the O5 column starts there."""
-
 
 class Kind(Struct, frozen=True):
     """One row of the table: how one failure shows on every wire."""
@@ -65,8 +62,6 @@ class Kind(Struct, frozen=True):
     """The refusal that carries it where no other number is free."""
     delivery: Delivery = "error"
     """How it shows on the official wire."""
-    error_until: int = 0
-    """Up to this revision index it is an error whatever `delivery` says."""
 
 
 # Columns: name, message, legacy, modern, status, erlmcp, elixir, refusal, delivery.
@@ -126,7 +121,7 @@ _ROWS: Final = (
     Kind("tool_timeout", "Tool execution timeout", _E, _E, 200, -32032, None, None, "tool_result"),
     Kind("tool_cancelled", "Tool execution cancelled", _E, _E, 200, -32033, None, None, "drop"),
     Kind("invalid_tool_arguments", "Invalid tool arguments", _P, _P, 200, -32034, None, None,
-         "tool_result", error_until=3),
+         "tool_result"),
     Kind("tool_disabled", "Tool is disabled", _P, _P, 200, -32035),
     Kind("tool_result_too_large", "Tool result too large", _E, _E, 200, -32036, None, None, "tool_result"),
     Kind("tool_not_allowed", "Tool not allowed", 1005, 1005, 403, -32037, None, 1005),
@@ -257,12 +252,10 @@ def http_status(kind: str) -> int:
     return 200 if row is None else row.status
 
 
-def delivery(kind: str, revision: int) -> Delivery:
-    """How ``kind`` shows on the official wire of the revision with this index."""
+def delivery(kind: str) -> Delivery:
+    """How ``kind`` shows on the official wire."""
     row = KINDS.get(kind)
-    if row is None or revision <= row.error_until:
-        return "error"
-    return row.delivery
+    return "error" if row is None else row.delivery
 
 
 def _numbers(column: str) -> dict[int, str]:
@@ -297,15 +290,15 @@ _PROFILES: Final[dict[str, dict[int, str]]] = {
 }
 
 
-def kind_of_code(code: int, revision: int = MODERN, dialect: str = "official") -> str:
-    """The kind that ``code`` means on the revision with this index, in this dialect.
+def kind_of_code(code: int, *, modern: bool = True, dialect: str = "official") -> str:
+    """The kind that ``code`` means in this era and dialect.
 
     A code without a meaning there is ``unknown_error``: -32000 … -32019 mean nothing officially, and the
     numbers of a dialect mean something only on the legacy revisions.
     """
     if code in REFUSAL_CODES:
         return refusal_kind(code)
-    table = _MODERN if revision >= MODERN else _PROFILES.get(dialect, _LEGACY)
+    table = _MODERN if modern else _PROFILES.get(dialect, _LEGACY)
     return table.get(code, "unknown_error")
 
 

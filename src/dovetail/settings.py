@@ -4,7 +4,7 @@ Sizes are bytes, times are seconds. A buffer, table or wait anywhere in the pack
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -134,3 +134,9 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     session_lifetime: float = 86400.0
     drain: float = 10.0
     """Seconds calls under way have to finish once the server shuts down."""
+
+
+# --- messages ---------------------------------------------------------------------------------------------------
+
+LONGEST_ECHO: Final = 128
+"""Characters of a peer's own words that come back in an error message."""

@@ -12,7 +12,7 @@ from dovetail.model.meta import TASKS_EXTENSION
 from dovetail.wire.dialects import OFFICIAL, Dialect
 from dovetail.wire.frames import Frame, decode
 from dovetail.wire.headers import RoutingHeaders
-from dovetail.wire.revisions import BY_NAME, LATEST_LEGACY, REVISIONS
+from dovetail.wire.revisions import BY_NAME, REVISIONS
 from tests.support.schemas import validate
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -69,7 +69,7 @@ def client_admission(**capabilities: Any) -> Admission:
     return admission
 
 
-def session(version: str = LATEST_LEGACY.name, phase: str = "ready", **capabilities: Any) -> Session:
+def session(version: str = "2025-11-25", phase: str = "ready", **capabilities: Any) -> Session:
     admission = server_admission()
     return Session(
         revision=BY_NAME[version],

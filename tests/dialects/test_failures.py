@@ -24,19 +24,20 @@ from dovetail.wire.dialects import (
     status_for,
     wire_error,
 )
+from dovetail.wire.revisions import R1, R3, R4, R5, REVISIONS, Revision
 
 ALLOWED_MODERN = {-32020, -32021, -32022}
 
 
 def test_every_official_error_names_its_kind() -> None:
     assert wire_error(
-        ProtocolError("tool_not_found", "Unknown tool: x", data={"tool": "x"}), 5, OFFICIAL
+        ProtocolError("tool_not_found", "Unknown tool: x", data={"tool": "x"}), R5, OFFICIAL
     ) == (
         -32602,
         "Unknown tool: x",
         {"tool": "x", "kind": "tool_not_found"},
     )
-    assert wire_error(ProtocolError("parse_error"), 1, OFFICIAL) == (
+    assert wire_error(ProtocolError("parse_error"), R1, OFFICIAL) == (
         -32700,
         "Parse error",
         {"kind": "parse_error"},
@@ -45,19 +46,19 @@ def test_every_official_error_names_its_kind() -> None:
 
 @pytest.mark.parametrize("data", [["a", "b"], "text", 7, None])
 def test_data_that_is_no_object_is_left_alone(data: object) -> None:
-    assert wire_error(ProtocolError("invalid_params", data=data), 5, OFFICIAL)[2] == data
+    assert wire_error(ProtocolError("invalid_params", data=data), R5, OFFICIAL)[2] == data
 
 
 def test_the_data_of_an_error_is_not_changed_by_sending_it() -> None:
     data = {"uri": "a:b"}
-    wire_error(ProtocolError("resource_not_found", data=data), 4, OFFICIAL)
+    wire_error(ProtocolError("resource_not_found", data=data), R4, OFFICIAL)
     assert data == {"uri": "a:b"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 def test_no_dialect_sends_a_reserved_code_on_2026_07_28(dialect: Dialect) -> None:
     for kind, row in KINDS.items():
-        code, _, data = wire_error(ProtocolError(kind), 5, dialect)
+        code, _, data = wire_error(ProtocolError(kind), R5, dialect)
         assert code in ALLOWED_MODERN or code not in range(-32099, -31999)
         assert code == row.modern
         assert data["kind"] == kind
@@ -68,7 +69,7 @@ def test_no_dialect_sends_a_reserved_code_on_2026_07_28(dialect: Dialect) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_erlmcp_uses_its_own_codes_on_the_legacy_revisions(kind: str) -> None:
     row = KINDS[kind]
-    code, _, data = wire_error(ProtocolError(kind), 4, ERLMCP)
+    code, _, data = wire_error(ProtocolError(kind), R4, ERLMCP)
     assert code == (row.legacy if row.erlmcp is None else row.erlmcp)
     assert "dialectCode" not in data
 
@@ -78,30 +79,30 @@ def test_erlmcp_uses_its_own_codes_on_the_legacy_revisions(kind: str) -> None:
     [("tool_not_found", -32003), ("prompt_not_found", -32005), ("resource_not_readable", -32002)],
 )
 def test_the_elixir_profile_uses_its_seven_codes(kind: str, code: int) -> None:
-    assert wire_error(ProtocolError(kind), 1, MCP_CLIENT)[0] == code
+    assert wire_error(ProtocolError(kind), R1, MCP_CLIENT)[0] == code
 
 
 def test_a_reserved_code_of_ones_own_is_moved_into_the_data_on_2026_07_28() -> None:
     error = ProtocolError("resource_not_found", code=-32001)
-    assert wire_error(error, 4, OFFICIAL)[0] == -32001
-    code, _, data = wire_error(error, 5, OFFICIAL)
+    assert wire_error(error, R4, OFFICIAL)[0] == -32001
+    code, _, data = wire_error(error, R5, OFFICIAL)
     assert (code, data) == (-32602, {"kind": "resource_not_found", "dialectCode": -32001})
 
 
 def test_an_application_code_is_sent_as_it_is() -> None:
     error = ProtocolError("out_of_stock", "no more socks", code=4711)
-    assert [wire_error(error, revision, ERLMCP)[0] for revision in range(1, 6)] == [4711] * 5
+    assert [wire_error(error, revision, ERLMCP)[0] for revision in REVISIONS] == [4711] * 5
 
 
 def test_url_elicitation_has_its_code_on_2025_11_25_only() -> None:
     error = ProtocolError("url_elicitation_required", data={"elicitations": []})
-    codes = [wire_error(error, revision, OFFICIAL)[0] for revision in range(1, 6)]
+    codes = [wire_error(error, revision, OFFICIAL)[0] for revision in REVISIONS]
     assert codes == [-32603, -32603, -32603, -32042, -32603]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
-@pytest.mark.parametrize("revision", range(1, 6))
-def test_a_refusal_looks_the_same_to_everybody(dialect: Dialect, revision: int) -> None:
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_a_refusal_looks_the_same_to_everybody(dialect: Dialect, revision: Revision) -> None:
     assert wire_error(Refusal(1003, "slow down", 1.5), revision, dialect) == (
         1003,
         "Rate limit exceeded",
@@ -110,22 +111,22 @@ def test_a_refusal_looks_the_same_to_everybody(dialect: Dialect, revision: int) 
 
 
 def test_a_kind_that_travels_as_a_refusal_says_so() -> None:
-    code, _, data = wire_error(ProtocolError("tool_not_allowed"), 5, OFFICIAL)
+    code, _, data = wire_error(ProtocolError("tool_not_allowed"), R5, OFFICIAL)
     assert (code, data) == (1005, {"kind": "tool_not_allowed", "refusal": True})
-    assert wire_error(ProtocolError("rate_limited"), 4, ERLMCP)[0] == -32010
+    assert wire_error(ProtocolError("rate_limited"), R4, ERLMCP)[0] == -32010
 
 
 def test_a_missing_client_capability_is_named_as_an_object_on_2026_07_28() -> None:
-    code, _, data = wire_error(CapabilityError("sampling.tools"), 5, OFFICIAL)
+    code, _, data = wire_error(CapabilityError("sampling.tools"), R5, OFFICIAL)
     assert code == -32021
     assert data == {
         "requiredCapabilities": {"sampling": {"tools": {}}},
         "kind": "missing_required_client_capability",
     }
-    _, _, data = wire_error(CapabilityError("extensions.io.modelcontextprotocol/tasks"), 5, OFFICIAL)
+    _, _, data = wire_error(CapabilityError("extensions.io.modelcontextprotocol/tasks"), R5, OFFICIAL)
     assert data["requiredCapabilities"] == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-    assert wire_error(CapabilityError("sampling"), 4, OFFICIAL)[0] == -32601
-    assert wire_error(CapabilityError("sampling"), 4, ERLMCP)[0] == -32004
+    assert wire_error(CapabilityError("sampling"), R4, OFFICIAL)[0] == -32601
+    assert wire_error(CapabilityError("sampling"), R4, ERLMCP)[0] == -32004
 
 
 @pytest.mark.parametrize(
@@ -133,13 +134,13 @@ def test_a_missing_client_capability_is_named_as_an_object_on_2026_07_28() -> No
     [TransportError("upstream db7.internal:5432 refused", cause="refused"), StateError("secret state")],
 )
 def test_what_is_only_ours_to_know_never_reaches_the_peer(error: TransportError | StateError) -> None:
-    code, message, data = wire_error(error, 5, OFFICIAL)
+    code, message, data = wire_error(error, R5, OFFICIAL)
     assert code == -32603
     assert error.message not in (message, str(data))
 
 
 def test_a_masked_error_keeps_its_incident() -> None:
-    code, message, data = wire_error(masked("42"), 3, OFFICIAL)
+    code, message, data = wire_error(masked("42"), R3, OFFICIAL)
     assert (code, message, data) == (
         -32603,
         "Internal error",
@@ -149,7 +150,7 @@ def test_a_masked_error_keeps_its_incident() -> None:
 
 def test_a_failed_tool_in_erlmcp_names_the_reason() -> None:
     error = ToolError("SQL syntax error", data={"tool": "sql_query"})
-    assert wire_error(error, 4, ERLMCP) == (
+    assert wire_error(error, R4, ERLMCP) == (
         -32031,
         "Tool execution failed",
         {"reason": "SQL syntax error", "tool": "sql_query", "kind": "tool_execution_failed"},
@@ -158,22 +159,22 @@ def test_a_failed_tool_in_erlmcp_names_the_reason() -> None:
 
 def test_missing_prompt_arguments_are_a_bare_list_in_minimcp() -> None:
     error = ProtocolError("prompt_argument_missing", "…", data={"missing": ["a", "b"]})
-    assert wire_error(error, 3, MINIMCP) == (-32602, "Missing required arguments", ["a", "b"])
-    assert wire_error(error, 3, OFFICIAL)[2] == {"missing": ["a", "b"], "kind": "prompt_argument_missing"}
+    assert wire_error(error, R3, MINIMCP) == (-32602, "Missing required arguments", ["a", "b"])
+    assert wire_error(error, R3, OFFICIAL)[2] == {"missing": ["a", "b"], "kind": "prompt_argument_missing"}
 
 
 def test_a_text_with_a_gap_is_filled_from_the_data_and_from_nothing_else() -> None:
     error = ProtocolError("resource_not_found", data={"uri": "file:///{kind}.txt"})
-    assert wire_error(error, 3, MINIMCP)[1] == "Resource not found: file:///{kind}.txt"
-    assert wire_error(ProtocolError("resource_not_found"), 3, MINIMCP)[1] == "Resource not found"
+    assert wire_error(error, R3, MINIMCP)[1] == "Resource not found: file:///{kind}.txt"
+    assert wire_error(ProtocolError("resource_not_found"), R3, MINIMCP)[1] == "Resource not found"
 
 
 # --- and back ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
-@pytest.mark.parametrize("revision", range(1, 6))
-def test_the_kind_of_every_failure_survives_the_wire(dialect: Dialect, revision: int) -> None:
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_the_kind_of_every_failure_survives_the_wire(dialect: Dialect, revision: Revision) -> None:
     for kind in KINDS:
         code, message, data = wire_error(ProtocolError(kind), revision, dialect)
         error = error_from_wire(code, message, data, revision, dialect)
@@ -182,18 +183,18 @@ def test_the_kind_of_every_failure_survives_the_wire(dialect: Dialect, revision:
 
 
 def test_the_word_wins_over_the_number() -> None:
-    error = error_from_wire(-32002, "?", {"kind": "prompt_not_found"}, 4, ERLMCP)
+    error = error_from_wire(-32002, "?", {"kind": "prompt_not_found"}, R4, ERLMCP)
     assert error.kind == "prompt_not_found"
-    assert error_from_wire(-32002, "?", UNSET, 4, ERLMCP).kind == "tool_not_found"
+    assert error_from_wire(-32002, "?", UNSET, R4, ERLMCP).kind == "tool_not_found"
 
 
 @pytest.mark.parametrize("kind", ["Not A Kind", "", "x" * 65, 7, None, "a\nb"])
 def test_a_kind_that_is_none_is_not_believed(kind: object) -> None:
-    assert error_from_wire(-32601, "?", {"kind": kind}, 4, OFFICIAL).kind == "method_not_found"
+    assert error_from_wire(-32601, "?", {"kind": kind}, R4, OFFICIAL).kind == "method_not_found"
 
 
 def test_a_refusal_comes_back_with_hint_and_time() -> None:
-    error = error_from_wire(1003, "later", {"hint": "sleep", "retryAfterMs": 2000}, 5, OFFICIAL)
+    error = error_from_wire(1003, "later", {"hint": "sleep", "retryAfterMs": 2000}, R5, OFFICIAL)
     assert isinstance(error, Refusal)
     assert (error.kind, error.message, error.hint, error.retry_after) == (
         "rate_limited",
@@ -204,7 +205,7 @@ def test_a_refusal_comes_back_with_hint_and_time() -> None:
 
 
 def test_a_refusal_with_nonsense_in_it_is_still_a_refusal() -> None:
-    error = error_from_wire(1089, "no", {"hint": 7, "retryAfterMs": "soon"}, 5, OFFICIAL)
+    error = error_from_wire(1089, "no", {"hint": 7, "retryAfterMs": "soon"}, R5, OFFICIAL)
     assert isinstance(error, Refusal)
     assert (error.hint, error.retry_after) == (None, None)
 

@@ -4,7 +4,6 @@ import pytest
 
 from dovetail.errors import (
     KINDS,
-    MODERN,
     REFUSAL_CODES,
     REFUSALS,
     RESERVED_REFUSALS,
@@ -59,21 +58,21 @@ def test_no_two_kinds_share_a_number_of_one_system(column: str) -> None:
 def test_the_standard_codes_are_the_same_everywhere(kind: str, code: int) -> None:
     row = KINDS[kind]
     assert (row.legacy, row.modern, row.erlmcp, row.elixir) == (code,) * 4
-    for revision in range(1, 6):
+    for modern in (False, True):
         for dialect in ("official", "erlmcp", "minimcp", "mcp_client"):
-            assert kind_of_code(code, revision, dialect) == kind
+            assert kind_of_code(code, modern=modern, dialect=dialect) == kind
 
 
 @pytest.mark.parametrize(("code", "kind"), ELIXIR.items())
 def test_the_elixir_codes_mean_something_in_their_profile_only(code: int, kind: str) -> None:
-    assert kind_of_code(code, 1, "mcp_client") == kind
+    assert kind_of_code(code, modern=False, dialect="mcp_client") == kind
     expected = "resource_not_found" if code == -32002 else "unknown_error"
-    assert kind_of_code(code, 1, "official") == expected
+    assert kind_of_code(code, modern=False, dialect="official") == expected
 
 
 def test_a_clashing_code_is_read_by_the_profile() -> None:
     meanings = {
-        dialect: kind_of_code(-32002, 4, dialect)
+        dialect: kind_of_code(-32002, modern=False, dialect=dialect)
         for dialect in ("official", "erlmcp", "minimcp", "mcp_client")
     }
     assert meanings == {
@@ -85,17 +84,17 @@ def test_a_clashing_code_is_read_by_the_profile() -> None:
 
 
 def test_the_modern_codes_mean_nothing_on_a_legacy_connection() -> None:
-    assert kind_of_code(-32020, 5) == "header_mismatch"
-    assert kind_of_code(-32021, 5) == "missing_required_client_capability"
-    assert kind_of_code(-32022, 5) == "unsupported_protocol_version"
-    assert {kind_of_code(code, 4) for code in (-32020, -32021, -32022)} == {"unknown_error"}
+    assert kind_of_code(-32020, modern=True) == "header_mismatch"
+    assert kind_of_code(-32021, modern=True) == "missing_required_client_capability"
+    assert kind_of_code(-32022, modern=True) == "unsupported_protocol_version"
+    assert {kind_of_code(code, modern=False) for code in (-32020, -32021, -32022)} == {"unknown_error"}
     # The drafts used these; receivers give them no meaning.
-    assert {kind_of_code(code, 5) for code in (-32001, -32003, -32004)} == {"unknown_error"}
+    assert {kind_of_code(code, modern=True) for code in (-32001, -32003, -32004)} == {"unknown_error"}
 
 
 def test_dialect_codes_mean_nothing_on_the_modern_revision() -> None:
-    assert kind_of_code(-32010, 4, "erlmcp") == "rate_limited"
-    assert kind_of_code(-32010, 5, "erlmcp") == "unknown_error"
+    assert kind_of_code(-32010, modern=False, dialect="erlmcp") == "rate_limited"
+    assert kind_of_code(-32010, modern=True, dialect="erlmcp") == "unknown_error"
 
 
 @pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: row.name)
@@ -135,9 +134,8 @@ def test_the_reserved_refusals_are_divided_without_gap_or_overlap() -> None:
     assert all(kind_of_code(code) == refusal_kind(code) for code in REFUSAL_CODES)
 
 
-def test_bad_tool_arguments_are_an_error_until_2025_06_18() -> None:
-    shown = [delivery("invalid_tool_arguments", revision) for revision in range(1, 6)]
-    assert shown == ["error", "error", "error", "tool_result", "tool_result"]
+def test_bad_tool_arguments_are_for_the_model_to_mend_where_the_revision_says_nothing_else() -> None:
+    assert delivery("invalid_tool_arguments") == "tool_result"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,3 @@ def test_the_statuses_of_the_transport_are_those_of_its_table() -> None:
     }
     assert {kind: http_status(kind) for kind in statuses} == statuses
     assert http_status("a_kind_of_the_application") == 200
-
-
-def test_the_newest_index_is_the_modern_one() -> None:
-    assert MODERN == 5

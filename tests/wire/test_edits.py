@@ -258,20 +258,25 @@ def greeted(revision: Revision) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("revision", "client", "server", "info"),
     [
-        (R1, {"roots", "sampling", "acme"}, {"tools", "extensions", "acme"}, {"name", "version"}),
+        (R1, {"roots", "sampling", "acme"}, {"tools", "experimental", "acme"}, {"name", "version"}),
         (
             R2,
             {"roots", "sampling", "acme"},
-            {"tools", "completions", "extensions", "acme"},
+            {"tools", "completions", "experimental", "acme"},
             {"name", "version"},
         ),
         (
             R3,
             {"roots", "sampling", "elicitation", "acme"},
-            {"tools", "completions", "extensions", "acme"},
+            {"tools", "completions", "experimental", "acme"},
             {"name", "version", "title"},
         ),
-        (R4, set(CLIENT), set(SERVER), {"name", "version", "title", "description", "icons", "websiteUrl"}),
+        (
+            R4,
+            set(CLIENT),
+            set(SERVER) - {"extensions"} | {"experimental"},
+            {"name", "version", "title", "description", "icons", "websiteUrl"},
+        ),
     ],
     ids=["R1", "R2", "R3", "R4"],
 )
@@ -282,6 +287,20 @@ def test_capabilities_and_names_are_those_of_the_revision(
     assert set(params["capabilities"]) == client
     assert set(result["capabilities"]) == server
     assert set(params["clientInfo"]) == set(result["serverInfo"]) == info
+
+
+@pytest.mark.parametrize("revision", [R1, R2, R3, R4], ids=str)
+def test_extensions_are_experimental_before_there_is_a_member_for_them(revision: Revision) -> None:
+    offered = m.ServerCapabilities(
+        extensions={"com.acme/do": {"a": 1}, "io.modelcontextprotocol/tasks": {}},
+        experimental={"older": {}},
+    )
+    edited = codec_for(revision).edit(offered)
+    assert edited == {"experimental": {"com.acme/do": {"a": 1}, "older": {}}}
+    assert edited.extension("com.acme/do") == {"a": 1}
+    assert edited.has("extensions.com.acme/do")
+    assert codec_for(revision).edit(m.ServerCapabilities(extensions={"io.modelcontextprotocol/ui": {}})) == {}
+    assert codec_for(R5).edit(offered) is offered
 
 
 def test_members_of_capabilities_go_too() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import model as m
 from dovetail.wire.methods import METHODS, OWN_EXTENSION, methods_for, result_type_of
-from dovetail.wire.revisions import BY_NAME, LATEST, LATEST_LEGACY, R1, R2, R3, R4, R5, REVISIONS, Revision
+from dovetail.wire.revisions import BY_NAME, R1, R2, R3, R4, R5, REVISIONS, Revision, newest
 from tests.support import schemas
 from tests.support.schema_patches import EXTENSION_RESULTS
 
@@ -17,7 +17,7 @@ OFFICIAL = {name for name, row in METHODS.items() if row.extension is None or ro
 def test_the_revisions_are_in_order_and_known_by_name() -> None:
     assert [revision.index for revision in REVISIONS] == [1, 2, 3, 4, 5]
     assert list(BY_NAME.values()) == list(REVISIONS)
-    assert (LATEST, LATEST_LEGACY) == (R5, R4)
+    assert (newest(modern=True), newest(modern=False)) == (R5, R4)
     assert [r.batches for r in REVISIONS] == [False, True, False, False, False]
     assert [r.null_error_id for r in REVISIONS] == [True, True, True, False, False]
 

@@ -43,14 +43,15 @@ from ..errors import (
     http_status,
 )
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, ServerCapabilities
-from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, TASKS_EXTENSION
+from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from ..settings import LONGEST_ECHO
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_for, strictly, wire_error
 from ..wire.frames import UNREADABLE, Frame, RequestId
 from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import Method
-from ..wire.revisions import BY_NAME, LATEST, REVISIONS, Revision
+from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
 from .offers import Offers, Side
@@ -61,12 +62,6 @@ INITIALIZE: Final = "initialize"
 STEPS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
 """Notifications that move the session they come in, and the step in `phases.TRANSITIONS` they ask for."""
 
-OPT_IN: Final = frozenset({TASKS_EXTENSION})
-"""Extensions whose methods a client may call only if it declares the extension on that very request."""
-
-_NAMED: Final = {"name": "name", "uri": "uri", "taskId": "task_id"}
-_LONGEST_ECHO: Final = 128
-"""Characters of a peer's own words that come back in an error message."""
 _ENVELOPE: Final = frozenset({"parse_error", "invalid_request", "message_too_large"})
 _REFUSED: Final = frozenset(
     row.name
@@ -114,11 +109,13 @@ class Admission:
         self.newest = self.codecs[self.revisions[-1].name]
         self.modern = {r.name: self.codecs[r.name] for r in self.revisions if r.modern}
         """The modern revisions that are served. A version header found here needs no `metadata.is_modern`."""
+        self._modern = next(reversed(self.modern.values()), self.codecs[newest(modern=True).name])
+        """Speaks to modern peers before their own revision is known."""
         legacy = [revision for revision in self.revisions if not revision.modern]
         self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
         self._unaddressed = self._legacy if self.dialect.null_error_id and self._legacy else self.newest
         self._offers = Offers(side, self.revisions, self.dialect)
-        self._decode = self.codecs[LATEST.name].decode_params
+        self._decode = self._modern.decode_params
         self._serving = phases.SERVING - {"negotiating"} if strict else phases.SERVING
         self.offer(ServerCapabilities() if side == "server" else ClientCapabilities())
 
@@ -131,8 +128,10 @@ class Admission:
         """
         self.capabilities = capabilities
         self._offers.rebuild(capabilities, also)
-        # Where 2026-07-28 is not served this table is empty, and no request takes the first branch.
-        self._modern = self._offers.requests[LATEST.name]
+        # Where no modern revision is served this table is empty, and no request takes the first branch.
+        self._rows: dict[str, Method] = {}
+        for name in self.modern:
+            self._rows |= self._offers.requests[name]
 
     def may_send(self, method: str, revision: Revision) -> bool:
         """Whether our side may say ``method`` on ``revision``."""
@@ -152,30 +151,33 @@ class Admission:
             return self._admit_notification(frame, session, principal)
         if session is not None:
             return self._admit_in_session(frame, session, headers, principal, scope)
-        row = self._modern.get(frame.method)
+        row = self._rows.get(frame.method)
         if row is None:
             return self._admit_without_session(frame, headers, principal, scope)
         try:
             params = self._decode(row, frame.params)
             meta = params.meta
-            version = meta[PROTOCOL_VERSION]
+            codec = self.modern[meta[PROTOCOL_VERSION]]
             declared = meta[CLIENT_CAPABILITIES]
+            if headers is not None:
+                self._check_arguments(headers, row, params)
         except (RemoteProtocolError, KeyError, TypeError):
             return self._admit_without_session(frame, headers, principal, scope)
+        revision = codec.revision
         if (
-            version != LATEST.name
-            or type(declared) is not dict
-            or row.extension is not None
+            type(declared) is not dict
+            or row.opt_in
+            or self._offers.requests[revision.name].get(frame.method) is not row
             or (len(meta) > 2 and metadata.problem(meta) is not None)
-            or (headers is not None and self._doubtful(headers, version, frame, row, params))
+            or (headers is not None and not routing.repeat(headers, revision.name, row, params))
         ):
             return self._climb(frame, headers, principal, scope)
         return Call(
             id=frame.id,
             method=row.name,
             params=params,
-            revision=LATEST,
-            codec=self.codecs[LATEST.name],
+            revision=revision,
+            codec=codec,
             capabilities=ClientCapabilities(declared),  # pyright: ignore[reportUnknownArgumentType]
             meta=meta,
             client_info=meta.get(CLIENT_INFO),
@@ -214,7 +216,7 @@ class Admission:
         else:
             status = 200  # legacy clients may not read the body of anything else
         if self.dialect.http_status:
-            code, _, _ = wire_error(error, revision.index, self.dialect)
+            code, _, _ = wire_error(error, revision, self.dialect)
             status = status_for(code, status, self.dialect)
         return status
 
@@ -223,7 +225,7 @@ class Admission:
         return ProtocolError(
             "unsupported_protocol_version",
             f"unsupported protocol version; supported: {', '.join(self.supported)}",
-            data={"supported": list(self.supported), "requested": requested[:_LONGEST_ECHO]},
+            data={"supported": list(self.supported), "requested": requested[:LONGEST_ECHO]},
         )
 
     # --- modern -------------------------------------------------------------------------------------------
@@ -231,17 +233,16 @@ class Admission:
     def _climb(
         self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
     ) -> Admitted:
-        codec = self.codecs[LATEST.name]
+        codec = self._modern
         try:
             meta = metadata.read(frame.params)
             if headers is not None:
                 routing.check(headers, frame)
-            revision = self._served(meta[PROTOCOL_VERSION])
+            codec = self._served(meta[PROTOCOL_VERSION])
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=codec, status=400)
-        codec = self.codecs[revision.name]
         try:
-            row = self._find(frame.method, revision)
+            row = self._find(frame.method, codec.revision)
             if headers is not None:
                 self._check_arguments(headers, row, _peek_call(frame))
             params = codec.decode_params(row, frame.params)
@@ -253,7 +254,7 @@ class Admission:
             id=frame.id,
             method=row.name,
             params=params,
-            revision=revision,
+            revision=codec.revision,
             codec=codec,
             capabilities=ClientCapabilities(meta[CLIENT_CAPABILITIES]),
             meta=params.meta,
@@ -262,33 +263,17 @@ class Admission:
             scope=scope,
         )
 
-    def _doubtful(
-        self, headers: RoutingHeaders, version: str, frame: Frame, row: Method, params: Any
-    ) -> bool:
-        """Whether the headers need a closer look than equality: they differ, are encoded or came twice."""
-        if headers.duplicated or headers.version != version or headers.method != frame.method:
-            return True
-        if row.name_header is not None:
-            name = headers.name
-            if name is None or name != getattr(params, _NAMED[row.name_header]) or name.startswith("=?"):
-                return True
-        try:
-            self._check_arguments(headers, row, params)
-        except ProtocolError:
-            return True
-        return False
-
     def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
         if row.name == "tools/call" and type(params.name) is str:
             header_map = self._param_headers(params.name)
             if header_map:
                 routing.check_arguments(headers, params.arguments, header_map)
 
-    def _served(self, name: str) -> Revision:
-        revision = BY_NAME.get(name)
-        if revision is None or not revision.modern or revision not in self.revisions:
+    def _served(self, name: str) -> Codec:
+        codec = self.modern.get(name)
+        if codec is None:
             raise self.unsupported(name)
-        return revision
+        return codec
 
     def _find(self, method: str, revision: Revision) -> Method:
         row = self._offers.requests[revision.name].get(method)
@@ -297,7 +282,7 @@ class Admission:
         known = self._offers.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
         if need is None:
-            name = method[:_LONGEST_ECHO]
+            name = method[:LONGEST_ECHO]
             raise ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
         raise ProtocolError(
             "capability_not_supported",
@@ -360,7 +345,7 @@ class Admission:
         if self.side == "client":
             if session.revision.modern:
                 # 2026-07-28: only servers respond, so there is no answer we could give.
-                return Violation("unexpected_request", frame.method[:_LONGEST_ECHO])
+                return Violation("unexpected_request", frame.method[:LONGEST_ECHO])
         elif metadata.is_modern(frame.params, _version(headers)):
             return self._climb(frame, headers, principal, scope)
         if error is None:
@@ -460,11 +445,11 @@ class Admission:
     def _admit_notification(
         self, frame: Frame, session: Session | None, principal: str | None
     ) -> Notice | Violation:
-        revision = LATEST if session is None else session.revision
-        codec = self.codecs[LATEST.name] if session is None else session.codec
+        codec = self._modern if session is None else session.codec
+        revision = codec.revision
         row = self._offers.notifications[revision.name].get(frame.method)
         if row is None:
-            return Violation("unknown_notification", frame.method[:_LONGEST_ECHO])
+            return Violation("unknown_notification", frame.method[:LONGEST_ECHO])
         try:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:
@@ -515,7 +500,7 @@ def _foreign(headers: RoutingHeaders | None, revision: Revision) -> bool:
 
 
 def _check_extension(row: Method, declared: Mapping[str, Any]) -> None:
-    if row.extension not in OPT_IN:
+    if not row.opt_in:
         return
     path = f"extensions.{row.extension}"
     if not ClientCapabilities(declared).has(path):

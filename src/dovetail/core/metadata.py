@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from ..errors import ProtocolError
 from ..model import LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..settings import LONGEST_ECHO
 from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS
 from ..wire.revisions import BY_NAME, Revision
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
-_LONGEST_ECHO: Final = 128
-"""Characters of a peer's own words that come back in an error message."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
 _NAMESPACE: Final = PROTOCOL_VERSION.partition("/")[0].encode()
 """What params with modern metadata contain, however their slashes are escaped."""
@@ -110,7 +109,7 @@ def _out_of_range(meta: Mapping[str, Raw]) -> ProtocolError:
             msgspec.json.decode(value)
         except UNREADABLE:
             return ProtocolError(
-                "invalid_params", f"params._meta.{name[:_LONGEST_ECHO]} has a number that is out of range"
+                "invalid_params", f"params._meta.{name[:LONGEST_ECHO]} has a number that is out of range"
             )
     return ProtocolError("invalid_params")  # unreachable: something in it could not be read
 

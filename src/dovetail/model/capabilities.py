@@ -21,8 +21,10 @@ class Capabilities(dict[str, Any]):
 
     def has(self, path: str) -> bool:
         """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
+        if path.startswith(EXTENSIONS):
+            return self.extension(path[len(EXTENSIONS) :]) is not None
         value: Any = self
-        for step in _steps(path):
+        for step in path.split("."):
             if not isinstance(value, dict):
                 return False
             value = cast("dict[str, Any]", value).get(step)
@@ -39,9 +41,16 @@ class Capabilities(dict[str, Any]):
         return needed
 
     def extension(self, identifier: str) -> dict[str, Any] | None:
-        """Return the settings declared for an extension, ``None`` when it was not declared."""
-        extensions = self.view("extensions")
-        return None if extensions is None else _settings(extensions.get(identifier))
+        """Return the settings declared for an extension, ``None`` when it was not declared.
+
+        Revisions before 2026-07-28 have no member for extensions and declare them as experimental.
+        """
+        found = _settings((self.extensions or {}).get(identifier))
+        return _settings((self.experimental or {}).get(identifier)) if found is None else found
+
+    @property
+    def extensions(self) -> dict[str, Any] | None:
+        return self.view("extensions")
 
     @property
     def experimental(self) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Raw, Struct
 
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from .server import Server
 
 Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
-
-KNOWN_FROM: Final[Mapping[str, int]] = {"completions": 2, "tasks": 4, "extensions": 5}
-KNOWN_UNTIL: Final[Mapping[str, int]] = {"tasks": 4}
-"""Server capabilities that not every revision has, by revision index."""
 
 
 class Builtin:
@@ -217,14 +213,7 @@ class Builtin:
 
 def told(capabilities: ServerCapabilities, codec: Codec) -> ServerCapabilities:
     """``capabilities`` as this revision and dialect know them."""
-    index = codec.revision.index
-    known = ServerCapabilities(
-        {
-            name: value
-            for name, value in capabilities.items()
-            if KNOWN_FROM.get(name, 1) <= index <= KNOWN_UNTIL.get(name, index)
-        }
-    )
+    known = ServerCapabilities(codec.edit(capabilities))
     if not codec.revision.modern:
         for name, members in codec.dialect.server_capabilities.items():
             if name in known:

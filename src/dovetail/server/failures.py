@@ -98,7 +98,9 @@ class Failures:
 
     @staticmethod
     def _shows_as_error(kind: str, call: Call) -> bool:
-        way = "tool_result" if kind in _UNASKED else delivery(kind, call.revision.index)
+        way = "tool_result" if kind in _UNASKED else delivery(kind)
+        if kind == "invalid_tool_arguments":
+            way = call.revision.argument_errors
         if not call.revision.modern:
             dialect = call.codec.dialect
             if kind == "invalid_tool_arguments" and dialect.argument_errors is not None:

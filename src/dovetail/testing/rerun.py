@@ -24,7 +24,7 @@ from msgspec import Struct
 from ..errors import DovetailError, ProtocolError
 from ..model.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..server import Server
-from ..wire.revisions import LATEST
+from ..wire.revisions import newest
 
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Takes the method and params of a question, returns the result a client would send."""
@@ -99,7 +99,7 @@ async def rerun(
 
 
 async def _call(server: Server, params: Mapping[str, Any]) -> dict[str, Any]:
-    meta = {PROTOCOL_VERSION: LATEST.name, CLIENT_CAPABILITIES: CAPABILITIES}
+    meta = {PROTOCOL_VERSION: newest(modern=True).name, CLIENT_CAPABILITIES: CAPABILITIES}
     given = {name: value for name, value in params.items() if value is not None}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**given, "_meta": meta}}
     reply = json.loads(await server.handle(json.dumps(message).encode()) or b"{}")

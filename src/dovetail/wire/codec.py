@@ -22,11 +22,11 @@ from ..model import CacheableResult, Error, Implementation, Result
 from ..model.meta import SERVER_INFO
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
-from .edits import sieve_for
+from .edits.plans import Sieve
 from .frames import UNREADABLE, ErrorFrame, NotificationFrame, RequestFrame, RequestId, ResultFrame, encode
 from .leniency import explain, known_blocks
 from .methods import METHODS, Method, result_type_of
-from .revisions import Revision
+from .revisions import Revision, sieve_for
 
 _EMPTY = Raw(b"{}")
 _UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
@@ -132,7 +132,7 @@ class Codec:
             error = msgspec.json.decode(raw, type=Error)
         except UNREADABLE as reason:
             raise _refusal("validation_failed", "the error object is malformed", reason) from None
-        return error_from_wire(error.code, error.message, error.data, self.revision.index, self.dialect)
+        return error_from_wire(error.code, error.message, error.data, self.revision, self.dialect)
 
     def _decoder(self, kind: Any) -> Callable[[Any], Any]:
         decode = self._decoders[kind] = _decoder_for(kind).decode
@@ -223,7 +223,7 @@ class Codec:
 
     def encode_error(self, id: RequestId | None, error: DovetailError) -> bytes:
         """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""
-        code, message, data = wire_error(error, self.revision.index, self.dialect)
+        code, message, data = wire_error(error, self.revision, self.dialect)
         wire_id: RequestId | UnsetType | None = id
         if id is None and not (self.revision.null_error_id or self._null_error_id()):
             wire_id = UNSET
@@ -313,11 +313,11 @@ def codec_for(
     """The codec of this pair, made once; a codec with a ``server_info`` belongs to the caller."""
     if server_info is not None:
         return Codec(revision, dialect, server_info)
-    return _codec_for(revision, dialect)
+    return _codec_for(revision, dialect, sieve_for(revision))
 
 
 @functools.lru_cache(maxsize=64)
-def _codec_for(revision: Revision, dialect: Dialect) -> Codec:
+def _codec_for(revision: Revision, dialect: Dialect, sieve: Sieve) -> Codec:
     return Codec(revision, dialect)
 
 

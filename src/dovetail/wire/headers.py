@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
 from .frames import UNREADABLE, Frame
-from .methods import METHODS
+from .methods import METHODS, Method
 
 VERSION_HEADER = "MCP-Protocol-Version"
 METHOD_HEADER = "Mcp-Method"
@@ -96,6 +96,22 @@ class _Named(Struct, rename="camel"):
 
 _decode_named = msgspec.json.Decoder(_Named).decode
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
+
+
+def repeat(headers: RoutingHeaders, version: str, row: Method, params: Any) -> bool:
+    """Whether version, method and name plainly equal those of a body that has been decoded.
+
+    The usual case, at the price of a few comparisons. Where they do not, encoded names and names that came
+    under an alias among them, `check` says what is wrong, if anything.
+    """
+    if headers.duplicated or headers.version != version or headers.method != row.name:
+        return False
+    if row.name_header is None:
+        return True
+    name = headers.name
+    return (
+        name is not None and name == getattr(params, _MEMBERS[row.name_header]) and not name.startswith("=?")
+    )
 
 
 def check(headers: RoutingHeaders, frame: Frame) -> None:

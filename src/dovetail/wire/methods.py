@@ -20,6 +20,8 @@ Kind = Literal["request", "notification"]
 Sender = Literal["client", "server", "both"]
 NameHeader = Literal["name", "uri", "taskId"]
 
+STILL = 1 << 30
+"""The last revision that has a method, where it has not been removed: whatever comes has it too."""
 OWN_EXTENSION = "dovetail"
 """Methods of other projects: on the legacy revisions when the feature is on, later by a dialect's choice."""
 
@@ -54,6 +56,8 @@ class Method(Struct, frozen=True, kw_only=True):
     """It may be answered with a task."""
     extension: str | None = None
     """The extension it belongs to from 2026-07-28 on."""
+    opt_in: bool = False
+    """Only clients that declare the extension on that very request may call it."""
     name_header: NameHeader | None = None
     """The member of its params that is mirrored in ``Mcp-Name``."""
 
@@ -85,30 +89,30 @@ def _notification(
 _ROWS = (
     # Getting to know each other
     _request("initialize", 1, 4, m.InitializeRequestParams, m.InitializeResult),
-    _request("server/discover", 5, 5, m.RequestParams, m.DiscoverResult, cacheable=True),
+    _request("server/discover", 5, STILL, m.RequestParams, m.DiscoverResult, cacheable=True),
     _request("ping", 1, 4, m.RequestParams, m.EmptyResult, sender="both"),
     # What a server offers
-    _request("tools/list", 1, 5, m.PaginatedRequestParams, m.ListToolsResult,
+    _request("tools/list", 1, STILL, m.PaginatedRequestParams, m.ListToolsResult,
              capability="tools", cacheable=True),
-    _request("tools/call", 1, 5, m.CallToolRequestParams, m.CallToolResult,
+    _request("tools/call", 1, STILL, m.CallToolRequestParams, m.CallToolResult,
              capability="tools", may_ask=True, task=True, name_header="name"),
-    _request("resources/list", 1, 5, m.PaginatedRequestParams, m.ListResourcesResult,
+    _request("resources/list", 1, STILL, m.PaginatedRequestParams, m.ListResourcesResult,
              capability="resources", cacheable=True),
-    _request("resources/templates/list", 1, 5, m.PaginatedRequestParams, m.ListResourceTemplatesResult,
+    _request("resources/templates/list", 1, STILL, m.PaginatedRequestParams, m.ListResourceTemplatesResult,
              capability="resources", cacheable=True),
-    _request("resources/read", 1, 5, m.ReadResourceRequestParams, m.ReadResourceResult,
+    _request("resources/read", 1, STILL, m.ReadResourceRequestParams, m.ReadResourceResult,
              capability="resources", cacheable=True, may_ask=True, name_header="uri"),
     _request("resources/subscribe", 1, 4, m.SubscribeRequestParams, m.EmptyResult,
              capability="resources.subscribe"),
     _request("resources/unsubscribe", 1, 4, m.UnsubscribeRequestParams, m.EmptyResult,
              capability="resources.subscribe"),
-    _request("subscriptions/listen", 5, 5, m.SubscriptionsListenRequestParams, m.SubscriptionsListenResult),
-    _request("prompts/list", 1, 5, m.PaginatedRequestParams, m.ListPromptsResult,
+    _request("subscriptions/listen", 5, STILL, m.SubscriptionsListenRequestParams, m.SubscriptionsListenResult),
+    _request("prompts/list", 1, STILL, m.PaginatedRequestParams, m.ListPromptsResult,
              capability="prompts", cacheable=True),
-    _request("prompts/get", 1, 5, m.GetPromptRequestParams, m.GetPromptResult,
+    _request("prompts/get", 1, STILL, m.GetPromptRequestParams, m.GetPromptResult,
              capability="prompts", may_ask=True, name_header="name"),
     # 2024-11-05 has completion, but no capability for it.
-    _request("completion/complete", 1, 5, m.CompleteRequestParams, m.CompleteResult,
+    _request("completion/complete", 1, STILL, m.CompleteRequestParams, m.CompleteResult,
              capability="completions", gated_since=2),
     _request("logging/setLevel", 1, 4, m.SetLevelRequestParams, m.EmptyResult, capability="logging"),
     # What a server asks of a client; later these are no messages but entries of an `input_required` result
@@ -118,23 +122,23 @@ _ROWS = (
     _request("elicitation/create", 3, 4, m.ElicitRequestParams, m.ElicitResult,
              sender="server", capability="elicitation", task=True),
     # Tasks: in the core of 2025-11-25, an extension of 2026-07-28
-    _request("tasks/get", 4, 5, m.GetTaskRequestParams, m.GetTaskResult, modern_result=m.DetailedTask,
+    _request("tasks/get", 4, STILL, m.GetTaskRequestParams, m.GetTaskResult, modern_result=m.DetailedTask,
              sender="both", modern_sender="client", capability="tasks", extension=TASKS_EXTENSION,
-             name_header="taskId"),
+             opt_in=True, name_header="taskId"),
     _request("tasks/result", 4, 4, m.GetTaskPayloadRequestParams, Raw, sender="both", capability="tasks"),
     _request("tasks/list", 4, 4, m.PaginatedRequestParams, m.ListTasksResult,
              sender="both", capability="tasks.list"),
-    _request("tasks/cancel", 4, 5, m.CancelTaskRequestParams, m.CancelTaskResult, modern_result=m.EmptyResult,
+    _request("tasks/cancel", 4, STILL, m.CancelTaskRequestParams, m.CancelTaskResult, modern_result=m.EmptyResult,
              sender="both", modern_sender="client", capability="tasks.cancel", extension=TASKS_EXTENSION,
-             name_header="taskId"),
-    _request("tasks/update", 5, 5, m.UpdateTaskRequestParams, m.EmptyResult,
-             extension=TASKS_EXTENSION, name_header="taskId"),
+             opt_in=True, name_header="taskId"),
+    _request("tasks/update", 5, STILL, m.UpdateTaskRequestParams, m.EmptyResult,
+             extension=TASKS_EXTENSION, opt_in=True, name_header="taskId"),
     # Skills
-    _request("skills/list", 5, 5, m.PaginatedRequestParams, m.ListSkillsResult,
+    _request("skills/list", 5, STILL, m.PaginatedRequestParams, m.ListSkillsResult,
              cacheable=True, extension=SKILLS_EXTENSION),
-    _request("skills/get", 5, 5, m.GetSkillRequestParams, m.GetSkillResult,
+    _request("skills/get", 5, STILL, m.GetSkillRequestParams, m.GetSkillResult,
              cacheable=True, extension=SKILLS_EXTENSION),
-    _request("resources/directory/read", 5, 5, m.ReadDirectoryRequestParams, m.ReadDirectoryResult,
+    _request("resources/directory/read", 5, STILL, m.ReadDirectoryRequestParams, m.ReadDirectoryResult,
              cacheable=True, extension=SKILLS_EXTENSION),
     # Other projects
     _request("tasks/create", 1, 4, m.ErlmcpCreateTaskRequestParams, m.ErlmcpCreateTaskResult,
@@ -142,20 +146,20 @@ _ROWS = (
     _request("shutdown", 1, 4, m.RequestParams, m.EmptyResult, extension=OWN_EXTENSION),
     # Notifications
     _notification("notifications/initialized", 1, 4, "client"),
-    _notification("notifications/cancelled", 1, 5, "both", m.CancelledNotificationParams),
-    _notification("notifications/progress", 1, 5, "both", m.ProgressNotificationParams,
+    _notification("notifications/cancelled", 1, STILL, "both", m.CancelledNotificationParams),
+    _notification("notifications/progress", 1, STILL, "both", m.ProgressNotificationParams,
                   modern_sender="server"),
-    _notification("notifications/message", 1, 5, "server", m.LoggingMessageNotificationParams),
-    _notification("notifications/tools/list_changed", 1, 5, "server"),
-    _notification("notifications/prompts/list_changed", 1, 5, "server"),
-    _notification("notifications/resources/list_changed", 1, 5, "server"),
-    _notification("notifications/resources/updated", 1, 5, "server", m.ResourceUpdatedNotificationParams),
+    _notification("notifications/message", 1, STILL, "server", m.LoggingMessageNotificationParams),
+    _notification("notifications/tools/list_changed", 1, STILL, "server"),
+    _notification("notifications/prompts/list_changed", 1, STILL, "server"),
+    _notification("notifications/resources/list_changed", 1, STILL, "server"),
+    _notification("notifications/resources/updated", 1, STILL, "server", m.ResourceUpdatedNotificationParams),
     _notification("notifications/roots/list_changed", 1, 4, "client"),
     _notification("notifications/elicitation/complete", 4, 4, "server",
                   m.ElicitationCompleteNotificationParams),
     _notification("notifications/tasks/status", 4, 4, "both", m.TaskStatusNotificationParams),
-    _notification("notifications/tasks", 5, 5, "server", m.DetailedTask, extension=TASKS_EXTENSION),
-    _notification("notifications/subscriptions/acknowledged", 5, 5, "server",
+    _notification("notifications/tasks", 5, STILL, "server", m.DetailedTask, extension=TASKS_EXTENSION),
+    _notification("notifications/subscriptions/acknowledged", 5, STILL, "server",
                   m.SubscriptionsAcknowledgedNotificationParams),
 )
 # fmt: on

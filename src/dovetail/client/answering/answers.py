@@ -25,16 +25,16 @@ from ...model import (
     TextContent,
 )
 from ...model.meta import SKILLS_EXTENSION, TASKS_EXTENSION
-from ...wire.revisions import Revision
+from ...wire.revisions import Revision, sieve_for
 from .forms import read_answer
 
 Callback = Callable[..., Any]
 
-# What each callback lets us declare, per revision index: the members a revision does not know are left out.
-_DECLARED: dict[str, Callable[[int], dict[str, Any] | None]] = {
-    "roots": lambda index: {} if index >= 5 else {"listChanged": True},
-    "sampling": lambda index: {},
-    "elicitation": lambda index: {"form": {}, "url": {}} if index >= 4 else {} if index == 3 else None,
+# What each callback lets us declare, under the method it answers.
+_DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
+    "roots/list": ("roots", {"listChanged": True}),
+    "sampling/createMessage": ("sampling", {}),
+    "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
 }
 
 
@@ -64,16 +64,12 @@ class Answers:
 
     def capabilities(self, revision: Revision) -> ClientCapabilities:
         """What to declare on ``revision``: the callbacks there are, and what the application added."""
-        found: dict[str, Any] = {}
-        for method in self._callbacks:
-            name = {"roots/list": "roots", "sampling/createMessage": "sampling"}.get(method, "elicitation")
-            setting = _DECLARED[name](revision.index)
-            if setting is not None:
-                found[name] = setting
-        if self._sample_tools and revision.index >= 4:
-            found["sampling"] = {"tools": {}}
-        if revision.index == 4 and (requests := self._taskable()):
-            found["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
+        able = ClientCapabilities(_DECLARED[method] for method in self._callbacks)
+        if self._sample_tools:
+            able["sampling"] = {"tools": {}}
+        if requests := self._taskable():
+            able["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
+        found: dict[str, Any] = sieve_for(revision).edit(able)
         if revision.modern:
             # Both are answered by the client itself, so every modern server may count on them.
             found["extensions"] = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}

@@ -101,7 +101,7 @@ class HostedTasks:
             if not machine.over:
                 machine.complete(Raw(json.encode(call.codec.edit(result))), self._now())
         except DovetailError as error:
-            code, message, data = wire_error(error, call.revision.index, call.codec.dialect)
+            code, message, data = wire_error(error, call.revision, call.codec.dialect)
             if not machine.over:
                 machine.fail(Error(code, message, data=data), self._now())
         except Exception:

@@ -94,7 +94,7 @@ def structured(result: CallToolResult, revision: Revision) -> Any:
     value = result.structured_content
     if value is not UNSET:
         return unwrap(_plain(value), result.content)
-    if revision.index >= 3:
+    if revision.structured_output:
         return None
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if len(texts) != 1 or len(result.content) != 1 or result.is_error is True:

@@ -35,8 +35,6 @@ from .targets import Target
 
 log = logging.getLogger("dovetail.client")
 
-TASKS_ON = 4
-"""The index of the one revision that has tasks in its core."""
 _LISTS = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
@@ -190,7 +188,7 @@ class ClientKeeper:
         if call.method == "roots/list" and not self._answers.answers("roots/list"):
             return ListRootsResult([])  # declared by the dialect, and nothing to show
         work = self._answers.answer(call.method, call.params)
-        if call.revision.index == TASKS_ON and getattr(call.params, "task", UNSET) is not UNSET:
+        if call.revision.tasks == "core" and getattr(call.params, "task", UNSET) is not UNSET:
             return self._hosted.create(call, work)
         return await work
 

@@ -15,10 +15,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ...wire.revisions import BY_NAME, LATEST, LATEST_LEGACY, REVISIONS
-
-MODERN = tuple(r.name for r in reversed(REVISIONS) if r.era == "modern")
-LEGACY = tuple(r.name for r in reversed(REVISIONS) if r.era == "legacy")
+from ...wire.revisions import BY_NAME, REVISIONS, newest
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 _STAY_MODERN = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY})
@@ -43,27 +40,22 @@ class Policy(Struct, frozen=True):
         Raises:
             ValueError: no such revision.
         """
-        match revision:
-            case "auto":
-                return cls(MODERN, LEGACY)
-            case "modern":
-                return cls(MODERN, ())
-            case "legacy":
-                return cls((), LEGACY)
-            case _ if revision in MODERN:
-                return cls((revision,), (), pinned=True)
-            case _ if revision in LEGACY:
-                return cls((), (revision,), pinned=True)
-            case _:
-                known = ", ".join(r.name for r in REVISIONS)
-                raise ValueError(
-                    f'revision must be "auto", "modern", "legacy" or one of {known}; not {revision!r}'
-                )
+        if revision in ("auto", "modern", "legacy"):
+            modern = tuple(r.name for r in reversed(REVISIONS) if r.modern)
+            legacy = tuple(r.name for r in reversed(REVISIONS) if not r.modern)
+            return cls(() if revision == "legacy" else modern, () if revision == "modern" else legacy)
+        row = BY_NAME.get(revision)
+        if row is None:
+            known = ", ".join(BY_NAME)
+            raise ValueError(
+                f'revision must be "auto", "modern", "legacy" or one of {known}; not {revision!r}'
+            )
+        return cls((revision,), (), pinned=True) if row.modern else cls((), (revision,), pinned=True)
 
     @property
     def proposal(self) -> str:
         """The version that `initialize` proposes: never a modern one."""
-        return self.legacy[0] if self.legacy else LATEST_LEGACY.name
+        return self.legacy[0] if self.legacy else newest(modern=False).name
 
 
 class Outcome(Struct, frozen=True):
@@ -137,7 +129,7 @@ def after_initialize(policy: Policy, outcome: Outcome, *, http: bool, reprobed: 
             return Step("fail", reason=f"the server answered with revision {version!r}; we speak {wanted}")
         case "error" if outcome.code == UNSUPPORTED_VERSION and not reprobed:
             # A slow starter that answers the probe only now, or a modern-only server we remembered wrongly.
-            version = choose(outcome.supported or MODERN, policy.modern)
+            version = choose(outcome.supported or policy.modern, policy.modern)
             if version is not None:
                 return Step("probe", version)
             return Step("fail", reason=_no_overlap(outcome.supported or (), policy))
@@ -209,7 +201,3 @@ def _strings(value: Any) -> tuple[str, ...] | None:
         return None
     # A peer's list is as long as it likes; versions we might know are few.
     return tuple(v for v in cast("list[Any]", value)[:64] if isinstance(v, str))
-
-
-def is_modern(revision: str) -> bool:
-    return BY_NAME[revision].era == LATEST.era

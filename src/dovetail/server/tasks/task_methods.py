@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 EXTENSION: Final = f"extensions.{TASKS_EXTENSION}"
 CORE: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """What a server that runs tasks declares on 2025-11-25."""
-_CORE_INDEX: Final = 4
 _LISTS: Final = {"erlmcp": erlmcp_list}
 """How a dialect lists tasks, where it has a way of its own."""
 
@@ -104,7 +103,7 @@ class TaskMethods:
                 return None
             # Tasks of 2026-07-28 report no progress: a client that asks for it is served in the call itself.
             return None if support == "optional" and PROGRESS_TOKEN in call.meta else "extension"
-        if call.revision.index != _CORE_INDEX:
+        if call.revision.tasks != "core":
             return None  # they know nothing of tasks: an answer at once is all they can get
         asked = call.params.task is not UNSET
         if asked == (support == "forbidden") and support != "optional":
@@ -171,7 +170,7 @@ class TaskMethods:
         found = outcome(task)
         if isinstance(found, Error):
             codec = call.codec
-            raise error_from_wire(found.code, found.message, found.data, codec.revision.index, codec.dialect)
+            raise error_from_wire(found.code, found.message, found.data, codec.revision, codec.dialect)
         if found is None:
             # Its process is gone: nobody works on it any more.
             raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.id})

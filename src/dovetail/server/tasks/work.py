@@ -298,7 +298,7 @@ class Tasks:
         if job.machine.over:
             return
         codec = job.call.codec
-        code, message, data = wire_error(error, codec.revision.index, codec.dialect)
+        code, message, data = wire_error(error, codec.revision, codec.dialect)
         job.machine.fail(Error(code, message, data=data), self._server.clock())
         await self._tell_change(job)
 

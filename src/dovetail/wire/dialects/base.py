@@ -22,7 +22,6 @@ from msgspec import UNSET, Raw, Struct
 from ...errors import (
     KINDS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
-    MODERN,
     REFUSAL_CODES,
     URL_ELICITATION_REQUIRED,
     CapabilityError,
@@ -33,7 +32,9 @@ from ...errors import (
     ToolError,
     kind_of_code,
 )
+from ...model import ClientCapabilities
 from ...settings import Limits, Timeouts
+from ..revisions import Revision
 
 VENDOR = "dovetail/"
 """The prefix of our own ``_meta`` keys: what a dialect says and the specification has no member for."""
@@ -191,19 +192,17 @@ def take_extra(members: Object, name: str) -> Any:
 _MODERN_CODES = frozenset((-32020, -32021, -32022))
 _RESERVED = range(-32099, -31999)
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_URL_ELICITATION = 4
-"""The only revision that knows -32042."""
 
 
-def wire_error(error: DovetailError, revision: int, dialect: Dialect) -> tuple[int, str, Any]:
-    """Code, message and data (UNSET for none) of ``error`` on the revision with this index.
+def wire_error(error: DovetailError, revision: Revision, dialect: Dialect) -> tuple[int, str, Any]:
+    """Code, message and data (UNSET for none) of ``error`` on this revision.
 
     ``data.kind`` is always there unless ``data`` is taken by something that is no object. Text of failures
     that are nobody's business but ours (lost upstreams, wrong states) is replaced by the kind's own.
     """
     kind, chosen, message, data = _said(error, revision)
     own: int | None = None
-    if revision >= MODERN:
+    if revision.modern:
         if chosen is None:
             own = dialect.errors.get(kind)
         elif chosen in _RESERVED and chosen not in _MODERN_CODES:
@@ -218,7 +217,7 @@ def wire_error(error: DovetailError, revision: int, dialect: Dialect) -> tuple[i
 
 
 def error_from_wire(
-    code: int, message: str, data: Any, revision: int, dialect: Dialect
+    code: int, message: str, data: Any, revision: Revision, dialect: Dialect
 ) -> ProtocolError | Refusal:
     """The exception for an error object a peer sent; raise it to the caller.
 
@@ -227,7 +226,7 @@ def error_from_wire(
     members = cast("Object", data) if isinstance(data, dict) else {}
     kind = members.get("kind")
     if not isinstance(kind, str) or _KIND.fullmatch(kind) is None:
-        kind = kind_of_code(code, revision, dialect.name)
+        kind = kind_of_code(code, modern=revision.modern, dialect=dialect.name)
     if code not in REFUSAL_CODES:
         return ProtocolError(kind, message, data=data, code=code)
     hint = members.get("hint")
@@ -236,7 +235,7 @@ def error_from_wire(
     return error
 
 
-def _said(error: DovetailError, revision: int) -> tuple[str, int | None, str, Any]:
+def _said(error: DovetailError, revision: Revision) -> tuple[str, int | None, str, Any]:
     """Kind, code when the raiser chose it, text and data."""
     if isinstance(error, ProtocolError):
         return error.kind, error.given_code, error.message, error.data
@@ -245,22 +244,13 @@ def _said(error: DovetailError, revision: int) -> tuple[str, int | None, str, An
     if isinstance(error, ToolError):
         return error.kind, None, error.message, UNSET if error.data is None else error.data
     if isinstance(error, CapabilityError):
-        if revision < MODERN:
+        if not revision.modern:
             return error.kind, None, error.message, {"capability": error.capability}
         kind = "missing_required_client_capability"
-        data = {"requiredCapabilities": _required(error.capability)}
+        data = {"requiredCapabilities": ClientCapabilities.requiring(error.capability)}
         return kind, MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, data
     row = KINDS.get(error.kind)
     return error.kind, None, "Internal error" if row is None else row.message, UNSET
-
-
-def _required(path: str) -> Object:
-    """``sampling.tools`` as the object a client would have had to declare."""
-    head, _, rest = path.partition(".")
-    if not rest:
-        return {head: {}}
-    # The names of extensions have dots of their own.
-    return {head: {rest: {}} if head == "extensions" else _required(rest)}
 
 
 def _refusal_data(error: Refusal) -> Object:
@@ -284,10 +274,10 @@ def _in_dialect(kind: str, message: str, data: Any, dialect: Dialect) -> tuple[s
     return said, cast("Any", data) if edit is None else edit(message, data)
 
 
-def _official(kind: str, revision: int) -> int:
+def _official(kind: str, revision: Revision) -> int:
     row = KINDS.get(kind) or KINDS["internal_error"]
-    code = row.modern if revision >= MODERN else row.legacy
-    return row.modern if code == URL_ELICITATION_REQUIRED and revision != _URL_ELICITATION else code
+    code = row.modern if revision.modern else row.legacy
+    return row.modern if code == URL_ELICITATION_REQUIRED and not revision.url_error else code
 
 
 def _with_kind(data: Any, kind: str, code: int, own: int | None) -> Object:

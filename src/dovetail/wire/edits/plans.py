@@ -22,7 +22,7 @@ _UNKNOWN: Any = object()
 
 
 class Edits(Struct, frozen=True):
-    """What one revision does not know, over and above what the next one does not know."""
+    """What one revision brought, seen by those before it; or what it took away, seen by itself and later ones."""
 
     without: Mapping[type, tuple[str, ...]] = types.MappingProxyType({})
     """Members to leave out, by the name of the attribute; subclasses inherit the entry."""

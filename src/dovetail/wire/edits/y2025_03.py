@@ -1,57 +1,30 @@
-"""What 2025-03-26 does not know yet: titles, metadata below the top, structured output, links."""
+"""What came with 2025-03-26: audio, tool annotations, texts of progress, completions."""
 
 from ...model import (
     AudioContent,
-    CallToolResult,
-    ClientCapabilities,
-    CompleteRequestParams,
-    EmbeddedResource,
-    ImageContent,
-    Implementation,
-    InitializeRequestParams,
-    Metadata,
-    PromptArgument,
-    PromptReference,
-    Resource,
-    ResourceContents,
-    ResourceLink,
-    ResourceTemplate,
-    Root,
-    TextContent,
+    CreateMessageResult,
+    InitializeResult,
+    ProgressNotificationParams,
+    SamplingMessage,
+    ServerCapabilities,
     Tool,
 )
 from .capabilities import on_member, without_capabilities
-from .conversions import link_to_text, title_to_annotations, without_last_modified
+from .conversions import audio_message_to_text, audio_to_resource
 from .plans import Edits
 
-_client = without_capabilities("elicitation")
+_server = without_capabilities("completions")
 
-EDITS = Edits(
+INTRODUCED = Edits(
     without={
-        Metadata: ("title", "meta"),
-        Implementation: ("title",),
-        PromptArgument: ("title",),
-        PromptReference: ("title",),
-        Tool: ("output_schema",),
-        CallToolResult: ("structured_content",),
-        CompleteRequestParams: ("context",),
-        TextContent: ("meta",),
-        ImageContent: ("meta",),
-        AudioContent: ("meta",),
-        EmbeddedResource: ("meta",),
-        ResourceContents: ("meta",),
-        Root: ("meta",),
+        Tool: ("annotations",),
+        ProgressNotificationParams: ("message",),
     },
     convert={
-        ClientCapabilities: _client,
-        InitializeRequestParams: on_member("capabilities", _client),
-        Tool: title_to_annotations,
-        ResourceLink: link_to_text,
-        TextContent: without_last_modified,
-        ImageContent: without_last_modified,
-        AudioContent: without_last_modified,
-        EmbeddedResource: without_last_modified,
-        Resource: without_last_modified,
-        ResourceTemplate: without_last_modified,
+        ServerCapabilities: _server,
+        InitializeResult: on_member("capabilities", _server),
+        AudioContent: audio_to_resource,
+        SamplingMessage: audio_message_to_text,
+        CreateMessageResult: audio_message_to_text,
     },
 )

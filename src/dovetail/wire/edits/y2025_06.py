@@ -1,57 +1,57 @@
-"""What 2025-06-18 does not know yet: icons, tasks, URL questions, tools and several blocks in sampling."""
+"""What came with 2025-06-18: titles, metadata below the top, structured output, links."""
 
 from ...model import (
-    CallToolRequestParams,
+    AudioContent,
+    CallToolResult,
     ClientCapabilities,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    CreateTaskResult,
-    ElicitRequestParams,
+    CompleteRequestParams,
+    EmbeddedResource,
+    ImageContent,
     Implementation,
     InitializeRequestParams,
-    InitializeResult,
     Metadata,
-    SamplingMessage,
-    ServerCapabilities,
+    PromptArgument,
+    PromptReference,
+    Resource,
+    ResourceContents,
+    ResourceLink,
+    ResourceTemplate,
+    Root,
+    TextContent,
     Tool,
-    ToolResultContent,
-    ToolUseContent,
 )
-from .capabilities import on_member, plain_elicitation, without_capabilities
-from .conversions import refuse
-from .elicitation import plain_form
+from .capabilities import on_member, without_capabilities
+from .conversions import link_to_text, title_to_annotations, without_last_modified
 from .plans import Edits
-from .sampling import one_block_messages, one_block_result
 
-_drop_client = without_capabilities("tasks", "sampling.context", "sampling.tools")
-_drop_server = without_capabilities("tasks")
-_tools_refused = refuse("tools in sampling exist since 2025-11-25", "capability_not_supported")
+_client = without_capabilities("elicitation")
 
-
-def _client(capabilities: dict[str, object]) -> dict[str, object]:
-    return plain_elicitation(_drop_client(capabilities))
-
-
-EDITS = Edits(
+INTRODUCED = Edits(
     without={
-        Implementation: ("description", "icons", "website_url"),
-        Metadata: ("icons",),
-        Tool: ("execution",),
-        CallToolRequestParams: ("task",),
-        CreateMessageRequestParams: ("task",),
-        ElicitRequestParams: ("task", "mode", "elicitation_id"),
-        SamplingMessage: ("meta",),
+        Metadata: ("title", "meta"),
+        Implementation: ("title",),
+        PromptArgument: ("title",),
+        PromptReference: ("title",),
+        Tool: ("output_schema",),
+        CallToolResult: ("structured_content",),
+        CompleteRequestParams: ("context",),
+        TextContent: ("meta",),
+        ImageContent: ("meta",),
+        AudioContent: ("meta",),
+        EmbeddedResource: ("meta",),
+        ResourceContents: ("meta",),
+        Root: ("meta",),
     },
     convert={
         ClientCapabilities: _client,
-        ServerCapabilities: _drop_server,
         InitializeRequestParams: on_member("capabilities", _client),
-        InitializeResult: on_member("capabilities", _drop_server),
-        CreateTaskResult: refuse("tasks exist since 2025-11-25"),
-        ElicitRequestParams: plain_form,
-        CreateMessageRequestParams: one_block_messages,
-        CreateMessageResult: one_block_result,
-        ToolUseContent: _tools_refused,
-        ToolResultContent: _tools_refused,
+        Tool: title_to_annotations,
+        ResourceLink: link_to_text,
+        TextContent: without_last_modified,
+        ImageContent: without_last_modified,
+        AudioContent: without_last_modified,
+        EmbeddedResource: without_last_modified,
+        Resource: without_last_modified,
+        ResourceTemplate: without_last_modified,
     },
 )

@@ -1,39 +1,57 @@
-"""What 2025-11-25 does not know yet: members of modern results, rounds, output of any type."""
+"""What came with 2025-11-25: icons, tasks, URL questions, tools and several blocks in sampling."""
 
 from ...model import (
-    CacheableResult,
     CallToolRequestParams,
-    CallToolResult,
+    ClientCapabilities,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateTaskResult,
     ElicitRequestParams,
-    ExtensionCreateTaskResult,
-    GetPromptRequestParams,
-    InputRequiredResult,
-    ReadResourceRequestParams,
-    Result,
+    Implementation,
+    InitializeRequestParams,
+    InitializeResult,
+    Metadata,
+    SamplingMessage,
+    ServerCapabilities,
     Tool,
     ToolResultContent,
+    ToolUseContent,
 )
+from .capabilities import on_member, plain_elicitation, without_capabilities
 from .conversions import refuse
-from .elicitation import with_elicitation_id
+from .elicitation import plain_form
 from .plans import Edits
-from .schemas import with_object_output, with_object_schema
+from .sampling import one_block_messages, one_block_result
 
-_ROUNDS = ("input_responses", "request_state")
+_drop_client = without_capabilities("tasks", "sampling.context", "sampling.tools")
+_drop_server = without_capabilities("tasks")
+_tools_refused = refuse("tools in sampling exist since 2025-11-25", "capability_not_supported")
 
-EDITS = Edits(
+
+def _client(capabilities: dict[str, object]) -> dict[str, object]:
+    return plain_elicitation(_drop_client(capabilities))
+
+
+INTRODUCED = Edits(
     without={
-        Result: ("result_type",),
-        CacheableResult: ("ttl_ms", "cache_scope"),
-        CallToolRequestParams: _ROUNDS,
-        GetPromptRequestParams: _ROUNDS,
-        ReadResourceRequestParams: _ROUNDS,
+        Implementation: ("description", "icons", "website_url"),
+        Metadata: ("icons",),
+        Tool: ("execution",),
+        CallToolRequestParams: ("task",),
+        CreateMessageRequestParams: ("task",),
+        ElicitRequestParams: ("task", "mode", "elicitation_id"),
+        SamplingMessage: ("meta",),
     },
     convert={
-        CallToolResult: with_object_output,
-        ToolResultContent: with_object_output,
-        Tool: with_object_schema,
-        ElicitRequestParams: with_elicitation_id,
-        InputRequiredResult: refuse("this revision asks with requests of the server, not with results"),
-        ExtensionCreateTaskResult: refuse("this revision tells a created task with a CreateTaskResult"),
+        ClientCapabilities: _client,
+        ServerCapabilities: _drop_server,
+        InitializeRequestParams: on_member("capabilities", _client),
+        InitializeResult: on_member("capabilities", _drop_server),
+        CreateTaskResult: refuse("tasks exist since 2025-11-25"),
+        ElicitRequestParams: plain_form,
+        CreateMessageRequestParams: one_block_messages,
+        CreateMessageResult: one_block_result,
+        ToolUseContent: _tools_refused,
+        ToolResultContent: _tools_refused,
     },
 )

@@ -22,11 +22,10 @@ from ....core import metadata
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....drivers.run import mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
-from ....model.meta import PROTOCOL_VERSION
 from ....settings import HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import Frame, decode
-from ....wire.revisions import LATEST, REVISIONS
+from ....wire.revisions import BY_NAME
 from . import cors
 from .asgi import CLOSE, TEXT_TYPE, Headers, Message, Receive, Scope, Send, answer, refuse
 from .bodies import Bodies
@@ -43,10 +42,6 @@ from .websockets import refuse_websocket, serve_websocket
 
 log = logging.getLogger("dovetail.http")
 
-LEGACY_VERSIONS: Final = frozenset(r.name.encode() for r in REVISIONS if not r.modern)
-_LATEST: Final = LATEST.name.encode()
-_META: Final = PROTOCOL_VERSION.partition("/")[0].encode()
-"""What a body with modern metadata contains, however its slashes are escaped."""
 _REMEMBERED: Final = 256
 """Combinations of headers remembered as good, so that the usual request costs one look-up."""
 
@@ -206,7 +201,8 @@ class HttpApp:
 
     def _is_legacy(self, headers: Checked) -> bool:
         # Modern clients have neither streams nor sessions: GET and DELETE do not exist for them.
-        if headers.get(b"mcp-protocol-version") not in LEGACY_VERSIONS and SESSION_HEADER not in headers:
+        named = BY_NAME.get(headers.get(b"mcp-protocol-version", b"").decode("latin-1"))
+        if (named is None or named.modern) and SESSION_HEADER not in headers:
             return False
         return not self.options.stateless and self.legacy.served
 
@@ -278,9 +274,8 @@ class HttpApp:
         else:
             mirrored = routing.read(raw)
         principal = None if self.options.principal is None else self._principal(scope)
-        if version == _LATEST or (
-            (version not in LEGACY_VERSIONS or _META in body) and self._is_modern(version, body, frame)
-        ):
+        params = frame.params if type(frame) is Frame else UNSET
+        if mirrored.version in self._admission.modern or metadata.is_modern(params, mirrored.version):
             if type(frame) is not Frame or frame.method is UNSET:
                 await self._refuse_modern(send, frame)
                 return
@@ -313,15 +308,6 @@ class HttpApp:
             await self._refuse(send, error, 413, CLOSE)
         elif error.cause == "idle":
             await answer(send, 408, headers=CLOSE)
-
-    def _is_modern(self, version: bytes | None, body: bytes, frame: Frame | RemoteProtocolError) -> bool:
-        """Decide from the body first, from the header second."""
-        if version is not None and version.strip() not in LEGACY_VERSIONS:
-            return True
-        if isinstance(frame, RemoteProtocolError) or _META not in body:
-            return False
-        meta = metadata.peek(frame.params)
-        return meta is not None and PROTOCOL_VERSION in meta
 
     async def _refuse_modern(self, send: Send, frame: Frame | RemoteProtocolError) -> None:
         if not isinstance(frame, RemoteProtocolError):

@@ -7,7 +7,7 @@ events are also kept in the session's log. Hanging up does not cancel a call of 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,9 +21,6 @@ from .event_log import EventLog, LoggedStream
 from .event_streams import EventStream
 from .service import HttpService
 from .sessions import HttpSession, Sessions
-
-PRIMED_SINCE: Final = 4
-"""Index of the first revision whose clients understand an event without data."""
 
 
 class Calls:
@@ -50,7 +47,7 @@ class Calls:
 
     def primes(self, entry: HttpSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
-        return entry.session.revision.index >= PRIMED_SINCE and not self.options.shared
+        return entry.session.revision.primed_streams and not self.options.shared
 
     async def run(self, entry: HttpSession, call: Call, send: Send, headers: Headers | None = None) -> None:
         """Answer one call, in the task of its POST."""
