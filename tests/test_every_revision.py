@@ -89,7 +89,7 @@ def fresh() -> str:
 
 
 def since(client: RawClient, index: int) -> bool:
-    return SINCE[client.revision] >= index
+    return SINCE.get(client.revision, len(SINCE) + 1) >= index
 
 
 async def tool(

@@ -66,11 +66,13 @@ def admission(tools: int = 1, annotated: bool = False) -> Admission:
     return made
 
 
-def exchange(made: Admission, headers: RoutingHeaders | None = None) -> Callable[[], bytes]:
+def exchange(
+    made: Admission, headers: RoutingHeaders | None = None, message: bytes = CALL
+) -> Callable[[], bytes]:
     result = CallToolResult([TextContent("fine")])
 
     def work() -> bytes:
-        call = made.admit(decode(CALL), None, headers=headers)
+        call = made.admit(decode(message), None, headers=headers)
         assert isinstance(call, Call)
         return call.codec.encode_result(call.id, result)
 

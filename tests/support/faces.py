@@ -14,6 +14,8 @@ from .rawclient import RawClient
 from .webfaces import WEB
 
 FILE = str(Path(__file__).with_name("everything.py"))
+FILES: dict[str, str] = {}
+"""The file that serves a revision which `FILE` does not know."""
 
 
 def ignore(data: bytes) -> None:
@@ -33,7 +35,8 @@ async def over_memory(client: RawClient) -> AsyncIterator[RawClient]:
 
 @asynccontextmanager
 async def over_stdio(client: RawClient) -> AsyncIterator[RawClient]:
-    await child.spawn(client, [sys.executable, "-m", "dovetail.cli.main", "run", FILE], on_stderr=ignore)
+    file = FILES.get(client.revision, FILE)
+    await child.spawn(client, [sys.executable, "-m", "dovetail.cli.main", "run", file], on_stderr=ignore)
     yield client
     await client.close()
 

@@ -26,6 +26,9 @@ CAPABILITIES = {
 }
 """All a client of each revision can declare of what a server may ask it for."""
 
+SCHEMAS: dict[str, str] = {}
+"""Whose schema a made-up revision is checked against."""
+
 Json = dict[str, Any]
 Handler = Callable[[Json], Any]
 
@@ -46,7 +49,8 @@ class RawClient:
         self, revision: str, *, answers: dict[str, Handler] | None = None, check: bool = True
     ) -> None:
         self.revision = revision
-        self.modern = revision == MODERN
+        self.modern = revision >= MODERN
+        self.schema = SCHEMAS.get(revision, revision)
         self.answers: dict[str, Handler] = answers or {}
         self.check = check
         self.meta: Json = {}
@@ -93,7 +97,7 @@ class RawClient:
     def _take(self, message: Json) -> None:
         if self.check:
             try:
-                schemas.validate(message, self.revision, method=self._asked(message))
+                schemas.validate(message, self.schema, method=self._asked(message))
             except AssertionError as fault:
                 self._fail(fault)
         if "method" not in message:
@@ -188,7 +192,7 @@ class RawClient:
         if not self.modern:
             return {}
         return {
-            f"{META}protocolVersion": MODERN,
+            f"{META}protocolVersion": self.revision,
             f"{META}clientCapabilities": CAPABILITIES[MODERN],
             f"{META}clientInfo": {"name": "raw", "version": "1"},
         }

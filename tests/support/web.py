@@ -192,13 +192,13 @@ def request(method: str, params: Json | None = None, *, id: Any = None) -> Json:
 
 
 def modern_headers(message: Json) -> dict[str, str]:
+    params = message.get("params", {})
     headers = {
         "Content-Type": "application/json",
         "Accept": BOTH,
-        "MCP-Protocol-Version": MODERN,
+        "MCP-Protocol-Version": params.get("_meta", {}).get(f"{META}protocolVersion", MODERN),
         "Mcp-Method": message["method"],
     }
-    params = message.get("params", {})
     if message["method"] in ("tools/call", "prompts/get"):
         headers["Mcp-Name"] = params["name"]
     elif message["method"] == "resources/read":
