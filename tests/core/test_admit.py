@@ -275,8 +275,9 @@ def test_an_unknown_method_wins_over_bad_params_and_bad_params_over_a_missing_ca
 def test_the_fast_path_and_the_ladder_admit_the_same_call() -> None:
     admission = server_admission()
     message = frame(modern("tools/call", {"name": "add", "arguments": {}}, **{CLIENT_INFO: {"name": "n"}}))
-    fast = admission.admit(message, None, principal="p", scope={"a": 1})
-    slow = admission._climb(message, None, "p", {"a": 1})
+    plain, encoded = headers("tools/call", "add"), headers("tools/call", "=?base64?YWRk?=")
+    fast = admission.admit(message, None, headers=plain, principal="p", scope={"a": 1})
+    slow = admission.admit(message, None, headers=encoded, principal="p", scope={"a": 1})
     assert isinstance(fast, Call)
     assert isinstance(slow, Call)
     for name in Call.__struct_fields__:

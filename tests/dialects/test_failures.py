@@ -21,7 +21,7 @@ from dovetail.wire.dialects import (
     OFFICIAL,
     Dialect,
     error_from_wire,
-    status_for,
+    status_of,
     wire_error,
 )
 from dovetail.wire.revisions import R1, R3, R4, R5, REVISIONS, Revision
@@ -211,8 +211,14 @@ def test_a_refusal_with_nonsense_in_it_is_still_a_refusal() -> None:
 
 
 def test_minimcp_maps_codes_to_statuses_but_leaves_the_envelope_alone() -> None:
-    assert status_for(-32602, 200, MINIMCP) == 422
-    assert status_for(-32602, 400, MINIMCP) == 400
-    assert status_for(-32603, 200, MINIMCP) == 500
-    assert status_for(-32002, 200, MINIMCP) == 404
-    assert status_for(-32602, 200, OFFICIAL) == 200
+    found = {
+        kind: status_of(ProtocolError(kind), R4, MINIMCP)
+        for kind in ("invalid_params", "parse_error", "internal_error", "resource_not_found")
+    }
+    assert found == {
+        "invalid_params": 422,
+        "parse_error": 400,
+        "internal_error": 500,
+        "resource_not_found": 404,
+    }
+    assert status_of(ProtocolError("invalid_params"), R4, OFFICIAL) == 200

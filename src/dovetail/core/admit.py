@@ -28,27 +28,18 @@ be said, ``initialize`` and ``ping``; all others are told what is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct
 
-from ..errors import (
-    KINDS,
-    CapabilityError,
-    DovetailError,
-    ProtocolError,
-    Refusal,
-    RemoteProtocolError,
-    http_status,
-)
-from ..model import ClientCapabilities, Implementation, InitializeRequestParams, ServerCapabilities
+from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ..model import ClientCapabilities, Implementation, ServerCapabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from ..settings import LONGEST_ECHO
 from ..wire import headers as routing
 from ..wire.codec import Codec
-from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_for, strictly, wire_error
-from ..wire.frames import UNREADABLE, Frame, RequestId
+from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
+from ..wire.frames import Frame, RequestId
 from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import Method
 from ..wire.revisions import REVISIONS, Revision, newest
@@ -62,17 +53,22 @@ INITIALIZE: Final = "initialize"
 STEPS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
 """Notifications that move the session they come in, and the step in `phases.TRANSITIONS` they ask for."""
 
-_ENVELOPE: Final = frozenset({"parse_error", "invalid_request", "message_too_large"})
-_REFUSED: Final = frozenset(
-    row.name
-    for row in KINDS.values()
-    if row.refusal is not None and row.delivery != "http" and row.status != 429
-)
-"""What a handler will not do. The message was fine, and a bare 4xx would be read as "no modern server"."""
-
 
 def _no_param_headers(tool: str) -> HeaderMap | None:
     return None
+
+
+class _Arrival(Struct, eq=False):
+    """A request that did not pass at once, with all that came with it."""
+
+    frame: Frame
+    headers: RoutingHeaders | None
+    principal: str | None
+    scope: Mapping[str, Any]
+
+    @property
+    def modern(self) -> bool:
+        return metadata.is_modern(self.frame.params, None if self.headers is None else self.headers.version)
 
 
 class Admission:
@@ -114,10 +110,13 @@ class Admission:
         legacy = [revision for revision in self.revisions if not revision.modern]
         self._legacy: Codec | None = self.codecs[legacy[-1].name] if legacy else None
         self._unaddressed = self._legacy if self.dialect.null_error_id and self._legacy else self.newest
-        self._offers = Offers(side, self.revisions, self.dialect)
+        self.offers = Offers(side, self.revisions, self.dialect)
+        """Which methods there are; of the author's own too."""
         self._decode = self._modern.decode_params
         self._serving = phases.SERVING - {"negotiating"} if strict else phases.SERVING
         self.offer(ServerCapabilities() if side == "server" else ClientCapabilities())
+
+    # --- what there is --------------------------------------------------------------------------------------
 
     def offer(
         self, capabilities: ServerCapabilities | ClientCapabilities, also: Collection[str] = frozenset()
@@ -126,16 +125,17 @@ class Admission:
 
         ``also`` names methods of other projects that are served (``tasks/create``, ``shutdown``).
         """
-        self.capabilities = capabilities
-        self._offers.rebuild(capabilities, also)
+        self.offers.rebuild(capabilities, also)
         # Where no modern revision is served this table is empty, and no request takes the first branch.
         self._rows: dict[str, Method] = {}
         for name in self.modern:
-            self._rows |= self._offers.requests[name]
+            self._rows |= self.offers.requests[name]
 
     def may_send(self, method: str, revision: Revision) -> bool:
         """Whether our side may say ``method`` on ``revision``."""
-        return method in self._offers.sayable[revision.name]
+        return method in self.offers.sayable[revision.name]
+
+    # --- deciding -------------------------------------------------------------------------------------------
 
     def admit(
         self,
@@ -153,7 +153,7 @@ class Admission:
             return self._admit_in_session(frame, session, headers, principal, scope)
         row = self._rows.get(frame.method)
         if row is None:
-            return self._admit_without_session(frame, headers, principal, scope)
+            return self._admit_without_session(_Arrival(frame, headers, principal, scope))
         try:
             params = self._decode(row, frame.params)
             meta = params.meta
@@ -162,16 +162,16 @@ class Admission:
             if headers is not None:
                 self._check_arguments(headers, row, params)
         except (RemoteProtocolError, KeyError, TypeError):
-            return self._admit_without_session(frame, headers, principal, scope)
+            return self._admit_without_session(_Arrival(frame, headers, principal, scope))
         revision = codec.revision
         if (
             type(declared) is not dict
             or row.opt_in
-            or self._offers.requests[revision.name].get(frame.method) is not row
+            or self.offers.requests[revision.name].get(frame.method) is not row
             or (len(meta) > 2 and metadata.problem(meta) is not None)
             or (headers is not None and not routing.repeat(headers, revision.name, row, params))
         ):
-            return self._climb(frame, headers, principal, scope)
+            return self._climb(_Arrival(frame, headers, principal, scope))
         return Call(
             id=frame.id,
             method=row.name,
@@ -184,6 +184,27 @@ class Admission:
             principal=principal,
             scope=scope,
         )
+
+    def _admit_notification(
+        self, frame: Frame, session: Session | None, principal: str | None
+    ) -> Notice | Violation:
+        codec = self._modern if session is None else session.codec
+        revision = codec.revision
+        row = self.offers.notifications[revision.name].get(frame.method)
+        if row is None:
+            return Violation("unknown_notification", frame.method[:LONGEST_ECHO])
+        try:
+            params = codec.decode_params(row, frame.params)
+        except RemoteProtocolError as error:
+            return Violation("malformed_notification", f"{row.name}: {error.message}")
+        step = STEPS.get(row.name)
+        if step is not None and session is not None:
+            if step not in phases.TRANSITIONS[session.phase]:
+                return Violation("unexpected_notification", row.name)
+            phases.advance(session, step)
+        return Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
+
+    # --- refusing -------------------------------------------------------------------------------------------
 
     def refuse(
         self,
@@ -207,18 +228,7 @@ class Admission:
 
     def status_of(self, error: DovetailError, revision: Revision) -> int:
         """The HTTP status for a request that ends in ``error`` before anything was streamed."""
-        if revision.modern and isinstance(error, CapabilityError):
-            status = 400  # told as -32021
-        elif error.kind in _REFUSED:
-            status = 200
-        elif revision.modern or error.kind in _ENVELOPE:
-            status = http_status(error.kind)
-        else:
-            status = 200  # legacy clients may not read the body of anything else
-        if self.dialect.http_status:
-            code, _, _ = wire_error(error, revision, self.dialect)
-            status = status_for(code, status, self.dialect)
-        return status
+        return status_of(error, revision, self.dialect)
 
     def unsupported(self, requested: str) -> ProtocolError:
         """What a peer is told that wants a revision which is not served here."""
@@ -228,58 +238,11 @@ class Admission:
             data={"supported": list(self.supported), "requested": requested[:LONGEST_ECHO]},
         )
 
-    # --- modern -------------------------------------------------------------------------------------------
-
-    def _climb(
-        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
-    ) -> Admitted:
-        codec = self._modern
-        try:
-            meta = metadata.read(frame.params)
-            if headers is not None:
-                routing.check(headers, frame)
-            codec = self._served(meta[PROTOCOL_VERSION])
-        except ProtocolError as error:
-            return self.refuse(error, frame.id, codec=codec, status=400)
-        try:
-            row = self._find(frame.method, codec.revision)
-            if headers is not None:
-                self._check_arguments(headers, row, _peek_call(frame))
-            params = codec.decode_params(row, frame.params)
-            metadata.check(meta)
-            _check_extension(row, meta[CLIENT_CAPABILITIES])
-        except ProtocolError as error:
-            return self.refuse(error, frame.id, codec=codec)
-        return Call(
-            id=frame.id,
-            method=row.name,
-            params=params,
-            revision=codec.revision,
-            codec=codec,
-            capabilities=ClientCapabilities(meta[CLIENT_CAPABILITIES]),
-            meta=params.meta,
-            client_info=meta.get(CLIENT_INFO),
-            principal=principal,
-            scope=scope,
-        )
-
-    def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
-        if row.name == "tools/call" and type(params.name) is str:
-            header_map = self._param_headers(params.name)
-            if header_map:
-                routing.check_arguments(headers, params.arguments, header_map)
-
-    def _served(self, name: str) -> Codec:
-        codec = self.modern.get(name)
-        if codec is None:
-            raise self.unsupported(name)
-        return codec
-
     def _find(self, method: str, revision: Revision) -> Method:
-        row = self._offers.requests[revision.name].get(method)
+        row = self.offers.requests[revision.name].get(method)
         if row is not None:
             return row
-        known = self._offers.known[revision.name].get(method)
+        known = self.offers.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
         if need is None:
             name = method[:LONGEST_ECHO]
@@ -290,7 +253,51 @@ class Admission:
             data={"method": method, "capability": need},
         )
 
-    # --- legacy -------------------------------------------------------------------------------------------
+    # --- modern, rung by rung -------------------------------------------------------------------------------
+
+    def _climb(self, arrival: _Arrival) -> Admitted:
+        frame, headers = arrival.frame, arrival.headers
+        codec = self._modern
+        try:
+            meta = metadata.read(frame.params)
+            if headers is not None:
+                routing.check(headers, frame)
+            version: str = meta[PROTOCOL_VERSION]
+            if version not in self.modern:
+                raise self.unsupported(version)
+        except ProtocolError as error:
+            return self.refuse(error, frame.id, codec=codec, status=400)
+        codec = self.modern[version]
+        try:
+            row = self._find(frame.method, codec.revision)
+            if headers is not None:
+                self._check_arguments(headers, row, routing.peek_call(frame))
+            params = codec.decode_params(row, frame.params)
+            metadata.check(meta)
+            declared = ClientCapabilities(meta[CLIENT_CAPABILITIES])
+            metadata.check_extension(row, declared)
+        except ProtocolError as error:
+            return self.refuse(error, frame.id, codec=codec)
+        return Call(
+            id=frame.id,
+            method=row.name,
+            params=params,
+            revision=codec.revision,
+            codec=codec,
+            capabilities=declared,
+            meta=params.meta,
+            client_info=meta.get(CLIENT_INFO),
+            principal=arrival.principal,
+            scope=arrival.scope,
+        )
+
+    def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
+        if row.name == "tools/call" and type(params.name) is str:
+            header_map = self._param_headers(params.name)
+            if header_map:
+                routing.check_arguments(headers, params.arguments, header_map)
+
+    # --- legacy, inside a session ---------------------------------------------------------------------------
 
     def _admit_in_session(
         self,
@@ -300,24 +307,24 @@ class Admission:
         principal: str | None,
         scope: Mapping[str, Any],
     ) -> Admitted:
-        row = self._offers.requests[session.revision.name].get(frame.method)
-        if row is None or row.name == "initialize" or _foreign(headers, session.revision):
-            return self._refuse_in_session(frame, session, headers, principal, scope)
+        row = self.offers.requests[session.revision.name].get(frame.method)
+        if row is None or row.name == INITIALIZE or _foreign(headers, session.revision):
+            return self._refuse_in_session(_Arrival(frame, headers, principal, scope), session)
         try:
             params = session.codec.decode_params(row, frame.params)
-            meta = getattr(params, "meta", UNSET)
+            meta = params.meta
             if meta is UNSET:
                 meta = EMPTY
             elif PROTOCOL_VERSION in meta:
-                return self._climb(frame, headers, principal, scope)
+                return self._climb(_Arrival(frame, headers, principal, scope))
             else:
                 metadata.check(meta)
             if self.side == "client":
                 check_question(row.name, params, session.capabilities)
             if session.phase not in self._serving:
-                self._check_phase(row, session)
+                _check_phase(row, session)
         except (ProtocolError, Refusal) as error:
-            return self._refuse_in_session(frame, session, headers, principal, scope, error)
+            return self._refuse_in_session(_Arrival(frame, headers, principal, scope), session, error)
         return Call(
             id=frame.id,
             method=row.name,
@@ -333,55 +340,44 @@ class Admission:
         )
 
     def _refuse_in_session(
-        self,
-        frame: Frame,
-        session: Session,
-        headers: RoutingHeaders | None,
-        principal: str | None,
-        scope: Mapping[str, Any],
-        error: DovetailError | None = None,
+        self, arrival: _Arrival, session: Session, error: DovetailError | None = None
     ) -> Admitted:
         """Nothing a session admits: a modern request beside it, or something to refuse."""
+        frame = arrival.frame
         if self.side == "client":
             if session.revision.modern:
                 # 2026-07-28: only servers respond, so there is no answer we could give.
                 return Violation("unexpected_request", frame.method[:LONGEST_ECHO])
-        elif metadata.is_modern(frame.params, _version(headers)):
-            return self._climb(frame, headers, principal, scope)
-        if error is None:
-            error = self._reason(frame, session, headers)
-        return self.refuse(error, frame.id, session)
+        elif arrival.modern:
+            return self._climb(arrival)
+        return self.refuse(error or self._reason(arrival, session), frame.id, session)
 
-    def _reason(self, frame: Frame, session: Session, headers: RoutingHeaders | None) -> DovetailError:
-        if _foreign(headers, session.revision):
+    def _reason(self, arrival: _Arrival, session: Session) -> DovetailError:
+        """Why the session has no such request."""
+        name = session.revision.name
+        if _foreign(arrival.headers, session.revision):
             return ProtocolError(
-                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {session.revision.name}"
+                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {name}"
             )
-        if frame.method == "initialize":
+        if arrival.frame.method == INITIALIZE:
             return ProtocolError("invalid_request", "this session is already initialized")
         try:
-            self._find(frame.method, session.revision)
+            self._find(arrival.frame.method, session.revision)
         except ProtocolError as error:
             return error
         return ProtocolError("internal_error")  # unreachable: the caller found no such row
 
-    def _check_phase(self, row: Method, session: Session) -> None:
-        if row.name == "ping":
-            return
-        if session.phase in ("paused", "draining"):
-            raise Refusal(1008, message=f"the session is {session.phase}")
-        raise ProtocolError("not_initialized", f"the session is {session.phase}")
+    # --- legacy, before there is a session ------------------------------------------------------------------
 
-    def _admit_without_session(
-        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
-    ) -> Admitted:
+    def _admit_without_session(self, arrival: _Arrival) -> Admitted:
+        frame = arrival.frame
+        if arrival.modern:
+            return self._climb(arrival)
         legacy = self._legacy
-        if metadata.is_modern(frame.params, _version(headers)):
-            return self._climb(frame, headers, principal, scope)
         if legacy is None:
-            return self._refuse_legacy(frame, headers, principal, scope)
-        row = self._offers.requests[legacy.revision.name].get(frame.method)
-        if row is None or row.name not in ("initialize", "ping"):
+            return self._refuse_legacy(arrival)
+        row = self.offers.requests[legacy.revision.name].get(frame.method)
+        if row is None or row.name not in (INITIALIZE, "ping"):
             error = ProtocolError(
                 "not_initialized",
                 f"send {INITIALIZE} first, or put {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} in _meta",
@@ -393,8 +389,10 @@ class Admission:
         except RemoteProtocolError as error:
             return self.refuse(error, frame.id, codec=legacy)
         session = None
-        if row.name == "initialize":
-            session = phases.open_session(params, self._codec_for(params), principal)
+        if row.name == INITIALIZE:
+            revision = phases.negotiate(params.protocol_version, self.revisions)
+            codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
+            session = phases.open_session(params, codec, arrival.principal)
         return Call(
             id=frame.id,
             method=row.name,
@@ -404,35 +402,25 @@ class Admission:
             capabilities=NOTHING if session is None else session.capabilities,
             client_info=None if session is None else session.client_info,
             session=session,
-            principal=principal,
-            scope=scope,
+            principal=arrival.principal,
+            scope=arrival.scope,
         )
 
-    def _refuse_legacy(
-        self, frame: Frame, headers: RoutingHeaders | None, principal: str | None, scope: Mapping[str, Any]
-    ) -> Admitted:
+    def _refuse_legacy(self, arrival: _Arrival) -> Admitted:
         """A request of the legacy era where only the modern one is served."""
+        frame, headers = arrival.frame, arrival.headers
         if headers is not None and headers.version is None:
             error = ProtocolError("header_mismatch", "the header MCP-Protocol-Version is missing")
         elif frame.method == INITIALIZE:
             # Legacy clients can only show the message, so it names the versions too.
-            error = self.unsupported(_proposal(frame))
+            error = self.unsupported(phases.proposal(frame.params))
         else:
-            return self._climb(frame, headers, principal, scope)
+            return self._climb(arrival)
         return self.refuse(error, frame.id, status=400)
 
-    def _codec_for(self, params: InitializeRequestParams) -> Codec:
-        """The codec of the session that ``params`` ask for: its revision and, if named, its dialect."""
-        revision = phases.negotiate(params.protocol_version, self.revisions)
-        assert revision is not None
-        experimental = ClientCapabilities(params.capabilities).experimental or {}
-        wish: Any = experimental.get("dialect")
-        name = cast("dict[str, Any]", wish).get("name") if isinstance(wish, dict) else None
-        return self.codec_for(revision, name if isinstance(name, str) else self.dialect.name)
-
-    def codec_for(self, revision: Revision, dialect: str) -> Codec:
+    def codec_for(self, revision: Revision, dialect: str | None) -> Codec:
         """How to speak ``revision`` in the dialect of that name; in our own if there is none."""
-        if dialect == self.dialect.name or dialect not in DIALECTS:
+        if dialect is None or dialect == self.dialect.name or dialect not in DIALECTS:
             return self.codecs[revision.name]
         codec = self._foreign.get((revision.name, dialect))
         if codec is None:
@@ -440,72 +428,15 @@ class Admission:
             self._foreign[revision.name, dialect] = codec
         return codec
 
-    # --- notifications ------------------------------------------------------------------------------------
-
-    def _admit_notification(
-        self, frame: Frame, session: Session | None, principal: str | None
-    ) -> Notice | Violation:
-        codec = self._modern if session is None else session.codec
-        revision = codec.revision
-        row = self._offers.notifications[revision.name].get(frame.method)
-        if row is None:
-            return Violation("unknown_notification", frame.method[:LONGEST_ECHO])
-        try:
-            params = codec.decode_params(row, frame.params)
-        except RemoteProtocolError as error:
-            return Violation("malformed_notification", f"{row.name}: {error.message}")
-        step = STEPS.get(row.name)
-        if step is not None and session is not None:
-            if step not in phases.TRANSITIONS[session.phase]:
-                return Violation("unexpected_notification", row.name)
-            phases.advance(session, step)
-        return Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
-
-
-class _Proposal(Struct, rename="camel"):
-    protocol_version: str
-
-
-class _CalledTool(Struct):
-    """As much of ``tools/call`` as its headers repeat, whatever the rest looks like."""
-
-    name: Any = UNSET
-    arguments: Raw | UnsetType = UNSET
-
-
-_decode_called = msgspec.json.Decoder(_CalledTool).decode
-
-
-def _peek_call(frame: Frame) -> _CalledTool:
-    try:
-        return _CalledTool() if frame.params is UNSET else _decode_called(frame.params)
-    except UNREADABLE:
-        return _CalledTool()  # the params will be refused for what they are
-
-
-def _proposal(frame: Frame) -> str:
-    try:
-        return msgspec.json.decode(frame.params, type=_Proposal).protocol_version  # pyright: ignore
-    except (*UNREADABLE, TypeError):
-        return ""
-
-
-def _version(headers: RoutingHeaders | None) -> str | None:
-    return None if headers is None else headers.version
-
 
 def _foreign(headers: RoutingHeaders | None, revision: Revision) -> bool:
     """The request names another revision than its session negotiated."""
     return headers is not None and headers.version is not None and headers.version != revision.name
 
 
-def _check_extension(row: Method, declared: Mapping[str, Any]) -> None:
-    if not row.opt_in:
+def _check_phase(row: Method, session: Session) -> None:
+    if row.name == "ping":
         return
-    path = f"extensions.{row.extension}"
-    if not ClientCapabilities(declared).has(path):
-        raise ProtocolError(
-            "missing_required_client_capability",
-            f"{row.name} needs the client capability {path}",
-            data={"requiredCapabilities": ClientCapabilities.requiring(path)},
-        )
+    if session.phase in ("paused", "draining"):
+        raise Refusal(1008, message=f"the session is {session.phase}")
+    raise ProtocolError("not_initialized", f"the session is {session.phase}")

@@ -14,11 +14,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from ..errors import ProtocolError
-from ..model import LoggingLevel, RequestParams
+from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..settings import LONGEST_ECHO
 from ..wire.frames import UNREADABLE
-from ..wire.methods import METHODS
+from ..wire.methods import METHODS, Method
 from ..wire.revisions import BY_NAME, Revision
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
@@ -142,6 +142,21 @@ def check(meta: Mapping[str, Any]) -> None:
     fault = problem(meta)
     if fault is not None:
         raise ProtocolError("invalid_params", fault)
+
+
+def check_extension(row: Method, declared: ClientCapabilities) -> None:
+    """Refuse a method whose extension this very request had to declare.
+
+    Raises:
+        ProtocolError: of kind ``missing_required_client_capability``.
+    """
+    path = f"extensions.{row.extension}"
+    if row.opt_in and not declared.has(path):
+        raise ProtocolError(
+            "missing_required_client_capability",
+            f"{row.name} needs the client capability {path}",
+            data={"requiredCapabilities": ClientCapabilities.requiring(path)},
+        )
 
 
 # --- writing it ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which methods exist here: what the revisions know, what the dialect adds, what the service offers.
+"""Which methods exist here: what the revisions know, what the dialect and the author add, what is offered.
 
 The tables are made once and again whenever the capabilities change, so that looking up a method is one dict
 access and an alias costs nothing.
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
+from ..model import ServerCapabilities
 from ..model.capabilities import Capabilities
+from ..wire.codec import Codec
 from ..wire.dialects import Dialect
 from ..wire.methods import METHODS, OWN_EXTENSION, Method, methods_for
 from ..wire.revisions import REVISIONS, Revision
@@ -26,31 +28,59 @@ class Offers:
 
     def __init__(self, side: Side, revisions: Sequence[Revision], dialect: Dialect) -> None:
         peer: Side = "client" if side == "server" else "server"
-        self._revisions = revisions
+        self._all = tuple(REVISIONS)
+        self._served = revisions
         self._dialect = dialect
-        self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in REVISIONS}
-        """By revision: everything the peer could say, offered or not."""
-        self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in REVISIONS}
+        self.capabilities = Capabilities()
+        self.added: Table = {}
+        """Methods of the author's own; `Admission.offer` after a change."""
+        self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in self._all}
+        """By revision: everything the peer could say of the protocol, offered or not."""
+        self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in self._all}
         """By revision: everything we may say."""
         self.requests: dict[str, Table] = {}
         """By revision: the requests that exist and are offered, under all their names."""
         self.notifications: dict[str, Table] = {}
 
+    def row(self, method: str) -> Method | None:
+        """What is known of a method, of the protocol's or of the author's own."""
+        return METHODS.get(method) or self.added.get(method)
+
     def rebuild(self, capabilities: Capabilities, also: Collection[str]) -> None:
         """Recompute the tables for these capabilities; ``also`` names methods of other projects."""
-        for revision in REVISIONS:
-            known = self.known[revision.name]
+        self.capabilities = capabilities
+        for revision in self._all:
+            known = self.known[revision.name] | {n: row for n, row in self.added.items() if row.on(revision)}
             rows = {n: row for n, row in known.items() if self._offered(row, revision, capabilities, also)}
             for alias, name in self._dialect.inbound_methods.items():
                 if name in rows and alias not in known:
                     rows[alias] = rows[name]
-            served = revision in self._revisions
+            served = revision in self._served
             self.requests[revision.name] = {
                 name: row for name, row in rows.items() if served and row.kind == "request"
             }
             self.notifications[revision.name] = {
                 name: row for name, row in rows.items() if row.kind == "notification" or row.name in EITHER
             }
+
+    def told(self, codec: Codec) -> ServerCapabilities:
+        """What a server offers, as clients of this revision and dialect are told."""
+        told = ServerCapabilities(codec.edit(ServerCapabilities(self._without_absent(codec.revision))))
+        if not codec.revision.modern:
+            for name, members in codec.dialect.server_capabilities.items():
+                if name in told:
+                    told[name] = {**told[name], **members}
+        return told
+
+    def _without_absent(self, revision: Revision) -> Capabilities:
+        """The capabilities without the added extensions that have no method on this revision."""
+        rows = [row for row in self.added.values() if row.extension is not None]
+        absent = {row.extension for row in rows} - {row.extension for row in rows if row.on(revision)}
+        if not absent:
+            return self.capabilities
+        extensions = self.capabilities.extensions or {}
+        left = {name: settings for name, settings in extensions.items() if name not in absent}
+        return Capabilities({**self.capabilities, "extensions": left})
 
     def _offered(
         self, row: Method, revision: Revision, capabilities: Capabilities, also: Collection[str]

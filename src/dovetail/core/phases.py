@@ -8,14 +8,15 @@ have. The modern era has none of this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import StateError
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
 from ..wire.codec import Codec
+from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
 from .channel import Call, Session
 
@@ -67,6 +68,26 @@ def negotiate(requested: str, served: Sequence[Revision]) -> Revision | None:
             return revision
         newest = revision
     return newest
+
+
+class _Proposal(Struct, rename="camel"):
+    protocol_version: str
+
+
+def proposal(params: Raw | UnsetType) -> str:
+    """The version an ``initialize`` asks for that is not going to be answered; empty when it names none."""
+    try:
+        return "" if params is UNSET else msgspec.json.decode(params, type=_Proposal).protocol_version
+    except UNREADABLE:
+        return ""
+
+
+def wished_dialect(params: InitializeRequestParams) -> str | None:
+    """The dialect a client asks to be spoken to in."""
+    experimental = ClientCapabilities(params.capabilities).experimental or {}
+    wish: Any = experimental.get("dialect")
+    name = cast("dict[str, Any]", wish).get("name") if isinstance(wish, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def open_session(params: InitializeRequestParams, codec: Codec, principal: str | None = None) -> Session:

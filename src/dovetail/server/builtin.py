@@ -28,11 +28,9 @@ from ..model import (
     PaginatedResult,
     ResourceTemplateReference,
     Result,
-    ServerCapabilities,
     SubscriptionsListenResult,
     ToolReference,
 )
-from ..wire.codec import Codec
 from .completing import arguments_for, completion_of
 from .listing import Listing
 from .signatures.returns import writable
@@ -84,7 +82,7 @@ class Builtin:
 
     async def initialize(self, call: Call, channel: Channel) -> InitializeResult:
         server = self._server
-        capabilities = told(server.capabilities, call.codec)
+        capabilities = server.admission.offers.told(call.codec)
         return phases.handshake(
             call,
             capabilities,
@@ -97,7 +95,7 @@ class Builtin:
         server = self._server
         return DiscoverResult(
             supported_versions=list(server.admission.supported),
-            capabilities=told(server.capabilities, call.codec),
+            capabilities=server.admission.offers.told(call.codec),
             instructions=UNSET if server.instructions is None else server.instructions,
             ttl_ms=server.ttl_ms,
             cache_scope=server.cache_scope,
@@ -209,13 +207,3 @@ class Builtin:
         finally:
             server.hub.discard(subscriber)
         return completion(call.id)
-
-
-def told(capabilities: ServerCapabilities, codec: Codec) -> ServerCapabilities:
-    """``capabilities`` as this revision and dialect know them."""
-    known = ServerCapabilities(codec.edit(capabilities))
-    if not codec.revision.modern:
-        for name, members in codec.dialect.server_capabilities.items():
-            if name in known:
-                known[name] = {**known[name], **members}
-    return known

@@ -29,7 +29,7 @@ from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
 from . import embedding, serving
 from .answering import Answering
-from .builtin import Builtin, Handler, told
+from .builtin import Builtin, Handler
 from .completing import Completions
 from .failures import Failures
 from .lifespan import Lifespan
@@ -279,7 +279,7 @@ class Server(Registration, Answering):
 
     def session_opened(self, session: Session) -> None:
         """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
-        offered = told(self.capabilities, session.codec)
+        offered = self.admission.offers.told(session.codec)
         silent = {
             f"notifications/{kind}/list_changed"
             for kind in LIST_KINDS

@@ -25,7 +25,7 @@ from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
 from .frames import UNREADABLE, ErrorFrame, NotificationFrame, RequestFrame, RequestId, ResultFrame, encode
 from .leniency import explain, known_blocks
-from .methods import METHODS, Method, result_type_of
+from .methods import METHODS, Method, Reader, result_type_of
 from .revisions import Revision, sieve_for
 
 _EMPTY = Raw(b"{}")
@@ -135,6 +135,8 @@ class Codec:
         return error_from_wire(error.code, error.message, error.data, self.revision, self.dialect)
 
     def _decoder(self, kind: Any) -> Callable[[Any], Any]:
+        if isinstance(kind, Reader):
+            return kind.decode
         decode = self._decoders[kind] = _decoder_for(kind).decode
         return decode
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
@@ -151,6 +151,24 @@ def _check_name(header: str | None, name: Any) -> None:
         _refuse(NAME_HEADER, "is missing")
     if decode_value(header, NAME_HEADER) != name:
         _refuse(NAME_HEADER, "differs from the name in the body")
+
+
+class CalledTool(Struct):
+    """As much of ``tools/call`` as its headers repeat, whatever the rest looks like."""
+
+    name: Any = UNSET
+    arguments: Raw | UnsetType = UNSET
+
+
+_decode_called = msgspec.json.Decoder(CalledTool).decode
+
+
+def peek_call(frame: Frame) -> CalledTool:
+    """The name and arguments of a call whose params have not been decoded."""
+    try:
+        return CalledTool() if frame.params is UNSET else _decode_called(frame.params)
+    except UNREADABLE:
+        return CalledTool()  # the params will be refused for what they are
 
 
 def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderMap) -> None:

@@ -2,11 +2,13 @@
 
 A row says who may send it, which revisions have it, what its params and result look like, and what must have
 been declared for it to be served. Rows of extensions and of other projects stand in the same table;
-`extension` names what switches them on.
+`extension` names what switches them on. Methods that the author of a server adds are rows too, but of that
+server's `Admission` alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -26,6 +28,13 @@ OWN_EXTENSION = "dovetail"
 """Methods of other projects: on the legacy revisions when the feature is on, later by a dialect's choice."""
 
 
+class Reader(Struct, frozen=True, eq=False):
+    """Reads params that no type alone describes; stands where a row would name a Struct."""
+
+    decode: Callable[[bytes | Raw], Any]
+    """Raises what msgspec raises."""
+
+
 class Method(Struct, frozen=True, kw_only=True):
     """One method."""
 
@@ -37,7 +46,7 @@ class Method(Struct, frozen=True, kw_only=True):
     until: int
     """… and of the last."""
     params: Any
-    """The Struct of its params."""
+    """The Struct of its params, or their `Reader`."""
     result: Any = None
     """The Struct of its result (`Raw` where only the asker knows); None for a notification."""
     modern_result: Any = None

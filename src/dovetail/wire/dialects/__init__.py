@@ -1,6 +1,6 @@
 """The four profiles: official, and three systems whose documents we follow to the letter when asked."""
 
-from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_for, strictly, wire_error
+from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
 from .erlmcp import ERLMCP
 from .mcp_client import MCP_CLIENT
 from .minimcp import MINIMCP
@@ -19,7 +19,7 @@ __all__ = [
     "Dialect",
     "error_from_wire",
     "rewrite",
-    "status_for",
+    "status_of",
     "strictly",
     "wire_error",
 ]

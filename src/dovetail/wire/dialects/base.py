@@ -30,6 +30,7 @@ from ...errors import (
     ProtocolError,
     Refusal,
     ToolError,
+    http_status,
     kind_of_code,
 )
 from ...model import ClientCapabilities
@@ -89,7 +90,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     error_data: Mapping[str, Callable[[str, Any], Any]] = {}
     """Kind → edit of ``data``, given our message and the data (UNSET when there is none). Legacy only."""
     http_status: Mapping[int, int] = {}
-    """Code → HTTP status; see `status_for`."""
+    """Code → HTTP status; see `status_of`."""
 
     # What it switches on
     methods: frozenset[str] = frozenset()
@@ -157,16 +158,6 @@ def column(pick: Callable[[Kind], int | None]) -> dict[str, int]:
     return {name: code for name, row in KINDS.items() if (code := pick(row)) is not None}
 
 
-def status_for(code: int, status: int, dialect: Dialect) -> int:
-    """The HTTP status of an error answer that would officially carry ``status``.
-
-    What the envelope checks refused (400) stays 400: 2026-07-28 demands it, and MiniMCP answers it so.
-    """
-    if status == 400:
-        return status
-    return dialect.http_status.get(code, status)
-
-
 def extra(members: Object, name: str, value: Any) -> None:
     """Keep what has no place in the canonical shape under our own ``_meta`` key."""
     meta = members.get("_meta")
@@ -191,6 +182,13 @@ def take_extra(members: Object, name: str) -> Any:
 
 _MODERN_CODES = frozenset((-32020, -32021, -32022))
 _RESERVED = range(-32099, -31999)
+_ENVELOPE = frozenset({"parse_error", "invalid_request", "message_too_large"})
+_REFUSED = frozenset(
+    row.name
+    for row in KINDS.values()
+    if row.refusal is not None and row.delivery != "http" and row.status != 429
+)
+"""What a handler will not do. The message was fine, and a bare 4xx would be read as "no modern server"."""
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -214,6 +212,19 @@ def wire_error(error: DovetailError, revision: Revision, dialect: Dialect) -> tu
     if data is UNSET or type(data) is dict:
         data = _with_kind(data, kind, code, own)
     return code, message, data
+
+
+def status_of(error: DovetailError, revision: Revision, dialect: Dialect) -> int:
+    """The HTTP status of a request that ends in ``error`` before anything was streamed."""
+    if revision.modern and isinstance(error, CapabilityError):
+        return 400  # told as -32021
+    status = 200  # legacy clients may not read the body of anything else
+    if error.kind not in _REFUSED and (revision.modern or error.kind in _ENVELOPE):
+        status = http_status(error.kind)
+    # What the envelope checks refused stays 400: 2026-07-28 demands it, and MiniMCP answers it so.
+    if status == 400 or not dialect.http_status:
+        return status
+    return dialect.http_status.get(wire_error(error, revision, dialect)[0], status)
 
 
 def error_from_wire(
