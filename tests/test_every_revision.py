@@ -443,6 +443,74 @@ async def test_a_changed_request_state_is_refused(client: RawClient) -> None:
     assert len(refusals) == 1
 
 
+# --- methods of the author's own ------------------------------------------------------------------------------
+
+
+def test_an_extension_is_declared_where_the_revision_has_a_place_for_it(conversation: Conversation) -> None:
+    offered = conversation.introduction["capabilities"]
+    old = conversation.client.revision in ("2025-06-18", "2025-11-25")
+    declared = {"com.acme/sum": {}} | ({"com.acme/old": {}} if old else {})
+    assert offered["extensions" if conversation.client.modern else "experimental"] == declared
+
+
+@spoken
+async def test_a_method_of_ones_own_is_answered(client: RawClient) -> None:
+    token = fresh()
+    result = await client.request("acme/sum", {"numbers": [1, 2, 3]}, meta={"progressToken": token})
+    assert result["total"] == 6
+    assert (result.get("resultType") == "complete") is client.modern
+    assert [
+        n["params"]["progress"] for n in client.notifications if n["params"].get("progressToken") == token
+    ] == [
+        1,
+        2,
+        3,
+    ]
+    result = await client.request("acme/echo", {"a": [1, None]})
+    assert (result["said"], result["thread"]) == ({"a": [1, None]}, True)
+
+
+@spoken
+async def test_its_params_are_checked_and_the_place_is_named(client: RawClient) -> None:
+    for params, place in (
+        ({"numbers": [1, "2"]}, "$.numbers[1]"),
+        ({}, "numbers"),
+        ({"numbers": [], "x": 1}, "x"),
+    ):
+        with pytest.raises(Failed) as caught:
+            await client.request("acme/sum", params)
+        assert caught.value.code == -32602
+        assert place in caught.value.error["message"]
+
+
+@spoken
+async def test_it_may_ask_the_client(client: RawClient) -> None:
+    before = len(client.questions)
+    result = await client.request("acme/seat", {"order": 7})
+    assert (result["words"], result["roots"], result["order"]) == ("yes", ["file:///home"], 7)
+    assert len(client.questions) == before + 2
+
+
+@spoken
+async def test_it_exists_on_the_revisions_it_names(client: RawClient) -> None:
+    if client.revision in ("2025-06-18", "2025-11-25"):
+        assert await client.request("acme/between") == {}
+    else:
+        with pytest.raises(Failed) as caught:
+            await client.request("acme/between")
+        assert caught.value.code == -32601
+
+
+@spoken
+async def test_a_notification_of_ones_own_is_heard(client: RawClient) -> None:
+    word = fresh()
+    client.notify("acme/seen", {"word": word})
+    client.notify("acme/unknown", {"word": word})
+    client.notify("acme/seen", 5)  # type: ignore[arg-type]
+    while {"word": word} not in (await client.request("acme/was_seen"))["seen"]:
+        pass
+
+
 # --- the eras beside each other -------------------------------------------------------------------------------
 
 

@@ -485,7 +485,8 @@ def test_an_alias_is_understood_unless_strict() -> None:
 def test_other_projects_methods_exist_when_served_or_in_their_dialect() -> None:
     admission = server_admission()
     assert isinstance(admit(request("shutdown"), session(), admission), Rejection)
-    admission.offer(OFFER, also={"shutdown"})
+    admission.offers.foreign.add("shutdown")
+    admission.offer(OFFER)
     assert isinstance(admit(request("shutdown"), session(), admission), Call)
     lived = session()
     assert isinstance(admit(notification("shutdown"), lived, admission), Notice)

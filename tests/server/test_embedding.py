@@ -144,7 +144,7 @@ async def test_scope_reaches_the_handler_and_names_the_principal() -> None:
 
 
 @run
-async def test_extensions_add_methods_and_layers_wrap_everything() -> None:
+async def test_layers_wrap_everything_methods_of_ones_own_too() -> None:
     seen: list[str] = []
 
     def layer(inner: Any) -> Any:
@@ -155,13 +155,8 @@ async def test_extensions_add_methods_and_layers_wrap_everything() -> None:
         return wrapped
 
     server = build(layers=[layer])
-    original = server.methods["tools/call"]
-
-    async def counted(call: Any, channel: Any) -> Any:
-        seen.append("counted")
-        return await original(call, channel)
-
-    server.add_method("tools/call", counted)
+    server.add_method("acme/count", lambda params: {"count": len(seen)})
     assert await Peer(server).text("shout", text="a") == "A"
-    assert seen == ["tools/call", "counted"]
+    assert (await Peer(server).result("acme/count"))["count"] == 2
+    assert seen == ["tools/call", "acme/count"]
     await server.stop()

@@ -3,9 +3,12 @@
 import asyncio
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dovetail import Audio, Context, Image, PromptMessage, ResourceLink, Server, TextContent, ToolError
 
@@ -15,6 +18,10 @@ PIXEL = b"\x89PNG\r\n\x1a\n"
 @dataclass
 class Sum:
     total: int
+
+
+class Numbers(Struct, forbid_unknown_fields=True):
+    numbers: list[int]
 
 
 @dataclass
@@ -196,7 +203,40 @@ def build(**options: Any) -> Server:
     def complete_name(value: str) -> list[str]:
         return [value + "x"]
 
+    add_methods(server)
     return server
+
+
+def add_methods(server: Server) -> None:
+    """Methods of the author's own: typed, untyped, one that asks, one of two revisions only, a notification."""
+    seen: list[Any] = []
+
+    @server.method("acme/sum", params=Numbers, result=Sum, capability="extensions.com.acme/sum")
+    async def add_up(numbers: Numbers, ctx: Context) -> Sum:
+        for done in range(len(numbers.numbers)):
+            await ctx.report_progress(done + 1, len(numbers.numbers))
+        return Sum(sum(numbers.numbers))
+
+    @server.method("acme/echo")
+    def echo(params: dict[str, Any]) -> dict[str, Any]:
+        return {"said": params, "thread": threading.current_thread() is not threading.main_thread()}
+
+    @server.method("acme/seat")
+    async def choose(params: dict[str, Any], ctx: Context) -> dict[str, Any]:
+        words = (await ctx.sample("Pay?", max_tokens=10)).text
+        roots = await ctx.list_roots()
+        return {"words": words, "roots": [root.uri for root in roots], **params}
+
+    @server.method(
+        "acme/between", since="2025-06-18", until="2025-11-25", capability="extensions.com.acme/old"
+    )
+    async def between() -> None: ...
+
+    server.add_notification("acme/seen", seen.append)
+
+    @server.method("acme/was_seen")
+    async def was_seen() -> dict[str, Any]:
+        return {"seen": seen}
 
 
 server = build()

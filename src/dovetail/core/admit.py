@@ -27,7 +27,7 @@ be said, ``initialize`` and ``ping``; all others are told what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -118,14 +118,9 @@ class Admission:
 
     # --- what there is --------------------------------------------------------------------------------------
 
-    def offer(
-        self, capabilities: ServerCapabilities | ClientCapabilities, also: Collection[str] = frozenset()
-    ) -> None:
-        """Recompute which methods exist: those of each revision whose capability is in ``capabilities``.
-
-        ``also`` names methods of other projects that are served (``tasks/create``, ``shutdown``).
-        """
-        self.offers.rebuild(capabilities, also)
+    def offer(self, capabilities: ServerCapabilities | ClientCapabilities) -> None:
+        """Recompute which methods exist: those of each revision whose capability is in ``capabilities``."""
+        self.offers.rebuild(capabilities)
         # Where no modern revision is served this table is empty, and no request takes the first branch.
         self._rows: dict[str, Method] = {}
         for name in self.modern:

@@ -6,7 +6,7 @@ access and an alias costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from ..model import ServerCapabilities
@@ -32,8 +32,10 @@ class Offers:
         self._served = revisions
         self._dialect = dialect
         self.capabilities = Capabilities()
+        self.foreign: set[str] = set()
+        """Methods of other projects that are served (``tasks/create``, ``shutdown``)."""
         self.added: Table = {}
-        """Methods of the author's own; `Admission.offer` after a change."""
+        """Methods of the author's own. After a change of either of the two: `Admission.offer`."""
         self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in self._all}
         """By revision: everything the peer could say of the protocol, offered or not."""
         self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in self._all}
@@ -42,16 +44,12 @@ class Offers:
         """By revision: the requests that exist and are offered, under all their names."""
         self.notifications: dict[str, Table] = {}
 
-    def row(self, method: str) -> Method | None:
-        """What is known of a method, of the protocol's or of the author's own."""
-        return METHODS.get(method) or self.added.get(method)
-
-    def rebuild(self, capabilities: Capabilities, also: Collection[str]) -> None:
-        """Recompute the tables for these capabilities; ``also`` names methods of other projects."""
+    def rebuild(self, capabilities: Capabilities) -> None:
+        """Recompute the tables for these capabilities."""
         self.capabilities = capabilities
         for revision in self._all:
             known = self.known[revision.name] | {n: row for n, row in self.added.items() if row.on(revision)}
-            rows = {n: row for n, row in known.items() if self._offered(row, revision, capabilities, also)}
+            rows = {n: row for n, row in known.items() if self._offered(row, revision, capabilities)}
             for alias, name in self._dialect.inbound_methods.items():
                 if name in rows and alias not in known:
                     rows[alias] = rows[name]
@@ -82,13 +80,11 @@ class Offers:
         left = {name: settings for name, settings in extensions.items() if name not in absent}
         return Capabilities({**self.capabilities, "extensions": left})
 
-    def _offered(
-        self, row: Method, revision: Revision, capabilities: Capabilities, also: Collection[str]
-    ) -> bool:
+    def _offered(self, row: Method, revision: Revision, capabilities: Capabilities) -> bool:
         if row.kind == "notification":
             return True
         if row.extension == OWN_EXTENSION:
-            return row.name in also or row.name in self._dialect.methods
+            return row.name in self.foreign or row.name in self._dialect.methods
         need = row.needs(revision)
         return need is None or capabilities.has(need)
 

@@ -29,7 +29,7 @@ from ..model import (
     ListRootsRequest,
 )
 from ..settings import Limits
-from ..wire.methods import METHODS
+from ..wire.methods import METHODS, Method
 from ..wire.seal import Seal, bind, digest
 from .channel import Call
 
@@ -99,8 +99,10 @@ class Rounds:
         now: float,
         limits: Limits | None = None,
         lifetime: float = LIFETIME,
+        row: Method | None = None,
     ) -> None:
         self._call = call
+        self._row = row or METHODS.get(call.method)
         self._seal = seal
         self._limits = Limits() if limits is None else limits
         self._expires = now + lifetime
@@ -211,9 +213,8 @@ class Rounds:
 
     def _request(self, method: str, params: Struct | None) -> InputRequest:
         call = self._call
-        row = METHODS.get(call.method)
         kind = REQUESTS.get(method)
-        if row is None or not row.may_ask or kind is None:
+        if self._row is None or not self._row.may_ask or kind is None:
             raise LocalProtocolError("internal_error", f"{call.method} cannot ask for {method}")
         need = needed_capability(method, params)
         if not call.capabilities.has(need):

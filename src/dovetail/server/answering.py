@@ -1,4 +1,4 @@
-"""Answering the three methods that run an author's code: ``tools/call``, ``prompts/get``, ``resources/read``.
+"""Answering what runs an author's code: ``tools/call``, ``prompts/get``, ``resources/read`` and own methods.
 
 Each has one exception boundary, and nothing leaves it but results and `DovetailError`s.
 """
@@ -9,14 +9,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..errors import ProtocolError
-from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents
+from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents, Result
 from .asking.ask import Asking, InputRequired, asking_for
 from .context import Context
 from .failures import Failures
+from .registering.methods import RegisteredMethod
 from .registering.options import CacheScope
 from .registering.register import Register, Registered, RegisteredResource
 from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
@@ -85,6 +86,21 @@ class Answering:
             return self._contents(entry, uri, value)
         except BaseException as error:  # noqa: BLE001  the one boundary for resources
             self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:1024]})
+
+    async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
+        """A method of the author's own."""
+        function = method.function
+        try:
+            value = await self._converse(method, function.keywords(call.params), call, channel)
+            if isinstance(value, Result):
+                return writable(value, method.name, "internal_error")
+            members: dict[str, Any] = {**function.write(value)}
+            if method.row.cacheable and call.revision.modern:
+                members = {"ttlMs": self.ttl_ms, "cacheScope": self.cache_scope, **members}
+            return call.codec.prepare(members)
+        except BaseException as error:  # noqa: BLE001  the one boundary for methods of the author's own
+            what = f"method {method.name!r}"
+            self.failures.raise_other(error, what, call, {"method": method.name})
 
     async def read_resource(self, uri: str, context: Context) -> list[ResourceContents]:
         """Read a resource on behalf of the handler that has ``context``.

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, Unpack
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -33,8 +33,9 @@ from .builtin import Builtin, Handler
 from .completing import Completions
 from .failures import Failures
 from .lifespan import Lifespan
-from .registering.decorators import Registration
+from .registering.decorators import Decorator, F, Registration
 from .registering.handlers import Runner
+from .registering.methods import MethodOptions, Methods, NotificationOptions, RegisteredMethod
 from .registering.options import CacheScope
 from .registering.register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
 from .skills.methods import Skills
@@ -144,13 +145,14 @@ class Server(Registration, Answering):
             "resources/read": self.read,
             "prompts/get": self.get_prompt,
         }
-        """Who answers which method. Extensions put theirs here with `add_method`."""
+        """Who answers which method."""
+        self._added = Methods(self)
         self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
-        self._own: set[str] = {"shutdown"}
+        self.admission.offers.foreign.add("shutdown")
         for layer in reversed(layers):
             # Set on the instance: a server without layers is not slowed down by the possibility.
             self.respond = layer(self.respond)  # pyright: ignore[reportAttributeAccessIssue]
-        self._offer()
+        self.admission.offer(self.capabilities)
 
     # --- answering ------------------------------------------------------------------------------------------
 
@@ -165,14 +167,39 @@ class Server(Registration, Answering):
 
     # --- what others may add --------------------------------------------------------------------------------
 
-    def add_method(self, name: str, handler: Handler) -> None:
-        """Answer ``name`` with ``handler(call, channel)``; a handler that was there before is replaced.
+    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
+        """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
 
-        A method of an extension becomes reachable when its capability is declared, see `add_capability`.
+        def decorate(function: F, /) -> F:
+            self.add_method(name, function, **options)
+            return function
+
+        return decorate
+
+    def add_method(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
+    ) -> RegisteredMethod:
+        """Answer requests for ``name``, which is none of the protocol's, with ``handler(params, ctx)``.
+
+        It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
+        and a `Context` if it asks for one. What it returns is the result and must be an object. A
+        ``capability`` is declared with it: ``extensions.com.acme/do`` stands under ``experimental`` on the
+        revisions that have no extensions.
+
+        Raises:
+            RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
         """
-        self.methods[name] = handler
-        self._own.add(name)
-        self._offer()
+        return self._added.add(name, handler, options)
+
+    def add_notification(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
+    ) -> RegisteredMethod:
+        """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
+        return self._added.add_notification(name, handler, options)
+
+    def remove_method(self, name: str) -> None:
+        """Forget a method or notification of your own. Its capability stays declared."""
+        self._added.remove(name)
 
     def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
         """Declare a capability that cannot be seen in the register, such as ``extensions.com.example/x``."""
@@ -183,7 +210,7 @@ class Server(Registration, Answering):
             self.capabilities.setdefault(head, {})[rest] = dict(settings)
         else:
             self.capabilities[head] = dict(settings)
-        self._offer()
+        self.admission.offer(self.capabilities)
 
     def enable_tasks(self) -> None:
         """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
@@ -255,6 +282,7 @@ class Server(Registration, Answering):
     def _offer(self) -> None:
         """Declare what is registered. What was declared once stays: sessions have been told."""
         offered = self.capabilities
+        before = len(offered)
         register = self.register
         if register.tools.entries:
             offered.setdefault("tools", {"listChanged": True})
@@ -264,7 +292,8 @@ class Server(Registration, Answering):
             offered.setdefault("resources", {"subscribe": True, "listChanged": True})
         if len(self.completions):
             offered.setdefault("completions", {})
-        self.admission.offer(offered, self._own)
+        if len(offered) > before:
+            self.admission.offer(offered)
 
     async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Tell everybody who subscribed to ``uri`` (or to what it lies in) that it changed."""
@@ -275,7 +304,8 @@ class Server(Registration, Answering):
     # --- the rest of a Service ------------------------------------------------------------------------------
 
     def take_note(self, notice: Notice) -> None:
-        """Nothing to do: what notifications change has been changed by the core."""
+        """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
+        self._added.take_note(notice)
 
     def session_opened(self, session: Session) -> None:
         """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
@@ -314,6 +344,7 @@ class Server(Registration, Answering):
     async def stop(self) -> None:
         """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
         self.end_listening()
+        self._added.stop()
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()

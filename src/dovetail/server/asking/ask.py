@@ -197,7 +197,12 @@ class ModernAsking:
         self._runner: Runner = server.runner
         self._call = call
         self._rounds = Rounds(
-            call, server.seal, now=server.clock(), limits=server.limits, lifetime=server.state_lifetime
+            call,
+            server.seal,
+            now=server.clock(),
+            limits=server.limits,
+            lifetime=server.state_lifetime,
+            row=METHODS.get(call.method) or server.admission.offers.added.get(call.method),
         )
 
     @property

@@ -65,8 +65,9 @@ class TaskMethods:
             "tasks/list": self.list_tasks,
             "tasks/cancel": self.cancel,
             "tasks/update": self.update,
+            "tasks/create": self.create,
         }
-        server.add_method("tasks/create", self.create)
+        server.admission.offers.foreign.add("tasks/create")
         server.add_capability(EXTENSION)
         server.add_capability("tasks", CORE)
 

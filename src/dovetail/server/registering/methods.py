@@ -1,0 +1,204 @@
+"""Methods and notifications of the author's own, beside those of the protocol.
+
+Each becomes a row of the server's admission, so it is checked, refused, routed and answered like any other,
+on every transport and on the revisions it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from ...core.channel import Call, Channel, Notice
+from ...errors import RegistrationError
+from ...wire.methods import METHODS, STILL, Kind, Method, Reader
+from ...wire.revisions import BY_NAME
+from ..signatures.methods import MethodFunction
+from .options import Run, check
+from .register import Registered
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.server")
+
+_NAME: Final = re.compile(r"[!-~]{1,128}")
+"""A name travels in the header ``Mcp-Method``."""
+_RESERVED: Final = "rpc."
+"""JSON-RPC 2.0, Request object: such names are for the system itself."""
+_EXTENSION: Final = "extensions."
+
+
+class NotificationOptions(TypedDict, total=False):
+    """Options of `Server.add_notification`."""
+
+    params: Any
+    """The type of the params: a Struct, dataclass, TypedDict or model; without it the handler's annotation."""
+    since: str | None
+    until: str | None
+    """The first and the last revision that has it; without them, every one."""
+    timeout: float | None
+    run: Run
+
+
+class MethodOptions(NotificationOptions, total=False):
+    """Options of `Server.method` and `Server.add_method`."""
+
+    result: Any
+    """The type of the result; without it the handler's return annotation."""
+    capability: str | None
+    """Declared with the method, such as ``extensions.com.acme/do``."""
+    opt_in: bool
+    """Modern clients that do not declare the extension are refused (-32021)."""
+    may_ask: bool
+    """Whether the handler may ask the client on 2026-07-28 (the default)."""
+    cacheable: bool
+    """Its results carry the server's ``ttl_ms`` and ``cache_scope`` to modern clients."""
+    limit: int | None
+    """Runs that may be going on at once; one more is refused."""
+
+
+class RegisteredMethod(Registered, kw_only=True, eq=False):
+    """A method of the author's own as it was registered."""
+
+    function: MethodFunction
+    row: Method
+
+
+class Methods:
+    """What the author of one server added to the protocol."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._entries: dict[str, RegisteredMethod] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    def add(self, name: str, handler: Callable[..., Any], options: MethodOptions) -> RegisteredMethod:
+        """See `Server.add_method`."""
+        check(options, MethodOptions, f"the method {name!r}")
+        capability = options.get("capability")
+        if options.get("opt_in") and not (capability or "").startswith(_EXTENSION):
+            raise RegistrationError(f"{name!r} can be opted into only as part of an extension")
+        entry = self._add(name, "request", handler, options)
+        server = self._server
+
+        async def answer(call: Call, channel: Channel) -> Any:
+            return await server.run_method(entry, call, channel)
+
+        server.methods[name] = answer
+        if capability is not None and not server.capabilities.has(capability):
+            server.add_capability(capability)
+        return entry
+
+    def add_notification(
+        self, name: str, handler: Callable[..., Any], options: NotificationOptions
+    ) -> RegisteredMethod:
+        """See `Server.add_notification`."""
+        check(options, NotificationOptions, f"the notification {name!r}")
+        entry = self._add(name, "notification", handler, options)
+        if entry.context_parameter is not None:
+            self.remove(name)
+            raise RegistrationError(f"nobody waits for {name!r}: its handler can have no Context")
+        return entry
+
+    def remove(self, name: str) -> None:
+        """See `Server.remove_method`."""
+        if self._entries.pop(name, None) is None:
+            raise RegistrationError(f"there is no method {name!r} to remove")
+        self._server.methods.pop(name, None)
+        self._offer(name, None)
+
+    def _add(
+        self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
+    ) -> RegisteredMethod:
+        self._check_name(name)
+        function = MethodFunction(name, handler, options.get("params"), options.get("result"))
+        capability = options.get("capability")
+        extension = capability.removeprefix(_EXTENSION) if capability else None
+        row = Method(
+            name=name,
+            kind=kind,
+            sender="client",
+            since=_index(options.get("since"), 1),
+            until=_index(options.get("until"), STILL),
+            params=Reader(function.read),
+            capability=capability,
+            extension=None if extension == capability else extension,
+            opt_in=options.get("opt_in", False),
+            may_ask=options.get("may_ask", True),
+            cacheable=options.get("cacheable", False),
+        )
+        if row.since > row.until:
+            raise RegistrationError(f"{name!r} would end before it begins")
+        server = self._server
+        entry = self._entries[name] = RegisteredMethod(
+            name=name,
+            function=function,
+            row=row,
+            context_parameter=function.context_parameter,
+            call=server.runner.prepare(
+                function,
+                f"method {name!r}",
+                run=options.get("run", "thread"),
+                timeout=options.get("timeout", server.timeout),
+                limit=options.get("limit"),
+            ),
+        )
+        self._offer(name, row)
+        return entry
+
+    def _offer(self, name: str, row: Method | None) -> None:
+        admission = self._server.admission
+        if row is None:
+            del admission.offers.added[name]
+        else:
+            admission.offers.added[name] = row
+        admission.offer(self._server.capabilities)
+
+    def _check_name(self, name: str) -> None:
+        dialect = self._server.dialect
+        if not _NAME.fullmatch(name):
+            problem = "must have 1 to 128 visible ASCII characters"
+        elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
+            problem = "belongs to the protocol"
+        elif name in self._entries:
+            problem = "is already registered; remove it first"
+        else:
+            return
+        raise RegistrationError(f"the method name {name!r} {problem}")
+
+    # --- notifications --------------------------------------------------------------------------------------
+
+    def take_note(self, notice: Notice) -> None:
+        """Run the handler of a notification, if it has one, in a task of its own."""
+        entry = self._entries.get(notice.method)
+        if entry is None:
+            return
+        if len(self._running) >= self._server.limits.in_flight:
+            log.warning("dropped %s: too many notifications are being handled", notice.method)
+            return
+        task = asyncio.get_running_loop().create_task(self._handle(entry, notice))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _handle(self, entry: RegisteredMethod, notice: Notice) -> None:
+        try:
+            await entry.call(**entry.function.keywords(notice.params)())
+        except Exception:
+            log.exception("the handler of %s failed", entry.name)
+
+    def stop(self) -> None:
+        """Cancel the handlers of notifications that still run."""
+        for task in self._running:
+            task.cancel()
+
+
+def _index(name: str | None, default: int) -> int:
+    if name is None:
+        return default
+    if name not in BY_NAME:
+        raise RegistrationError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
+    return BY_NAME[name].index

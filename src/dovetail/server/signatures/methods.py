@@ -1,0 +1,97 @@
+"""The handler of a method of the author's own, prepared once: how its params are read and its result written.
+
+The members of the params that belong to the protocol (``_meta``, and on a second round ``inputResponses`` and
+``requestState``) are taken apart from the author's, so a type that allows no unknown member is as good as any.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ...errors import RegistrationError
+from ...model import InputResponseRequestParams
+from . import custom_types as customs
+from . import parameters as signatures
+from .encoding import encode
+from .outputs import output_of
+from .parameters import MISSING
+from .problems import Problem, ReturnError
+from .schemas import Schemas
+
+_OWN: Final = tuple(field.encode_name for field in msgspec.structs.fields(InputResponseRequestParams))
+_Members = dict[str, Raw]
+
+_decode_own = msgspec.json.Decoder(InputResponseRequestParams).decode
+_decode_members = msgspec.json.Decoder(_Members).decode
+
+
+class Given(InputResponseRequestParams, kw_only=True):
+    """The params of such a method, read."""
+
+    arguments: Raw
+    """The author's members."""
+    value: Any
+    """… as the type they were declared with."""
+
+
+class MethodFunction:
+    """A handler of ``params`` (and a context), or of nothing."""
+
+    def __init__(self, name: str, handler: Any, params: Any = None, result: Any = None) -> None:
+        signature = signatures.read(handler, name=name)
+        if len(signature.parameters) > 1:
+            raise RegistrationError(f"the handler of {name!r} takes its params as one value, and a Context")
+        parameter = next(iter(signature.parameters), None)
+        if params is None:
+            declared = MISSING if parameter is None else parameter.annotation
+            params = dict[str, Any] if declared in (MISSING, Any, dict) else declared
+        node = Schemas(signature.locals).prepare(params)
+        self.name = name
+        self.is_async = signature.is_async
+        self.context_parameter = signature.context_parameter
+        self.call: Callable[..., Any] = signature.call
+        self._parameter = None if parameter is None else parameter.name
+        self._decode = msgspec.json.Decoder(node.type, dec_hook=customs.hook).decode
+        self._output = output_of(signature, result, None)
+
+    def read(self, raw: bytes | Raw) -> Given:
+        """The params of a request. Raises what msgspec raises, naming the place that does not fit."""
+        own = _decode_own(raw)
+        members = _decode_members(raw)
+        for name in _OWN:
+            members.pop(name, None)
+        arguments = Raw(msgspec.json.encode(members))
+        return Given(
+            meta=own.meta,
+            input_responses=own.input_responses,
+            request_state=own.request_state,
+            arguments=arguments,
+            value=self._decode(arguments),
+        )
+
+    def keywords(self, given: Given) -> Callable[[], dict[str, Any]]:
+        """Gives the keywords for `call`, anew for every run: a handler may change what it was given."""
+        name = self._parameter
+        if name is None:
+            return dict[str, Any]
+        values = itertools.chain((given.value,), map(self._decode, itertools.repeat(given.arguments)))
+        return lambda: {name: next(values)}
+
+    def write(self, value: Any) -> _Members:
+        """What the handler returned, as the members of a result; None is an empty one.
+
+        Raises:
+            ReturnError: it is no object, or not what was declared.
+        """
+        if value is None:
+            return {}
+        written = encode(value) if self._output is None else self._output.write(value)
+        try:
+            return _decode_members(written)
+        except msgspec.ValidationError:
+            raise ReturnError(self.name, [Problem("", "a result must be an object")]) from None
