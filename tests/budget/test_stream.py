@@ -1,44 +1,93 @@
-"""What one `tools/call` costs on a stream, from the message coming in to the answer going out.
+"""What one `tools/call` costs on a stream such as stdio, from the bytes coming in to the bytes going out.
 
-Counted in Python function calls and tasks, which do not flutter with the load of the machine.
+Counted in calls of our own Python functions (one that goes on after it waited counts again) and in tasks, which do not
+flutter with the load of the machine.
 """
 
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Server
-from dovetail.core.channel import Link
-from dovetail.drivers.duplex import Duplex, accept
+import dovetail
+from dovetail import Context, Server
+from dovetail.drivers.duplex import accept
+from dovetail.transports.stream import LineLink
 from tests.support.aio import run
 from tests.support.rawclient import LEGACY, META, MODERN
 
-CALLS = 70
+OURS = str(Path(dovetail.__file__).parent)
+CALLS = {MODERN: 24, **dict.fromkeys(LEGACY, 40)}
+QUESTION = 90
+"""A legacy call that asks the user something on its way."""
 
 
-class Sink(Link):
-    """A link that keeps what is sent."""
+class Pipe:
+    """Both halves of a stream whose other end is the test."""
 
     def __init__(self) -> None:
-        self.sent: list[bytes] = []
+        self.written: list[bytes] = []
+        self.write = self.written.append
 
-    def send(self, message: bytes) -> None:
-        self.sent.append(message)
-
-
-def message(id: int, revision: str = MODERN) -> bytes:
-    params: dict[str, Any] = {"name": "add", "arguments": {"a": 1, "b": 2}}
-    if revision == MODERN:
-        params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
-    return json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).encode()
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
 
 
-def initialize(revision: str) -> bytes:
-    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    return json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()
+class Stream:
+    """A server at one end of a stream, and what it did since `count` was called."""
+
+    def __init__(self, server: Server) -> None:
+        self.calls: list[str] = []
+        self.tasks = 0
+        self._pipe = Pipe()
+        self._duplex = accept(server)
+        self._link = LineLink(self._duplex, server.limits)
+        self._link.attach(self._pipe, self._pipe)
+
+    async def open(self, revision: str) -> None:
+        if revision != MODERN:
+            info = {"name": "t", "version": "1"}
+            declared = {"protocolVersion": revision, "capabilities": {"elicitation": {}}, "clientInfo": info}
+            await self.say(id=0, method="initialize", params=declared)
+            self._link.data_received(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+
+    async def say(self, **message: Any) -> dict[str, Any]:
+        """Send a message and return the next one of the server."""
+        data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        seen = len(self._pipe.written)
+        self._link.data_received(data)
+        while len(self._pipe.written) == seen:  # noqa: ASYNC110  each turn is counted
+            await asyncio.sleep(0)
+        return json.loads(self._pipe.written[-1])
+
+    async def count(self, work: Any) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        self.calls, self.tasks = [], 0
+        loop.set_task_factory(self._task)
+        sys.setprofile(self._profile)
+        try:
+            return await work
+        finally:
+            sys.setprofile(None)
+            loop.set_task_factory(None)
+
+    def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        self.tasks += 1
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    def _profile(self, frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            self.calls.append(f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_code.co_qualname}")
+
+    async def close(self) -> None:
+        self._link.finish(None)
+        await self._duplex.wait_closed()
 
 
 def serving(tools: int) -> Server:
@@ -48,66 +97,67 @@ def serving(tools: int) -> Server:
     async def add(a: int, b: int) -> int:
         return a + b
 
-    for number in range(tools - 1):
+    @server.tool
+    async def sure(ctx: Context) -> str:
+        return (await ctx.elicit("sure?", bool)).action
+
+    for number in range(tools - 2):
         server.add_tool(add, name=f"add_{number}")
     return server
 
 
-async def measured(duplex: Duplex, sink: Sink, data: bytes) -> tuple[int, int, list[str]]:
-    """Python calls and new tasks between `received` and `send`; calls of the test itself are left out."""
-    calls: list[str] = []
-    tasks = 0
-    loop = asyncio.get_running_loop()
-
-    def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        nonlocal tasks
-        tasks += 1
-        return asyncio.Task(coroutine, loop=loop, **options)
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename != __file__:
-            calls.append(f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_code.co_qualname}")
-
-    loop.set_task_factory(factory)
-    sent = len(sink.sent)
-    sys.setprofile(profile)
-    try:
-        duplex.received(data)
-        while len(sink.sent) == sent:  # noqa: ASYNC110  each turn is counted
-            await asyncio.sleep(0)
-    finally:
-        sys.setprofile(None)
-        loop.set_task_factory(None)
-    return len(calls), tasks, calls
+def adding(revision: str) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": "add", "arguments": {"a": 1, "b": 2}}
+    if revision == MODERN:
+        params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+    return {"method": "tools/call", "params": params}
 
 
-async def cost(tools: int, revision: str) -> tuple[int, int, list[str]]:
-    duplex, sink = accept(serving(tools)), Sink()
-    duplex.connected(sink)
-    if revision != MODERN:
-        duplex.received(initialize(revision))
-        duplex.received(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    for id in (1, 2):  # what is made once is made
-        await measured(duplex, sink, message(id, revision))
-    found = await measured(duplex, sink, message(3, revision))
-    assert json.loads(sink.sent[-1])["result"]["content"][0]["text"] == "3"
-    await duplex.close()
-    return found
+async def cost(tools: int, revision: str) -> Stream:
+    stream = Stream(serving(tools))
+    await stream.open(revision)
+    answer: dict[str, Any] = {}
+    for id in (1, 2, 3):  # what is made once is made
+        answer = await stream.count(stream.say(id=id, **adding(revision)))
+    assert answer["result"]["content"][0]["text"] == "3"
+    await stream.close()
+    return stream
 
 
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 def test_a_call_on_a_stream_stays_within_its_budget(revision: str) -> None:
     @run
     async def scenario() -> None:
-        calls, tasks, names = await cost(1, revision)
-        assert calls <= CALLS, "\n".join(names)
-        assert tasks == 1
+        stream = await cost(2, revision)
+        assert len(stream.calls) <= CALLS[revision], "\n".join(stream.calls)
+        assert stream.tasks == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_call_with_one_question_stays_within_its_budget(revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        stream = Stream(serving(2))
+        await stream.open(revision)
+
+        async def asked(id: int) -> dict[str, Any]:
+            question = await stream.say(id=id, method="tools/call", params={"name": "sure"})
+            accepted = {"action": "accept", "content": {"value": True}}
+            return await stream.say(id=question["id"], result=accepted)
+
+        answer: dict[str, Any] = {}
+        for id in (1, 2, 3):
+            answer = await stream.count(asked(id))
+        assert answer["result"]["content"][0]["text"] == "accept"
+        assert len(stream.calls) <= QUESTION, "\n".join(stream.calls)
+        assert stream.tasks == 1
+        await stream.close()
 
     scenario()
 
 
 @run
 async def test_the_cost_does_not_grow_with_the_number_of_tools() -> None:
-    few, _, _ = await cost(1, MODERN)
-    many, _, _ = await cost(300, MODERN)
-    assert few == many
+    assert len((await cost(2, MODERN)).calls) == len((await cost(300, MODERN)).calls)

@@ -120,6 +120,8 @@ class Duplex:
         event = self.endpoint.receive(message)
         if type(event) is Call:
             self._start(event)
+        elif type(event) is Answer:
+            self._requests.answered(event)
         elif isinstance(event, list):
             for one in event:
                 self._happened(one)

@@ -71,6 +71,7 @@ class Outgoing(Struct, eq=False):
     params: Any
     data: bytes
     headers: Mapping[str, str] | None
+    codec: Codec
     write: Write
     future: asyncio.Future[Answer]
     on_progress: OnProgress | None = None
@@ -159,7 +160,7 @@ class Requests:
         row = METHODS.get(method)
         if row is None or options.get("raw"):
             return answer.result
-        return (options.get("codec") or self._endpoint.codec).decode_result(row, cast("Raw", answer.result))
+        return sent.codec.decode_result(row, cast("Raw", answer.result))
 
     def _begin(self, method: str, params: Struct | Raw | None, limits: Timeouts, options: Asking) -> Outgoing:
         if self.ended is not None:
@@ -167,11 +168,10 @@ class Requests:
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
         progress = on_progress is not None or get("progress", False)
-        id, data = self._endpoint.send_request(
-            method, params, meta=meta, progress=progress, codec=get("codec")
-        )
+        codec = get("codec") or self._endpoint.codec
+        id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
         write, future = get("write") or self._write, self._loop.create_future()
-        sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
+        sent = Outgoing(id, method, params, data, get("headers"), codec, write, future, on_progress)
         if progress:
             sent.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
         self.waiting[id] = sent

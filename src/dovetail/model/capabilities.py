@@ -96,10 +96,10 @@ class ClientCapabilities(Capabilities):
     @property
     def elicitation_form(self) -> bool:
         """Forms may be asked for: named, or elicitation declared without naming any mode."""
-        modes = self.view("elicitation")
-        if modes is None:
-            return False
-        return _settings(modes.get("form")) is not None or ("url" not in modes and "form" not in modes)
+        modes: Any = self.get("elicitation")
+        if isinstance(modes, dict):
+            modes = cast("dict[str, Any]", modes).get("form", "url" not in modes)
+        return modes is not None and modes is not False
 
     @property
     def elicitation_url(self) -> bool:

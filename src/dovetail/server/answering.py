@@ -6,7 +6,8 @@ Each has one exception boundary, and nothing leaves it but results and `Dovetail
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET, Raw, Struct
@@ -14,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from ..core.channel import Call, Channel
 from ..errors import ProtocolError
 from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents, Result
-from .asking.ask import Asking, InputRequired, asking_for
+from .asking.ask import InputRequired, asking_for
 from .context import Context
 from .failures import Failures
 from .registering.methods import RegisteredMethod
@@ -48,7 +49,7 @@ class Answering:
                 value = await tool.call(**function.decode(params.arguments))
                 return _needs_context() if type(value) is InputRequired else tool_result(value, function)
             # From here on the handler may ask, or claims to have asked.
-            value = await self._converse(tool, lambda: function.decode(params.arguments), call, channel)
+            value = await self._converse(tool, partial(function.decode, params.arguments), call, channel)
             return value if type(value) is InputRequiredResult else tool_result(value, function)
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
             return self.failures.of_tool(error, tool.name, call)
@@ -62,7 +63,7 @@ class Answering:
             raise ProtocolError("prompt_not_found", f"Unknown prompt: {name}", data={"prompt": name})
         try:
             value = await self._converse(
-                prompt, lambda: prompt.function.decode(params.arguments), call, channel
+                prompt, partial(prompt.function.decode, params.arguments), call, channel
             )
             if type(value) is InputRequiredResult:
                 return value
@@ -80,7 +81,7 @@ class Answering:
         uri = call.params.uri
         entry, arguments = self._find(uri)
         try:
-            value = await self._converse(entry, lambda: dict(arguments), call, channel)
+            value = await self._converse(entry, arguments.copy, call, channel)
             if type(value) is InputRequiredResult:
                 return value
             return self._contents(entry, uri, value)
@@ -148,7 +149,17 @@ class Answering:
                 arguments = decode()
                 if parameter is not None:
                     arguments[parameter] = context
-                value = await _settled(entry.call(**arguments), asking, call)
+                try:
+                    value = await entry.call(**arguments)
+                except asyncio.CancelledError:
+                    raise
+                except BaseException:
+                    # With questions open, what the handler made of it does not count.
+                    if not asking.open or call.cancelled:
+                        raise
+                    return asking.result()
+                if asking.open:
+                    return asking.result()
                 if type(value) is not InputRequired:
                     return value
                 required = await asking.take(value)
@@ -165,16 +176,3 @@ class Answering:
 
 def _needs_context() -> NoReturn:
     raise TypeError("a handler that returns InputRequired needs a Context, to read the answers from")
-
-
-async def _settled(run: Coroutine[Any, Any, Any] | Any, asking: Asking, call: Call) -> Any:
-    """What a run came to. With questions open, what the handler made of it does not count."""
-    try:
-        value = await run
-    except asyncio.CancelledError:
-        raise
-    except BaseException:
-        if not asking.open or call.cancelled:
-            raise
-        return asking.result()
-    return asking.result() if asking.open else value

@@ -166,7 +166,8 @@ class Context:
         Raises:
             CapabilityError: the client cannot show forms. Left uncaught, it becomes the proper error.
         """
-        return (await self._ask((Elicit(message, schema, key=key),)))[0]
+        self._check_open()
+        return (await self._asking.ask((Elicit(message, schema, key=key),)))[0]
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None
@@ -177,7 +178,8 @@ class Context:
         Raises:
             CapabilityError: the client cannot open URLs.
         """
-        return (await self._ask((ElicitUrl(message, url, key=key),)))[0]
+        self._check_open()
+        return (await self._asking.ask((ElicitUrl(message, url, key=key),)))[0]
 
     async def sample(
         self,
@@ -215,7 +217,8 @@ class Context:
             metadata=metadata,
             key=key,
         )
-        return (await self._ask((question,)))[0]
+        self._check_open()
+        return (await self._asking.ask((question,)))[0]
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """The folders the client lets us know about.
@@ -223,7 +226,8 @@ class Context:
         Raises:
             CapabilityError: the client has no roots.
         """
-        return (await self._ask((Roots(key=key),)))[0]
+        self._check_open()
+        return (await self._asking.ask((Roots(key=key),)))[0]
 
     @overload
     async def ask_all(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...
@@ -243,16 +247,16 @@ class Context:
         """
         if questions and named:
             raise TypeError("ask_all takes questions by position or by name, not both")
+        self._check_open()
         if not named:
-            return tuple(await self._ask(questions))
+            return tuple(await self._asking.ask(questions))
         for name, question in named.items():
             question.key = question.key or name
-        return dict(zip(named, await self._ask(tuple(named.values())), strict=True))
+        return dict(zip(named, await self._asking.ask(tuple(named.values())), strict=True))
 
-    async def _ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+    def _check_open(self) -> None:
         if self._closed:
             raise StateError("the call is over: nobody is there to be asked any more")
-        return await self._asking.ask(questions)
 
     @overload
     async def step(self, key: str, function: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...

@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct
 from ...core.channel import Call, Channel
 from ...core.rounds import MISSING, Rounds, Wanted, needed_capability
 from ...errors import CapabilityError, ProtocolError, Refusal
-from ...model import ElicitRequestParams, InputRequest, InputRequiredResult, ListRootsRequest, Result
+from ...model import InputRequest, InputRequiredResult, ListRootsRequest, Result
 from ...wire.methods import METHODS
 from ..registering.handlers import Runner, off_the_clock
 from ..signatures.encoding import encode
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..server import Server
 
 UNASKED: Final = object()
+ELICIT: Final = "elicitation/create"
 
 
 class Unwind(BaseException):
@@ -61,6 +62,17 @@ class InputRequired(Result):
 
     def __post_init__(self) -> None:
         self.requests = {key: _request(request) for key, request in self.requests.items()}
+
+
+class Unread(Question[Any]):
+    """A question of an `InputRequired`: its answer stays as plain as JSON."""
+
+    def __init__(self, request: InputRequest, key: str) -> None:
+        super().__init__(request, key)
+        self.method = method_of(request)
+
+    def read(self, result: Any) -> Any:
+        return plain(result)
 
 
 class Asking(Protocol):
@@ -122,8 +134,18 @@ class LegacyAsking:
         self.handler_state: Any = None
 
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        results = await self._ask_all([(question.key, question.request) for question in questions])
-        return [question.read(result) for question, result in zip(questions, results, strict=True)]
+        if len(questions) != 1:
+            return await self._ask_together(questions)
+        question = questions[0]
+        params = self._checked(question)
+        if question.method == ELICIT and params.mode == "url" and params.elicitation_id is UNSET:
+            params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
+        try:
+            with off_the_clock():
+                result = await self._channel.request(question.method, params)
+        except ProtocolError as error:
+            raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
+        return [question.read(result)]
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._memo.get(key, MISSING)
@@ -138,8 +160,8 @@ class LegacyAsking:
 
     async def _take(self, required: InputRequired) -> None:
         requests = required.requests
-        results = await self._ask_all(list(requests.items()))
-        self.input_responses = {key: plain(result) for key, result in zip(requests, results, strict=True)}
+        answers = await self.ask([Unread(request, key) for key, request in requests.items()])
+        self.input_responses = dict(zip(requests, answers, strict=True))
         self.handler_state = required.state
 
     def _count_round(self) -> None:
@@ -150,44 +172,27 @@ class LegacyAsking:
     def result(self) -> InputRequiredResult:
         raise AssertionError("a legacy call leaves no question open")
 
-    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
-        """The results, in order. A request of our own needs no key."""
-        requests = [request for _, request in questions]
-        for request in requests:
-            self._check(request)
-        with off_the_clock():
-            if len(requests) == 1:
-                return [await self._ask(requests[0])]
-            return await self._ask_together(requests)
-
-    async def _ask_together(self, requests: list[InputRequest]) -> list[Any]:
-        asked = [asyncio.ensure_future(self._ask(request)) for request in requests]
+    async def _ask_together(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """The answers, in order. None is asked if one of them cannot be."""
+        for question in questions:
+            self._checked(question)
+        asked = [asyncio.ensure_future(self.ask((question,))) for question in questions]
         try:
-            return await asyncio.gather(*asked)
+            return [answer for (answer,) in await asyncio.gather(*asked)]
         except BaseException:
             for question in asked:
                 question.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
             raise
 
-    def _check(self, request: InputRequest) -> None:
-        method = method_of(request)
-        need = needed_capability(method, params_of(request))
-        if METHODS[method].since > self._call.revision.index or not self._call.capabilities.has(need):
+    def _checked(self, question: Question[Any]) -> Any:
+        """The params of a question the client can be asked."""
+        params = params_of(question.request)
+        need = needed_capability(question.method, params)
+        call = self._call
+        if METHODS[question.method].since > call.revision.index or not call.capabilities.has(need):
             raise CannotAsk(need, f"the client did not declare the capability {need!r}")
-
-    async def _ask(self, request: InputRequest) -> Any:
-        params = params_of(request)
-        if (
-            isinstance(params, ElicitRequestParams)
-            and params.mode == "url"
-            and params.elicitation_id is UNSET
-        ):
-            params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
-        try:
-            return await self._channel.request(method_of(request), cast("Any", params))
-        except ProtocolError as error:
-            raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
+        return params
 
 
 class ModernAsking:

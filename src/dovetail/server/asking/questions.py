@@ -92,7 +92,7 @@ class Sampled:
 class Question(Generic[A]):
     """One thing to ask. Two questions with the same ``key`` in one call are the same question."""
 
-    method: ClassVar[str]
+    method: str
 
     def __init__(self, request: InputRequest, key: str | None) -> None:
         self.request = request

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from ...core.channel import Call, Channel, NoBackChannel, PlainChannel
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...wire.methods import METHODS
-from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, method_of
+from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind
 from ..asking.questions import Question
 from ..registering.handlers import off_the_clock
 
@@ -44,12 +44,11 @@ class TaskAsking(LegacyAsking):
         await self._take(required)
         return None
 
-    async def _ask_all(self, questions: Sequence[tuple[str | None, InputRequest]]) -> list[Any]:
-        for _, request in questions:
-            self._check(request)
+    async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        for question in questions:
+            self._checked(question)
         self._count_round()  # each of them is kept, whichever way it is asked
-        named = {self._key(key): request for key, request in questions}
-        answers = await self._put(named)
+        answers = await self._put({self._key(question.key): question.request for question in questions})
         try:
             with off_the_clock():
                 raws = await asyncio.gather(*answers.values())
@@ -58,8 +57,8 @@ class TaskAsking(LegacyAsking):
                 answer.cancel()
         decode = self._call.codec.decode_result
         return [
-            decode(METHODS[method_of(request)], raw)
-            for request, raw in zip(named.values(), raws, strict=True)
+            question.read(decode(METHODS[question.method], raw))
+            for question, raw in zip(questions, raws, strict=True)
         ]
 
     def _key(self, key: str | None) -> str:
