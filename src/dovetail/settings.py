@@ -1,4 +1,4 @@
-"""Every number a user may turn, as frozen structs with safe defaults.
+"""Every number a user may turn, as frozen structs with safe defaults, and the bounds nobody turns, as constants.
 
 Sizes are bytes, times are seconds. A buffer, table or wait anywhere in the package takes its bound from here.
 """
@@ -140,3 +140,51 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
 
 LONGEST_ECHO: Final = 128
 """Characters of a peer's own words that come back in an error message."""
+# --- client -------------------------------------------------------------------------------------------------
+
+PROBE_SECONDS: Final = 5.0
+"""How long a server may be silent about `server/discover` before it is taken for a legacy one."""
+NEGOTIATION_STEPS: Final = 12
+"""No ladder has more rungs; a decision that loops ends here."""
+VERSIONS_READ: Final = 64
+"""Versions that are read of what a server says it supports: those we might know are few."""
+KNOWN_SERVERS_KEPT: Final = 1024
+TENTATIVE_SECONDS: Final = 300.0
+"""Until a server that was silent about the probe is probed again."""
+LABEL_LENGTH: Final = 120
+"""Characters of a command that a message shows."""
+LAST_WORDS: Final = 1000
+"""Characters of a server's stderr that a message shows."""
+CALL_REPEATS: Final = 2
+"""How often one call is repeated by itself after a loss."""
+SHED_SECONDS: Final = 5.0
+"""The longest wait before a server that sheds load is asked again."""
+LIST_PAGES: Final = 1000
+LIST_ENTRIES: Final = 1_000_000
+"""Entries of one list, all pages together."""
+CACHE_ENTRIES: Final = 1024
+CACHE_BYTES: Final = 64 << 20
+CALLBACKS_RUNNING: Final = 10_000
+"""Async callbacks at once; a server that notifies faster than they end has its news dropped."""
+URL_ELICITATIONS: Final = 16
+"""Entries of one URLElicitationRequired error that are put before the user."""
+QUESTION_TTL: Final = 3_600_000
+"""Milliseconds the answer to a question that was asked as a task is kept at most."""
+QUESTION_POLL: Final = 500
+"""Milliseconds a server is asked to wait between two looks at such a task."""
+TASK_POLL: Final = 0.5
+"""Between two looks at a task, unless its server names another time between the next two."""
+SHORTEST_TASK_POLL: Final = 0.02
+LONGEST_TASK_POLL: Final = 30.0
+SKILL_BYTES: Final = 16 << 20
+SKILL_FILES: Final = 512
+SAMPLER_ANSWER: Final = 16 << 20
+"""The largest answer of a model's provider."""
+SAMPLER_SECONDS: Final = 120.0
+SYNC_CLOSE_SECONDS: Final = 10.0
+"""How long closing a synchronous client waits for its thread."""
+
+# --- testing ------------------------------------------------------------------------------------------------
+
+RERUN_RUNS: Final = 100
+"""Runs of one handler that `testing.rerun` goes through."""

@@ -22,12 +22,21 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from .client import Client as AsyncClient
 from .client.calling.results import ToolResult
 from .client.calling.skills import LoadedSkill as AsyncSkill
 from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
+from .client.config import (
+    CachedOptions,
+    CallOptions,
+    ClientOptions,
+    RequestOptions,
+    Timeout,
+    ToolOptions,
+    name_options,
+)
 from .errors import StateError
 from .model import (
     CompleteResult,
@@ -43,12 +52,9 @@ from .model import (
     Skill,
     Tool,
 )
+from .settings import SYNC_CLOSE_SECONDS
 
 T = TypeVar("T")
-
-_THREADED = ("on_elicit", "on_sample", "on_roots")
-_PATIENCE = 10.0
-"""Seconds closing waits for the thread."""
 
 
 class _Loop:
@@ -98,7 +104,7 @@ class _Loop:
         finally:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join(_PATIENCE)
+                self._thread.join(SYNC_CLOSE_SECONDS)
 
 
 class TaskHandle:
@@ -131,15 +137,16 @@ class LoadedSkill:
         self.uri, self.name, self.description = skill.uri, skill.name, skill.description
         self.frontmatter, self.text, self.files = skill.frontmatter, skill.text, skill.files
 
-    def read(self, file: str) -> bytes:
-        return self._loop.call(self._skill.read(file))
+    def read(self, file: str, **options: Unpack[CallOptions]) -> bytes:
+        return self._loop.call(self._skill.read(file, **options))
 
 
+@name_options
 class Client:
     """`dovetail.Client` without ``await``; it takes the same options."""
 
-    def __init__(self, target: Any, **options: Any) -> None:
-        for name in _THREADED:
+    def __init__(self, target: Any, **options: Unpack[ClientOptions]) -> None:
+        for name in ("on_elicit", "on_sample", "on_roots"):
             callback = options.get(name)
             if callable(callback):
                 options[name] = _in_thread(callback)
@@ -220,65 +227,95 @@ class Client:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def list_tools(self, **options: Any) -> list[Tool]:
+    def list_tools(self, **options: Unpack[CachedOptions]) -> list[Tool]:
         return self._run(self._client.list_tools(**options))
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """A `ToolResult`; with ``task=True`` a `TaskHandle`."""
-        call = cast("Callable[..., Coroutine[Any, Any, Any]]", self._client.call_tool)
-        found = self._run(call(name, arguments, **options))
-        return TaskHandle(self._thread, found) if isinstance(found, AsyncTaskHandle) else found
+    @overload
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        task: Literal[False] = False,
+        **options: Unpack[ToolOptions],
+    ) -> ToolResult: ...
 
-    def list_resources(self, **options: Any) -> list[Resource]:
+    @overload
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        task: Literal[True],
+        **options: Unpack[ToolOptions],
+    ) -> TaskHandle: ...
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        task: bool = False,
+        **options: Unpack[ToolOptions],
+    ) -> ToolResult | TaskHandle:
+        if not task:
+            return self._run(self._client.call_tool(name, arguments, **options))
+        return TaskHandle(
+            self._thread, self._run(self._client.call_tool(name, arguments, task=True, **options))
+        )
+
+    def list_resources(self, **options: Unpack[CachedOptions]) -> list[Resource]:
         return self._run(self._client.list_resources(**options))
 
-    def list_resource_templates(self, **options: Any) -> list[ResourceTemplate]:
+    def list_resource_templates(self, **options: Unpack[CachedOptions]) -> list[ResourceTemplate]:
         return self._run(self._client.list_resource_templates(**options))
 
-    def read_resource(self, uri: str, **options: Any) -> ReadResourceResult:
+    def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> ReadResourceResult:
         return self._run(self._client.read_resource(uri, **options))
 
-    def subscribe_resource(self, uri: str, **options: Any) -> None:
-        self._run(self._client.subscribe_resource(uri, **options))
+    def subscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
+        self._run(self._client.subscribe_resource(uri, timeout=timeout))
 
-    def unsubscribe_resource(self, uri: str, **options: Any) -> None:
-        self._run(self._client.unsubscribe_resource(uri, **options))
+    def unsubscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
+        self._run(self._client.unsubscribe_resource(uri, timeout=timeout))
 
-    def list_prompts(self, **options: Any) -> list[Prompt]:
+    def list_prompts(self, **options: Unpack[CachedOptions]) -> list[Prompt]:
         return self._run(self._client.list_prompts(**options))
 
     def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult:
         return self._run(self._client.get_prompt(name, arguments, **options))
 
-    def complete(self, ref: Any, argument: Any, *more: Any, **options: Any) -> CompleteResult:
-        return self._run(self._client.complete(ref, argument, *more, **options))
+    def complete(
+        self, ref: Any, argument: Any, value: Any = None, context: Any = None, **options: Unpack[CallOptions]
+    ) -> CompleteResult:
+        return self._run(self._client.complete(ref, argument, value, context, **options))
 
-    def list_skills(self, **options: Any) -> list[Skill]:
+    def list_skills(self, **options: Unpack[CachedOptions]) -> list[Skill]:
         return self._run(self._client.list_skills(**options))
 
-    def load_skill(self, skill: Skill | str, **options: Any) -> LoadedSkill:
+    def load_skill(self, skill: Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
 
-    def read_directory(self, uri: str, **options: Any) -> list[Resource]:
+    def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[Resource]:
         return self._run(self._client.read_directory(uri, **options))
 
     def create_message(
-        self, params: CreateMessageRequestParams | Mapping[str, Any], **options: Any
+        self, params: CreateMessageRequestParams | Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> CreateMessageResult:
         return self._run(self._client.create_message(params, **options))
 
-    def set_logging_level(self, level: str, **options: Any) -> None:
+    def set_logging_level(self, level: str, **options: Unpack[CallOptions]) -> None:
         self._run(self._client.set_logging_level(level, **options))
 
     def notify_roots_changed(self) -> None:
         self._run(self._client.notify_roots_changed())
 
-    def ping(self, **options: Any) -> float:
+    def ping(self, **options: Unpack[CallOptions]) -> float:
         return self._run(self._client.ping(**options))
 
-    def request(self, method: str, params: Any = None, **options: Any) -> Any:
+    def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
         return self._run(self._client.request(method, params, **options))
 
     # --- inside ---------------------------------------------------------------------------------------------------

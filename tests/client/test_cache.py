@@ -10,6 +10,8 @@ from dovetail.client import ResponseCache
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
+from .fake_http import ECHO, Reply, Request, result, serving
+from .fake_http import modern as modern_http
 from .scripted import Peer, Scripted, modern
 
 TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
@@ -115,13 +117,19 @@ def test_private_results_never_meet_another_principal() -> None:
 async def test_two_clients_share_only_what_is_public() -> None:
     for scope, times in (("private", 2), ("public", 1)):
         cache = ResponseCache()
-        target = listing(scope=scope)
-        async with Client(target, cache=cache) as one, Client(target, cache=cache) as other:
-            # Openers have no address of their own; what shares a cache must share an origin.
-            one._calls.origin = other._calls.origin = "same"  # pyright: ignore[reportPrivateUsage]
-            await one.list_tools()
-            await other.list_tools()
-            assert asked(target) == times
+
+        def answer(request: Request, scope: str = scope) -> Reply:
+            if request.method != "tools/list":
+                return modern_http(request)
+            return result(
+                request, {"tools": [ECHO], "ttlMs": 1000, "cacheScope": scope, "resultType": "complete"}
+            )
+
+        async with serving(answer) as (fake, url):
+            async with Client(url, cache=cache) as one, Client(url, cache=cache) as other:
+                await one.list_tools()
+                await other.list_tools()
+            assert fake.heard().count("tools/list") == times
 
 
 def test_the_cache_is_bounded_and_the_oldest_goes() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Reconnect, Timeouts
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
@@ -44,11 +44,11 @@ def events(*pieces: bytes) -> Reply:
 
 
 def modern_client(url: str, **options: Any) -> Client:
-    return Client(url, revision="modern", verdicts=Verdicts(), **options)
+    return Client(url, revision="modern", known_servers=KnownServers(), **options)
 
 
 def legacy_client(url: str, **options: Any) -> Client:
-    return Client(url, revision="legacy", verdicts=Verdicts(), **options)
+    return Client(url, revision="legacy", known_servers=KnownServers(), **options)
 
 
 def on_call(reply: Any, otherwise: Any = modern) -> Any:

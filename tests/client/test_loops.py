@@ -78,7 +78,7 @@ for line in sys.stdin:
 client = Client([sys.executable, "-c", server], revision="2025-06-18")
 loop = asyncio.new_event_loop()
 loop.run_until_complete(client.open())
-pid = client._life.conversation.transport.pid
+pid = client._life.conversation.link.pid
 loop.close()
 asyncio.run(asyncio.wait_for(client.close(), 5))
 print(client.state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.client.connecting.known_servers import Verdict, Verdicts
+from dovetail.client.connecting.known_servers import KnownServer, KnownServers
 from dovetail.client.connecting.negotiate import (
     Outcome,
     Policy,
@@ -140,12 +140,12 @@ def test_a_hostile_list_of_versions_is_cut_and_cleaned() -> None:
 
 
 def test_the_table_of_verdicts_is_bounded() -> None:
-    verdicts = Verdicts(limit=2)
+    known = KnownServers(limit=2)
     for name in "abc":
-        verdicts.remember(name, Verdict("legacy", R3))
-    assert verdicts.get("a") is None
-    assert verdicts.get("c") == Verdict("legacy", R3)
-    verdicts.remember(None, Verdict("legacy", R3))
-    assert verdicts.get(None) is None
-    verdicts.forget("c")
-    assert verdicts.get("c") is None
+        known.remember(name, KnownServer("legacy", R3))
+    assert known.get("a") is None
+    assert known.get("c") == KnownServer("legacy", R3)
+    known.remember(None, KnownServer("legacy", R3))
+    assert known.get(None) is None
+    known.forget("c")
+    assert known.get("c") is None

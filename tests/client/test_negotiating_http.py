@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dovetail import Client, Timeouts
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 
@@ -42,14 +42,14 @@ PROBES = {
 @pytest.mark.parametrize("probe", PROBES)
 @run
 async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe: str) -> None:
-    verdicts = Verdicts()
+    known = KnownServers()
 
     def handler(request: Request) -> Reply:
         return PROBES[probe](request) if request.method == "server/discover" else legacy(request)
 
     async with serving(handler) as (fake, url):
         for _ in range(2):
-            async with Client(url, verdicts=verdicts, probe_timeout=0.2) as client:
+            async with Client(url, known_servers=known, probe_timeout=0.2) as client:
                 assert client.revision == "2025-06-18"
                 assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         assert fake.heard().count("server/discover") == 1, "the second connect must not probe"
@@ -58,7 +58,7 @@ async def test_a_legacy_server_is_reached_whatever_it_answers_to_the_probe(probe
 
 @run
 async def test_a_modern_server_is_told_everything_in_every_request() -> None:
-    async with serving(modern) as (fake, url), Client(url, verdicts=Verdicts()) as client:
+    async with serving(modern) as (fake, url), Client(url, known_servers=KnownServers()) as client:
         assert client.revision == "2026-07-28"
         await client.call_tool("echo", {"a": 1})
         request = fake.requests[-1]
@@ -82,7 +82,7 @@ async def test_an_unsupported_version_is_asked_again_with_one_that_is_listed() -
             return error(request, -32022, 400, {"supported": ["2026-07-28"], "requested": "x"})
         return modern(request)
 
-    async with serving(handler) as (fake, url), Client(url, verdicts=Verdicts()) as client:
+    async with serving(handler) as (fake, url), Client(url, known_servers=KnownServers()) as client:
         assert client.revision == "2026-07-28"
         assert fake.heard() == ["server/discover", "server/discover"]
 
@@ -94,14 +94,14 @@ async def test_no_common_revision_names_both_lists() -> None:
 
     async with serving(handler) as (_, url):
         with pytest.raises(ProtocolError, match=r"speaks 2031-01-01; we speak 2026-07-28, 2025-11-25"):
-            await Client(url, verdicts=Verdicts()).open()
+            await Client(url, known_servers=KnownServers()).open()
 
 
 @run
 async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
     async with serving(lambda request: Reply(401, {"WWW-Authenticate": "Bearer"})) as (fake, url):
         with pytest.raises(StatusError, match="give auth=") as caught:
-            await Client(url, verdicts=Verdicts()).open()
+            await Client(url, known_servers=KnownServers()).open()
         assert (caught.value.status, caught.value.kind) == (401, "authentication_failed")
         assert caught.value.challenge == "Bearer"
         assert fake.heard() == ["server/discover", "initialize"]
@@ -110,14 +110,14 @@ async def test_a_401_is_reported_when_initialize_is_refused_too() -> None:
 @pytest.mark.parametrize("status", [403, 404, 405, 406, 410, 429, 500, 503])
 @run
 async def test_a_status_everywhere_is_an_error_that_names_it_and_no_verdict(status: int) -> None:
-    verdicts = Verdicts()
+    known = KnownServers()
     async with serving(lambda request: Reply(status, {"Retry-After": "7"}, b"go away")) as (_, url):
-        client = Client(url, verdicts=verdicts)
+        client = Client(url, known_servers=known)
         with pytest.raises(TransportError, match=f"HTTP {status}.*go away") as caught:
             await client.open()
         assert isinstance(caught.value, StatusError)
         assert caught.value.retry_after == 7.0
-        assert verdicts.get(url) is None
+        assert known.get(url) is None
         await client.close()
 
 
@@ -128,7 +128,7 @@ async def test_a_redirect_inside_the_origin_is_followed() -> None:
             return Reply(307, {"Location": "/moved"})
         return modern(request)
 
-    async with serving(handler) as (fake, url), Client(url, verdicts=Verdicts()):
+    async with serving(handler) as (fake, url), Client(url, known_servers=KnownServers()):
         assert [request.path for request in fake.requests] == ["/mcp", "/moved"]
 
 
@@ -138,7 +138,7 @@ async def test_a_redirect_to_another_origin_is_refused() -> None:
         redirect = Reply(308, {"Location": other})
         async with serving(lambda request: redirect) as (_, url):
             with pytest.raises(TransportError, match="another origin") as caught:
-                await Client(url, headers={"Authorization": "secret"}, verdicts=Verdicts()).open()
+                await Client(url, headers={"Authorization": "secret"}, known_servers=KnownServers()).open()
             assert caught.value.cause == "redirect"
             assert elsewhere.requests == []
 
@@ -147,16 +147,16 @@ async def test_a_redirect_to_another_origin_is_refused() -> None:
 async def test_nobody_listening_is_refused_and_no_verdict() -> None:
     async with serving(modern) as (_, url):
         pass
-    verdicts = Verdicts()
+    known = KnownServers()
     with pytest.raises(TransportError) as caught:
-        await Client(url, verdicts=verdicts).open()
+        await Client(url, known_servers=known).open()
     assert caught.value.cause == "refused"
-    assert verdicts.get(url) is None
+    assert known.get(url) is None
 
 
 @run
 async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
-    verdicts = Verdicts()
+    known = KnownServers()
     now: list[object] = [legacy]
 
     def handler(request: Request) -> Reply:
@@ -165,10 +165,10 @@ async def test_a_verdict_that_is_out_of_date_is_asked_again() -> None:
         return serve(request)
 
     async with serving(handler) as (_, url):
-        async with Client(url, verdicts=verdicts) as client:
+        async with Client(url, known_servers=known) as client:
             assert client.revision == "2025-06-18"
         now[0] = modern
-        async with Client(url, verdicts=verdicts) as client:
+        async with Client(url, known_servers=known) as client:
             assert client.revision == "2026-07-28"
 
 
@@ -193,10 +193,10 @@ async def test_the_old_pair_of_endpoints_is_found_behind_the_same_url() -> None:
             outboxes[-1].put_nowait(answer.body)
         return Reply(202)
 
-    verdicts = Verdicts()
+    known = KnownServers()
     async with serving(handler) as (fake, url):
         for _ in range(2):
-            async with Client(url, verdicts=verdicts) as client:
+            async with Client(url, known_servers=known) as client:
                 assert (await client.call_tool("echo", {"b": 2})).text == '{"b": 2}'
         assert fake.heard().count("server/discover") == 1
 
@@ -213,7 +213,7 @@ async def test_an_endpoint_on_another_origin_is_refused() -> None:
 
     async with serving(handler) as (_, url):
         with pytest.raises(DovetailError):
-            await Client(url, verdicts=Verdicts(), timeouts=Timeouts(connect=3)).open()
+            await Client(url, known_servers=KnownServers(), timeouts=Timeouts(connect=3)).open()
 
 
 @run
@@ -223,7 +223,7 @@ async def test_a_json_error_counts_whatever_the_status() -> None:
             return error(request, -32602, 422, {"kind": "tool_not_found"})
         return legacy(request) if request.method != "server/discover" else Reply(400, dict(JSON))
 
-    async with serving(handler) as (_, url), Client(url, verdicts=Verdicts()) as client:
+    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
         with pytest.raises(ProtocolError) as caught:
             await client.call_tool("nothing")
         assert (caught.value.code, caught.value.kind) == (-32602, "tool_not_found")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import Client, Timeouts
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import ProtocolError, RequestTimeout, TransportError
 
 from ..support.aio import run
@@ -32,7 +32,7 @@ def heard(log: Path) -> list[str]:
 @pytest.mark.parametrize("mode", [*MODES, "legacy-discovery", "unsupported"])
 def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    verdicts = Verdicts()
+    known = KnownServers()
 
     @run
     async def connect_twice() -> None:
@@ -41,7 +41,7 @@ def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp
                 fake(mode, log),
                 probe_timeout=0.4,
                 timeouts=Timeouts(connect=6.0),
-                verdicts=verdicts,
+                known_servers=known,
                 on_stderr=quiet,
             )
             async with client:
@@ -59,7 +59,7 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
     @run
     async def connect() -> None:
         async with Client(
-            fake("exit", log), revision="2025-06-18", verdicts=Verdicts(), on_stderr=quiet
+            fake("exit", log), revision="2025-06-18", known_servers=KnownServers(), on_stderr=quiet
         ) as client:
             assert client.revision == "2025-06-18"
 
@@ -70,14 +70,16 @@ def test_a_pinned_legacy_revision_never_probes(tmp_path: Path) -> None:
 @run
 async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="does not speak 2026-07-28"):
-        async with Client(fake("-32601", tmp_path / "log"), revision="modern", verdicts=Verdicts()):
+        async with Client(fake("-32601", tmp_path / "log"), revision="modern", known_servers=KnownServers()):
             pass
 
 
 @run
 async def test_another_version_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="2025-06-18"):
-        async with Client(fake("-32601", tmp_path / "log"), revision="2025-11-25", verdicts=Verdicts()):
+        async with Client(
+            fake("-32601", tmp_path / "log"), revision="2025-11-25", known_servers=KnownServers()
+        ):
             pass
 
 

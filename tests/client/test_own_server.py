@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 
 from ..support.aio import run
 from .test_calls import REVISIONS, make_server
@@ -39,7 +39,7 @@ async def serving(server: Server) -> AsyncIterator[str]:
 
 
 def client(target: Any, revision: str, **options: Any) -> Client:
-    return Client(target, revision=revision, verdicts=Verdicts(), **options)
+    return Client(target, revision=revision, known_servers=KnownServers(), **options)
 
 
 async def exercise(connected: Client, revision: str) -> None:

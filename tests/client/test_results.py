@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from dovetail import Client
-from dovetail.client.calling.completing import read_reference
+from dovetail.client.calling.params import read_reference
 from dovetail.client.calling.results import ToolResult
 from dovetail.errors import RemoteProtocolError
 from dovetail.model import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Limits, Reconnect, Timeouts
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import (
     LocalProtocolError,
     ProtocolError,
@@ -47,7 +47,7 @@ def child(answer: str, **options: Any) -> Client:
     command = [sys.executable, "-c", SCRIPT.replace("ANSWER", answer)]
     return Client(
         command,
-        verdicts=Verdicts(),
+        known_servers=KnownServers(),
         reconnect=False,
         on_stderr=lambda data: None,
         **{"timeouts": Timeouts(connect=10, idle=5, total=10), **options},
@@ -119,7 +119,11 @@ def at(method: str, reply: Any) -> Any:
 async def failure(handler: Any, **options: Any) -> BaseException:
     async with serving(handler) as (_, url):
         client = Client(
-            url, verdicts=Verdicts(), reconnect=Reconnect(enabled=False), probe_timeout=0.2, **options
+            url,
+            known_servers=KnownServers(),
+            reconnect=Reconnect(enabled=False),
+            probe_timeout=0.2,
+            **options,
         )
         try:
             async with asyncio.timeout(10):
@@ -184,7 +188,10 @@ async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
     def handler(request: Request) -> Reply:
         return Reply(hang=True) if request.method.startswith("notifications/") else legacy(request)
 
-    async with serving(handler) as (_, url), Client(url, verdicts=Verdicts(), probe_timeout=0.2) as client:
+    async with (
+        serving(handler) as (_, url),
+        Client(url, known_servers=KnownServers(), probe_timeout=0.2) as client,
+    ):
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         link: Any = client._life.conversation.link  # type: ignore[union-attr]
         async with asyncio.timeout(5):
@@ -193,7 +200,7 @@ async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
 
 @run
 async def test_a_wrong_option_of_a_request_is_named_before_anything_is_sent() -> None:
-    async with serving(legacy) as (fake, url), Client(url, verdicts=Verdicts()) as client:
+    async with serving(legacy) as (fake, url), Client(url, known_servers=KnownServers()) as client:
         heard = len(fake.requests)
         with pytest.raises(ValueError, match=r"one of debug, info.*not 'loud'"):
             await client.set_logging_level("loud")

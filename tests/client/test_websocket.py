@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.connecting.known_servers import Verdicts
+from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 
@@ -52,7 +52,7 @@ async def plain(connection: Any, message: dict[str, Any]) -> None:
 
 
 def client(url: str, **options: Any) -> Client:
-    return Client(url, revision="modern", verdicts=Verdicts(), reconnect=False, **options)
+    return Client(url, revision="modern", known_servers=KnownServers(), reconnect=False, **options)
 
 
 @run

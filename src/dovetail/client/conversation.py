@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any, Protocol
 
@@ -28,8 +28,9 @@ from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, Sess
 from ..settings import Timeouts
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS
-from .answering.callbacks import call_back
-from .calling.waiting import OnProgress, Outgoing, Waiting, fail
+from .answering.answers import call_back
+from .calling.waiting import Outgoing, Waiting, fail
+from .config import CallOptions
 
 log = logging.getLogger("dovetail.client")
 
@@ -37,6 +38,8 @@ _NORMAL = frozenset({"late_answer", "unknown_answer", "unknown_progress"})
 """What happens after timeouts and cancellations, with the best of servers."""
 
 
+_NO_OPTIONS: CallOptions = {}
+Tap = Callable[[str, bytes], None]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -51,19 +54,15 @@ class Peer(Protocol):
 class Conversation:
     """The client's side of one connection. Also the `Receiver` of its link."""
 
-    def __init__(self, endpoint: Endpoint, peer: Peer, clock: Clock) -> None:
+    def __init__(self, endpoint: Endpoint, peer: Peer, clock: Clock, tap: Tap | None = None) -> None:
         self.endpoint = endpoint
         self.link: Link | None = None
-        """What we send over."""
-        self.transport: Link | None = None
-        """The link as the transport made it; what has to be released in the end."""
         self.gone: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
         """Done when the connection is over; the result says why."""
-        self.explain: Callable[[], str] = _nothing
-        """More about the end of the peer, for messages: its exit code, the tail of its stderr."""
         self.last_status = 0
         """The HTTP status of the last answer; meaningful while one request is out at a time."""
         self._peer = peer
+        self._tap = tap
         self._clock = clock
         self._waiting: dict[RequestId, Waiting] = {}
         self._answering: dict[RequestId, asyncio.Task[None]] = {}
@@ -89,10 +88,7 @@ class Conversation:
         method: str,
         params: Struct | Raw | None,
         limits: Timeouts,
-        *,
-        meta: Mapping[str, Any] | None = None,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
+        options: CallOptions = _NO_OPTIONS,
     ) -> Any:
         """Send a request and return its decoded result.
 
@@ -106,7 +102,10 @@ class Conversation:
         if self.gone.done():
             raise self._lost_error(self.gone.result(), sent=False)
         endpoint = self.endpoint
-        id, data = endpoint.send_request(method, params, meta=meta, progress=on_progress is not None)
+        on_progress, headers = options.get("on_progress"), options.get("headers")
+        id, data = endpoint.send_request(
+            method, params, meta=options.get("meta"), progress=on_progress is not None
+        )
         future: asyncio.Future[Answer] = self.gone.get_loop().create_future()
         waiting = self._waiting[id] = Waiting(method, future, on_progress)
         self._limit_from_now(waiting, limits)
@@ -115,6 +114,8 @@ class Conversation:
                 self._send(data)
                 answer = await future
             else:
+                if self._tap is not None:
+                    self._tap("client", data)
                 answer = await self._exchanged(Outgoing(id, method, params, data, headers, waiting))
         except BaseException as reason:
             self._give_up(id, reason)
@@ -157,7 +158,13 @@ class Conversation:
         elif len(self._waiting) > 1 and self._send_many is not None:
             frames.append(data)
             self.gone.get_loop().call_soon(self._flush)
-        elif self.link is not None:
+        else:
+            self.write(data)
+
+    def write(self, data: bytes) -> None:
+        if self.link is not None:
+            if self._tap is not None:
+                self._tap("client", data)
             self.link.send(data)
 
     def _flush(self) -> None:
@@ -171,7 +178,7 @@ class Conversation:
             data = self.endpoint.send_notification(method, params)
             if data is not None:
                 self._flush()
-                self.link.send(data)
+                self.write(data)
 
     def refuse(self, id: RequestId, error: ProtocolError | Refusal) -> None:
         """The server answered the exchange of this request with an error that does not name it."""
@@ -211,7 +218,7 @@ class Conversation:
         if self._exchange is not None and self.endpoint.codec.revision.modern:
             return  # Streamable HTTP 2026-07-28, Cancellation: closing the response is the cancellation.
         self._flush()
-        self.link.send(notice)
+        self.write(notice)
 
     # --- limits ---------------------------------------------------------------------------------------------------
 
@@ -258,7 +265,7 @@ class Conversation:
         notice = self.endpoint.send_cancel(id, f"timeout ({limit})")
         quiet = self._exchange is not None and self.endpoint.codec.revision.modern
         if notice is not None and self.link is not None and not quiet:
-            self.link.send(notice)
+            self.write(notice)
         what = "nothing came from the server" if limit == "idle" else "no answer came"
         text = f"{waiting.method}: {what} within the {limit} limit"
         if self._limit is not None:
@@ -268,11 +275,13 @@ class Conversation:
     # --- Receiver -------------------------------------------------------------------------------------------------
 
     def connected(self, link: Link) -> None:
-        self.link = self.transport = link
+        self.link = link
         self._exchange = getattr(link, "exchange", None)
-        self._send_many = getattr(link, "send_many", None)
+        self._send_many = getattr(link, "send_many", None) if self._tap is None else None
 
     def received(self, message: bytes) -> None:
+        if self._tap is not None:
+            self._tap("server", message)
         event = self.endpoint.receive(message)
         if type(event) is Answer:  # by far the most frequent
             waiting = self._waiting.pop(event.id, None)
@@ -305,8 +314,8 @@ class Conversation:
 
         A child process is left to its link, which waits a moment for the exit status to tell.
         """
-        if self.transport is not None and not hasattr(self.transport, "returncode"):
-            self.transport.close()
+        if self.link is not None and not hasattr(self.link, "returncode"):
+            self.link.close()
 
     def lost(self, error: TransportError | None) -> None:
         if self.gone.done():
@@ -338,7 +347,7 @@ class Conversation:
             case Reply():
                 # Modern clients never respond, whatever a server asks.
                 if self.link is not None and not self.endpoint.codec.revision.modern:
-                    self.link.send(event.data)
+                    self.write(event.data)
             case Violation():
                 self._dropped(event.kind, event.detail)
 
@@ -391,8 +400,8 @@ class Conversation:
             except Exception:
                 log.exception("answering %s failed", call.method)
                 data = self.endpoint.send_error(call, ProtocolError("internal_error"))
-            if data is not None and self.link is not None:
-                self.link.send(data)
+            if data is not None:
+                self.write(data)
         finally:
             self._answering.pop(call.id, None)
             for waiting in self._waiting.values():
@@ -432,9 +441,7 @@ class Conversation:
             self._next_turn()
 
     def _lost_error(self, reason: TransportError, *, sent: bool) -> SessionLost:
-        more = self.explain()
-        message = f"{reason.message}{': ' + more if more else ''}"
-        return SessionLost(message, cause=reason.cause, maybe_executed=sent)
+        return SessionLost(reason.message, cause=reason.cause, maybe_executed=sent)
 
 
 class _CallChannel(PlainChannel):
@@ -446,9 +453,8 @@ class _CallChannel(PlainChannel):
 
     def notify(self, method: str, params: Struct | None) -> None:
         data = self._conversation.endpoint.send_notification(method, params, call=self._call)
-        link = self._conversation.link
-        if data is not None and link is not None:
-            link.send(data)
+        if data is not None:
+            self._conversation.write(data)
 
     async def request(self, method: str, params: Struct) -> Any:
         raise ProtocolError("method_not_found", "a question is not answered with a question")
@@ -456,7 +462,3 @@ class _CallChannel(PlainChannel):
     async def drain(self) -> None:
         if self._conversation.link is not None:
             await self._conversation.link.drain()
-
-
-def _nothing() -> str:
-    return ""

@@ -13,16 +13,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..core.connection import Change, ConnectionMachine
-from ..drivers.clock import Clock
 from ..errors import DovetailError, StateError
 from ..settings import Reconnect
+from .answering.answers import call_back
+from .config import ClientConfig
 from .conversation import Conversation
 
 log = logging.getLogger("dovetail.client")
 
 
-class Keeper(Protocol):
-    """What a life asks of its client."""
+class Connector(Protocol):
+    """What makes the connections of a life."""
 
     async def connect(self, machine: ConnectionMachine) -> Conversation:
         """Open and negotiate; advance the machine up to ``negotiating``."""
@@ -38,28 +39,21 @@ class Keeper(Protocol):
 
 
 class Life:
-    """Keeps one conversation alive from `open` to `close`. ``keep_trying`` also when the first attempt fails."""
+    """Keeps one conversation alive from `open` to `close`."""
 
-    def __init__(
-        self,
-        keeper: Keeper,
-        reconnect: Reconnect,
-        clock: Clock,
-        observer: Callable[[Change], None],
-        *,
-        keep_trying: bool = False,
-    ) -> None:
-        self._keeper = keeper
-        self._reconnect = reconnect
-        self._clock = clock
-        self._observer = observer
-        self._keep_trying = keep_trying
+    def __init__(self, config: ClientConfig, connector: Connector) -> None:
+        self._connector = connector
+        self._reconnect = config.reconnect
+        self._clock = config.clock
+        self._on_state = config.on_state
+        # erlmcp's clients go on trying also when the first attempt fails.
+        self._keep_trying = bool(config.dialect.versions)
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Conversation] | None = None
         self._queued = 0
         self._was_ready = False
         self._closing = False
-        self.machine = ConnectionMachine(observer)
+        self.machine = ConnectionMachine(self._changed)
         self.conversation: Conversation | None = None
         """The one to use right now; None while there is none, and while draining."""
         self._kept: Conversation | None = None
@@ -86,7 +80,7 @@ class Life:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         if self.machine.state != "starting":
-            self.machine = ConnectionMachine(self._observer)  # a closed one is closed for good
+            self.machine = ConnectionMachine(self._changed)  # a closed one is closed for good
         self._closing = self._was_ready = False
         self.failure = None
         self._ready = loop.create_future()
@@ -173,10 +167,14 @@ class Life:
         """The loop was closed under us: nothing of it can be ended in order any more."""
         conversation, self._kept, self.conversation = self._kept, None, None
         self._task = self._ready = None
-        kill = getattr(conversation.transport, "kill", None) if conversation is not None else None
+        kill = getattr(conversation.link, "kill", None) if conversation is not None else None
         if kill is not None:
             kill()
         self._close_machine()
+
+    def _changed(self, change: Change) -> None:
+        if self._on_state is not None:
+            call_back(self._on_state, change.after)
 
     def _close_machine(self) -> None:
         if self.machine.may("close"):
@@ -213,7 +211,7 @@ class Life:
         attempts = 0
         while True:
             try:
-                conversation = await self._keeper.connect(self.machine)
+                conversation = await self._connector.connect(self.machine)
             except DovetailError as error:
                 self.failure = error
             except Exception as error:
@@ -246,7 +244,7 @@ class Life:
         # Before anybody whose call failed with it can ask for the next one.
         conversation.gone.add_done_callback(self._over)
         try:
-            await self._keeper.attend(conversation)
+            await self._connector.attend(conversation)
         except Exception:
             log.exception("looking after the connection failed; it is used as it is")
         reason = await asyncio.shield(conversation.gone)
@@ -280,7 +278,7 @@ class Life:
         self.conversation = None
         conversation, self._kept = self._kept, None
         if conversation is not None:
-            await self._keeper.release(conversation)
+            await self._connector.release(conversation)
 
 
 def delay(

@@ -7,28 +7,34 @@ as it is. What we are able to answer is also what we declare: `capabilities` der
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
-from typing import Any, cast
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
+from ...core.questions import check_question
 from ...errors import DovetailError, ProtocolError
 from ...model import (
     ClientCapabilities,
     CreateMessageResult,
-    ElicitRequestParams,
+    InputRequest,
     ListRootsResult,
     Root,
     TextContent,
 )
 from ...model.meta import SKILLS_EXTENSION, TASKS_EXTENSION
+from ...settings import CALLBACKS_RUNNING
 from ...wire.revisions import Revision, sieve_for
+from ..config import Callback, ClientConfig
 from .forms import read_answer
 
-Callback = Callable[..., Any]
+log = logging.getLogger("dovetail.client")
 
 # What each callback lets us declare, under the method it answers.
 _DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -38,29 +44,33 @@ _DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@runtime_checkable
+class ToolSampler(Protocol):
+    """An ``on_sample`` that says whether its models can use tools; others cannot."""
+
+    supports_tools: bool
+
+
 class Answers:
     """The callbacks of one client. Absent callbacks are not declared and are answered with an error."""
 
-    def __init__(
-        self,
-        *,
-        on_elicit: Callback | None = None,
-        on_sample: Callback | None = None,
-        on_roots: Callback | Sequence[Any] | None = None,
-        declared: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._declared = dict(declared or {})
+    def __init__(self, config: ClientConfig) -> None:
+        self._declared = config.capabilities
+        on_roots = config.on_roots
         if on_roots is not None and not callable(on_roots):
             roots = list(on_roots)
             on_roots = lambda: roots  # noqa: E731
-        self._callbacks: dict[str, tuple[Callback, Callable[[Any, Any], Struct]]] = {}
-        if on_elicit is not None:
-            self._callbacks["elicitation/create"] = (_one_argument(on_elicit), _elicited)
-        if on_sample is not None:
-            self._callbacks["sampling/createMessage"] = (_one_argument(on_sample), _sampled)
-        if on_roots is not None:
-            self._callbacks["roots/list"] = (_one_argument(on_roots), _rooted)
-        self._sample_tools = bool(getattr(on_sample, "supports_tools", False))
+        given = {
+            "elicitation/create": (config.on_elicit, _elicited),
+            "sampling/createMessage": (config.on_sample, _sampled),
+            "roots/list": (on_roots, _rooted),
+        }
+        self._callbacks: dict[str, tuple[Callback, Callable[[Any, Any], Struct]]] = {
+            method: (_one_argument(callback), convert)
+            for method, (callback, convert) in given.items()
+            if callback is not None
+        }
+        self._sample_tools = isinstance(config.on_sample, ToolSampler) and config.on_sample.supports_tools
 
     def capabilities(self, revision: Revision) -> ClientCapabilities:
         """What to declare on ``revision``: the callbacks there are, and what the application added."""
@@ -92,14 +102,6 @@ class Answers:
         """Whether somebody answers this question."""
         return method in self._callbacks
 
-    def read_url(self, entry: Any) -> ElicitRequestParams | None:
-        """One entry of a URLElicitationRequired error as a question; None when it is not one."""
-        try:
-            params = msgspec.convert(entry, ElicitRequestParams)
-        except (msgspec.ValidationError, ValueError):
-            return None
-        return params if params.mode == "url" else None
-
     async def answer(self, method: str, params: Any) -> Struct:
         """Ask the application and return the result to send.
 
@@ -121,6 +123,30 @@ class Answers:
             raise ProtocolError(
                 "internal_error", f"the answer to {method} cannot be sent: {error}"
             ) from error
+
+    async def answer_all(
+        self, requests: Mapping[str, InputRequest], declared: ClientCapabilities
+    ) -> dict[str, Raw]:
+        """Answer the questions a modern server put into a result, all at once, each under its key.
+
+        The first failure ends the others.
+        """
+        if len(requests) == 1:
+            ((key, request),) = requests.items()
+            return {key: await self._answer_input(request, declared)}
+        tasks = [asyncio.ensure_future(self._answer_input(each, declared)) for each in requests.values()]
+        try:
+            return dict(zip(requests, await asyncio.gather(*tasks), strict=True))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def _answer_input(self, request: InputRequest, declared: ClientCapabilities) -> Raw:
+        method = cast("str", type(request).__struct_config__.tag)
+        check_question(method, request.params, declared)
+        return Raw(msgspec.json.encode(await self.answer(method, request.params)))
 
 
 def _one_argument(callback: Callback) -> Callback:
@@ -167,8 +193,44 @@ def _rooted(value: Any, params: Any) -> Struct:
 def _root(entry: Any) -> Root:
     if isinstance(entry, Root):
         return entry
+    if isinstance(entry, Path):
+        return Root(entry.absolute().as_uri())
     if isinstance(entry, PurePath):
-        return Root(entry.absolute().as_uri() if hasattr(entry, "absolute") else entry.as_uri())  # pyright: ignore
+        return Root(entry.as_uri())  # pyright: ignore[reportDeprecated]
     if isinstance(entry, str):
         return Root(entry, name=UNSET)
     return msgspec.convert(entry, Root)
+
+
+# --- callbacks that are only told something -------------------------------------------------------------------------
+
+_RUNNING: set[asyncio.Task[Any]] = set()
+
+
+def call_back(callback: Callback, *arguments: Any) -> None:
+    """Call an application's callback, an async one beside the connection; what it raises is its own affair, and logged.
+
+    A server that notifies faster than the callbacks end must not fill the memory: beyond a bound, news are lost.
+    """
+    try:
+        outcome = callback(*arguments)
+    except Exception:
+        log.exception("a callback failed")
+        return
+    if not asyncio.iscoroutine(outcome):
+        return
+    if len(_RUNNING) >= CALLBACKS_RUNNING:
+        outcome.close()
+        log.warning("more than %d callbacks are running; a notification was dropped", CALLBACKS_RUNNING)
+        return
+    task = asyncio.get_running_loop().create_task(outcome)
+    _RUNNING.add(task)
+    task.add_done_callback(_finished)
+
+
+def _finished(task: asyncio.Task[Any]) -> None:
+    _RUNNING.discard(task)
+    with suppress(asyncio.CancelledError):
+        error = task.exception()
+        if error is not None:
+            log.error("a callback failed", exc_info=error)

@@ -20,16 +20,15 @@ from ...core.task_faces import CORE, core_list, outcome, related
 from ...core.task_machine import TaskMachine
 from ...errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ...model import Error
+from ...settings import QUESTION_POLL, QUESTION_TTL
 from ...wire.dialects import wire_error
 
 log = logging.getLogger("dovetail.client")
 
-LONGEST = 3_600_000
-"""Milliseconds an answer is kept at most."""
-METHODS = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
+TASK_METHODS = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
 
 
-class HostedTasks:
+class QuestionTasks:
     """The tasks of one connection."""
 
     def __init__(self, limit: int, now: Callable[[], float] = time.time) -> None:
@@ -56,8 +55,8 @@ class HostedTasks:
             created=now,
             updated=now,
             method=call.method,
-            ttl=min(wished, LONGEST) if isinstance(wished, int) else LONGEST,
-            poll_interval=500,
+            ttl=min(wished, QUESTION_TTL) if isinstance(wished, int) else QUESTION_TTL,
+            poll_interval=QUESTION_POLL,
         )
         machine.start(now)
         self._machines[machine.id] = machine
@@ -65,7 +64,7 @@ class HostedTasks:
         return CORE.created(machine)
 
     async def respond(self, call: Call) -> Struct | Raw:
-        """Answer one of the `METHODS`.
+        """Answer one of the `TASK_METHODS`.
 
         Raises:
             ProtocolError: no such task, or it is over already.

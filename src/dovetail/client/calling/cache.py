@@ -20,16 +20,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-CACHEABLE = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-    }
-)
+from ...settings import CACHE_BYTES, CACHE_ENTRIES
+from ...wire.methods import METHODS
+
+CACHEABLE = frozenset(row.name for row in METHODS.values() if row.cacheable and row.extension is None)
 
 # What a notification makes stale. A resource update names its URI and is handled by `forget_resource`.
 CHANGED_BY: dict[str, tuple[str, ...]] = {
@@ -58,7 +52,11 @@ class ResponseCache:
     """
 
     def __init__(
-        self, *, entries: int = 1024, size: int = 64 << 20, clock: Callable[[], float] = monotonic
+        self,
+        *,
+        entries: int = CACHE_ENTRIES,
+        size: int = CACHE_BYTES,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._limit = entries

@@ -11,17 +11,17 @@ import base64
 import binascii
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...errors import RemoteProtocolError
 from ...model import ReadResourceResult, Skill, SkillResource
+from ...settings import SKILL_BYTES, SKILL_FILES
 from ...wire.frontmatter import FrontmatterError, read_frontmatter
+from ..config import CallOptions
 
 if TYPE_CHECKING:
     from ..client import Client
 
-LARGEST_SKILL = 16 << 20
-MOST_FILES = 512
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}$")
 
 
@@ -51,20 +51,20 @@ class LoadedSkill:
         resources = self.entry.resources
         return [] if isinstance(resources, str) else [file.uri for file in resources]
 
-    async def read(self, file: str) -> bytes:
+    async def read(self, file: str, **options: Unpack[CallOptions]) -> bytes:
         """Read one file, by its URI or by its path below the skill.
 
         Raises:
             SkillError: the file is not listed, or is not what was listed.
         """
         uri = file if "://" in file else self.uri.rpartition("/")[0] + "/" + file
-        return await read_verified(self._client, self.entry, uri)
+        return await read_verified(self._client, self.entry, uri, options)
 
 
-async def load(client: Client, entry: Skill) -> LoadedSkill:
+async def load(client: Client, entry: Skill, options: CallOptions) -> LoadedSkill:
     """Read and verify the SKILL.md of ``entry``."""
     check_entry(entry)
-    data = await read_verified(client, entry, entry.uri)
+    data = await read_verified(client, entry, entry.uri, options)
     try:
         text = data.decode()
         found = read_frontmatter(text)
@@ -78,7 +78,7 @@ async def load(client: Client, entry: Skill) -> LoadedSkill:
     return LoadedSkill(client, entry, text)
 
 
-async def read_verified(client: Client, entry: Skill, uri: str) -> bytes:
+async def read_verified(client: Client, entry: Skill, uri: str, options: CallOptions) -> bytes:
     """The bytes of one file of a skill, after comparing them with the entry."""
     resources = entry.resources
     listed = None
@@ -86,7 +86,7 @@ async def read_verified(client: Client, entry: Skill, uri: str) -> bytes:
         listed = next((file for file in resources if file.uri == uri), None)
         if listed is None:
             raise SkillError(f"{uri} is not among the files of {entry.uri}")
-    data = contents_of(await client.read_resource(uri), uri)
+    data = contents_of(await client.read_resource(uri, **options), uri)
     if listed is not None:
         verify(listed, data)
     return data
@@ -119,10 +119,10 @@ def check_entry(entry: Skill) -> None:
     """Refuse an entry that could not be verified or would fetch without end."""
     if isinstance(entry.resources, str):
         return
-    if len(entry.resources) > MOST_FILES:
-        raise SkillError(f"{entry.uri} lists more than {MOST_FILES} files")
-    if sum(file.size for file in entry.resources) > LARGEST_SKILL:
-        raise SkillError(f"{entry.uri} lists more than {LARGEST_SKILL} bytes")
+    if len(entry.resources) > SKILL_FILES:
+        raise SkillError(f"{entry.uri} lists more than {SKILL_FILES} files")
+    if sum(file.size for file in entry.resources) > SKILL_BYTES:
+        raise SkillError(f"{entry.uri} lists more than {SKILL_BYTES} bytes")
     for file in entry.resources:
         if not _DIGEST.match(file.digest):
             raise SkillError(f"{file.uri} has no SHA-256 digest")

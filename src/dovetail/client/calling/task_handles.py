@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
-from ...drivers.clock import Clock
 from ...errors import ProtocolError
 from ...model import (
     CallToolResult,
@@ -25,15 +24,15 @@ from ...model import (
     Task,
     UpdateTaskRequestParams,
 )
-from ...settings import Timeouts
+from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_POLL, Timeouts
 from ...wire.methods import METHODS
+from ..config import CallOptions
 
 if TYPE_CHECKING:
     from .calls import Calls
 
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
-_FIRST, _SHORTEST, _LONGEST = 0.5, 0.02, 30.0
-_NO_LIMIT = Timeouts(idle=None, total=None)
+_NO_LIMIT: CallOptions = {"timeout": Timeouts(idle=None, total=None)}
 
 AnyTask = Task | ExtensionTask
 
@@ -44,12 +43,11 @@ class TaskHandle:
     def __init__(
         self,
         calls: Calls,
-        clock: Clock,
         finish: Callable[[CallToolResult], Any],
         created: CreateTaskResult | ExtensionTask | CallToolResult,
     ) -> None:
         self._calls = calls
-        self._clock = clock
+        self._clock = calls.config.clock
         self._finish = finish
         self._done: CallToolResult | None = None
         self._answered: set[str] = set()
@@ -96,7 +94,7 @@ class TaskHandle:
     async def _result_legacy(self) -> CallToolResult:
         assert self.task is not None
         params = GetTaskPayloadRequestParams(self.task.task_id)
-        raw = await self._calls.call("tasks/result", params, timeout=_NO_LIMIT)
+        raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
         self.task.status = "completed"
         return self._decode(raw)
 
@@ -142,7 +140,6 @@ class TaskHandle:
 
     def _decode(self, raw: Any) -> CallToolResult:
         established = self._calls.established
-        assert established is not None
         codec = established.conversation.endpoint.admission.codecs[established.revision.name]
         return codec.decode_result(METHODS["tools/call"], raw)
 
@@ -150,5 +147,5 @@ class TaskHandle:
 def _pause(task: AnyTask) -> float:
     """How long the server wants to be left alone, within reason."""
     interval = task.poll_interval_ms if isinstance(task, ExtensionTask) else task.poll_interval
-    seconds = interval / 1000 if isinstance(interval, int | float) else _FIRST
-    return min(max(seconds, _SHORTEST), _LONGEST)
+    seconds = interval / 1000 if isinstance(interval, int | float) else TASK_POLL
+    return min(max(seconds, SHORTEST_TASK_POLL), LONGEST_TASK_POLL)

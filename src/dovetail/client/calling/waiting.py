@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from typing import Any, Protocol
 
@@ -12,8 +12,7 @@ from msgspec import Struct
 from ...core.channel import Answer, Link
 from ...errors import DovetailError
 from ...wire.frames import RequestId
-
-OnProgress = Callable[[float, float | None, str | None], Any]
+from ..config import OnProgress
 
 
 class Waiting(Struct, eq=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,6 @@ from msgspec import UNSET, Struct
 from ...core.admit import Admission
 from ...core.connection import ConnectionMachine
 from ...core.endpoint import Endpoint
-from ...drivers.clock import Clock
 from ...errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -37,13 +36,14 @@ from ...model import (
     ServerCapabilities,
 )
 from ...model.meta import SERVER_INFO
-from ...settings import Limits, Timeouts
+from ...settings import LAST_WORDS, NEGOTIATION_STEPS, Timeouts
 from ...wire.revisions import BY_NAME, Revision
+from ..answering.answers import Answers
+from ..config import ClientConfig
 from ..conversation import Conversation, Peer
 from ..fetch import StatusError
-from ..tapping import TappedConversation
-from .known_servers import Verdict, Verdicts
-from .negotiate import Outcome, Policy, Step, after_initialize, after_probe, first_step, read_supported
+from .known_servers import KnownServer
+from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported
 from .openers import Opener
 
 log = logging.getLogger("dovetail.client")
@@ -52,24 +52,6 @@ NOT_SENT = frozenset({"refused", "unresolved", "tls", "session", "redirect"})
 """Causes that prove that the server never took the request up."""
 _NOT_THIS = frozenset({UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """Codes with which servers refuse an `initialize` whose revision they do not speak; others mean what they say."""
-_STEPS = 12
-"""No ladder has more rungs; a decision that loops ends here."""
-
-
-class Identity(Struct, frozen=True, kw_only=True):
-    """Who we are to every server."""
-
-    info: Implementation
-    capabilities: Callable[[Revision], ClientCapabilities]
-    policy: Policy
-    limits: Limits
-    timeouts: Timeouts
-    probe: float
-    """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
-    keep_alive: float | None = None
-    """Seconds between two pings on a legacy connection; None: none."""
-    tap: Callable[[str, bytes], None] | None = None
-    """Told of every message, with its sender ("client" or "server")."""
 
 
 class Established(Struct, eq=False, kw_only=True):
@@ -82,7 +64,8 @@ class Established(Struct, eq=False, kw_only=True):
     instructions: str | None
     declared: ClientCapabilities
     """What we told the server that we can do."""
-    transport: str
+    offered: set[str] = set()
+    """Methods that were found to be offered, so that each is looked up once."""
 
 
 class Attempt:
@@ -90,28 +73,26 @@ class Attempt:
 
     def __init__(
         self,
+        config: ClientConfig,
         opener: Opener,
-        identity: Identity,
         peer: Peer,
+        answers: Answers,
         admission: Admission,
-        clock: Clock,
         machine: ConnectionMachine,
-        *,
-        key: str | None,
-        verdicts: Verdicts,
-        label: str,
     ) -> None:
+        self._config = config
+        self._policy = config.policy
         self._opener = opener
-        self._identity = identity
-        self._policy = identity.policy
         self._peer = peer
+        self._answers = answers
+        self._info: Mapping[str, Any] = msgspec.to_builtins(config.client_info)
         self._admission = admission
-        self._clock = clock
         self._machine = machine
+        self._known = config.known_servers
         # A client that may not speak modern learns nothing that holds for one that may.
-        self._key = key if key is None or identity.policy.modern else f"{key} legacy"
-        self._verdicts = verdicts
-        self._label = label
+        key = config.target.key
+        self._key = key if key is None or config.policy.modern else f"{key} legacy"
+        self._label = config.target.label
         self._conversation: Conversation | None = None
         self._transport = "streamable" if opener.http else "stream"
         self._tried: list[str] = []
@@ -134,7 +115,7 @@ class Attempt:
             TransportError: the server cannot be reached, or not now.
             ProtocolError: it can, and we do not understand each other.
         """
-        remembered = self._verdicts.get(self._key)
+        remembered = self._known.get(self._key)
         try:
             try:
                 return await self._climb(remembered)
@@ -142,7 +123,7 @@ class Attempt:
                 if remembered is None:
                     raise
                 # What we remembered is out of date: ask again from the beginning.
-                self._verdicts.forget(self._key)
+                self._known.forget(self._key)
                 await self._discard()
                 self._tried.clear()
                 return await self._climb(None)
@@ -151,13 +132,13 @@ class Attempt:
             await self._discard()
             raise
 
-    async def _climb(self, remembered: Verdict | None) -> Established:
+    async def _climb(self, remembered: KnownServer | None) -> Established:
         self._transport = "streamable" if self._opener.http else "stream"
         if remembered is not None and self._opener.http and self._policy.legacy:
             self._transport = remembered.transport
         self._tentative = remembered is not None and remembered.tentative
         step = first_step(self._policy, None if remembered is None else remembered.era)
-        for _ in range(_STEPS):
+        for _ in range(NEGOTIATION_STEPS):
             log.debug("%s: %s %s", self._label, step.action, step.revision or step.reason)
             match step.action:
                 case "probe":
@@ -178,26 +159,27 @@ class Attempt:
 
     async def _probe(self, version: str) -> Step:
         conversation = await self._opened()
-        revision = BY_NAME[version]
         self._tried.append(version)
-        declared = self._speak(revision)
-        outcome = await self._ask(conversation, "server/discover", RequestParams(), self._identity.probe)
+        self._speak(conversation, BY_NAME[version])
+        outcome = await self._ask(
+            conversation, "server/discover", RequestParams(), self._config.probe_timeout
+        )
         if isinstance(outcome, DiscoverResult):
             found = Outcome("result", tuple(outcome.supported_versions))
             step = after_probe(self._policy, found, self._tried, http=self._opener.http)
             if step.action == "modern":
-                self._settle_modern(BY_NAME[step.revision], outcome, declared)
+                revision = BY_NAME[step.revision]
+                declared = self._speak(conversation, revision)
+                meta = outcome.meta if isinstance(outcome.meta, dict) else {}
+                info = _implementation(meta.get(SERVER_INFO))
+                self._settle(conversation, revision, outcome, declared, info)
             return step
         if (
             type(self._failure) is not ProtocolError
         ):  # a plain refusal is what legacy servers are expected to say
             self._missed = self._failure
         self._tentative = outcome.kind == "silent" or (outcome.kind == "gone" and self._opener.http)
-        if (
-            outcome.kind == "status"
-            and outcome.status in (401, 403)
-            and isinstance(self._failure, StatusError)
-        ):
+        if isinstance(self._failure, StatusError) and outcome.status in (401, 403):
             self._refused = self._failure
         return after_probe(self._policy, outcome, self._tried, http=self._opener.http)
 
@@ -205,14 +187,14 @@ class Attempt:
         if step.respawn:
             await self._respawn()
         conversation = await self._opened()
-        declared = self._speak(BY_NAME[step.revision])
-        params = InitializeRequestParams(step.revision, dict(declared), self._identity.info)
+        declared = self._speak(conversation, BY_NAME[step.revision])
+        params = InitializeRequestParams(step.revision, dict(declared), self._config.client_info)
         outcome = await self._ask(conversation, "initialize", params, self._patience())
         if isinstance(outcome, InitializeResult):
             found = Outcome("result", (outcome.protocol_version,))
             decision = after_initialize(self._policy, found, http=self._opener.http)
             if decision.action == "legacy":
-                await self._settle_legacy(BY_NAME[decision.revision], outcome, declared)
+                await self._settle_legacy(conversation, BY_NAME[decision.revision], outcome, declared)
             return decision
         decision = after_initialize(
             self._policy,
@@ -225,10 +207,10 @@ class Attempt:
 
     def _patience(self) -> float | None:
         """How long to wait for `initialize`: a process that the probe left deaf must leave time for another."""
-        limit = self._identity.timeouts.connect
+        limit = self._config.timeouts.connect
         if limit is None or not self._tried or self._respawned or self._opener.http:
             return limit
-        return max(self._identity.probe, limit / 3)
+        return max(self._config.probe_timeout, limit / 3)
 
     async def _switch_to_sse(self) -> Step:
         failure = self._failure
@@ -256,22 +238,18 @@ class Attempt:
             await self._discard()
             if self._machine.may("restart"):
                 self._machine.advance("restart")
-            endpoint = Endpoint(self._admission, self._identity.limits)
-            conversation = Conversation(endpoint, self._peer, self._clock)
-            if self._identity.tap is not None:
-                conversation = TappedConversation(endpoint, self._peer, self._clock, self._identity.tap)
+            endpoint = Endpoint(self._admission, self._config.limits)
+            conversation = Conversation(endpoint, self._peer, self._config.clock, self._config.tap)
             await self._opener.open(conversation, self._transport)
             self._conversation = conversation
             self._machine.advance("connected")
         return self._conversation
 
-    def _speak(self, revision: Revision) -> ClientCapabilities:
+    def _speak(self, conversation: Conversation, revision: Revision) -> ClientCapabilities:
         """From here on, say everything in ``revision``."""
-        declared = self._identity.capabilities(revision)
+        declared = self._answers.capabilities(revision)
         self._admission.offer(declared)
-        info: Mapping[str, Any] = msgspec.to_builtins(self._identity.info)
-        assert self._conversation is not None
-        self._conversation.endpoint.establish(revision, declared, info)
+        conversation.endpoint.establish(revision, declared, self._info)
         return declared
 
     async def _ask(self, conversation: Conversation, method: str, params: Struct, limit: float | None) -> Any:
@@ -288,13 +266,8 @@ class Attempt:
             return Outcome("status", status=error.status, detail=error.message)
         except TransportError as error:
             self._failure = error
-            kind = (
-                "unreachable"
-                if error.cause in NOT_SENT
-                else "garbage"
-                if error.cause == "protocol"
-                else "gone"
-            )
+            kind = "garbage" if error.cause == "protocol" else "gone"
+            kind = "unreachable" if error.cause in NOT_SENT else kind
             return Outcome(kind, status=conversation.last_status, detail=error.message)
         except RemoteProtocolError as error:
             self._failure = error
@@ -312,64 +285,49 @@ class Attempt:
 
     # --- the end of the ladder ------------------------------------------------------------------------------------
 
-    def _settle_modern(
-        self, revision: Revision, result: DiscoverResult, declared: ClientCapabilities
-    ) -> None:
-        declared = self._speak(revision)
-        meta = result.meta if isinstance(result.meta, dict) else {}
-        self._settle(
-            revision,
-            result.capabilities,
-            _implementation(meta.get(SERVER_INFO)),
-            result.instructions,
-            declared,
-        )
-
     async def _settle_legacy(
-        self, revision: Revision, result: InitializeResult, declared: ClientCapabilities
+        self,
+        conversation: Conversation,
+        revision: Revision,
+        result: InitializeResult,
+        declared: ClientCapabilities,
     ) -> None:
-        conversation = self._conversation
-        assert conversation is not None
         # What we declared stays declared, whatever older revision was agreed on.
-        info: Mapping[str, Any] = msgspec.to_builtins(self._identity.info)
-        conversation.endpoint.establish(revision, declared, info)
+        conversation.endpoint.establish(revision, declared, self._info)
         conversation.notify("notifications/initialized", NotificationParams())
         if conversation.link is not None:
             # Nothing may overtake it; but a server that never says that it got it must not hold us up.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._identity.probe):
+                async with asyncio.timeout(self._config.probe_timeout):
                     await conversation.link.drain()
-        self._settle(revision, result.capabilities, result.server_info, result.instructions, declared)
+        self._settle(conversation, revision, result, declared, result.server_info)
 
     def _settle(
         self,
+        conversation: Conversation,
         revision: Revision,
-        capabilities: Mapping[str, Any],
-        server_info: Implementation | None,
-        instructions: Any,
+        result: DiscoverResult | InitializeResult,
         declared: ClientCapabilities,
+        server_info: Implementation | None,
     ) -> None:
-        assert self._conversation is not None
         self._settled = Established(
-            conversation=self._conversation,
+            conversation=conversation,
             revision=revision,
-            capabilities=ServerCapabilities(capabilities),
+            capabilities=ServerCapabilities(result.capabilities),
             server_info=server_info,
-            instructions=None if instructions is UNSET else instructions,
+            instructions=None if result.instructions is UNSET else result.instructions,
             declared=declared,
-            transport=self._transport,
         )
-        verdict = Verdict(
-            revision.era, revision.name, self._transport, self._tentative and not revision.modern
-        )
-        self._verdicts.remember(self._key, verdict)
+        tentative = self._tentative and not revision.modern
+        found = KnownServer(revision.era, revision.name, self._transport, tentative)
+        self._known.remember(self._key, found)
 
     async def _discard(self) -> None:
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
             conversation.close()
-            if conversation.transport is not None:
-                await self._opener.release(conversation.transport)
+            if conversation.link is not None:
+                await self._opener.release(conversation.link)
 
     def _error(self, step: Step) -> DovetailError:
         """The failure to raise: the original one where it says what happened, ours where we decided."""
@@ -406,9 +364,9 @@ class Attempt:
             unreadable = conversation.endpoint.violations.get("unreadable", 0)
             if unreadable:
                 said.append(f"it sent {unreadable} messages that are none")
-            tail = getattr(conversation.transport, "stderr_tail", "").strip()
+            tail = getattr(conversation.link, "stderr_tail", "").strip()
             if tail:
-                said.append(f"its last words: {tail[-1000:]}")
+                said.append(f"its last words: {tail[-LAST_WORDS:]}")
         return "; ".join(said)
 
 

@@ -1,7 +1,7 @@
 """The client's own side of a connection: making it, looking after it, and serving what the server says.
 
-`ClientKeeper` is what `Life` asks for connections and what a `Conversation` hands questions and notifications to. It
-remembers what must be restored after a reconnect: subscriptions, the log level, and which lists were read.
+`Connections` is what `Life` asks for connections and what a `Conversation` hands questions and notifications to. It
+remembers what must be restored after a reconnect: subscriptions and the log level.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
 from ...drivers.clock import Clock
-from ...errors import DovetailError, ProtocolError, RequestTimeout
-from ...model import ListRootsResult, Result, SetLevelRequestParams, SubscribeRequestParams
-from ...settings import Reconnect
-from ..answering.answers import Answers
-from ..answering.callbacks import call_back
-from ..answering.question_tasks import METHODS as HOSTED
-from ..answering.question_tasks import HostedTasks
-from ..calling.cache import CHANGED_BY, ResponseCache
+from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
+from ...model import (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    ListRootsResult,
+    LoggingLevel,
+    RequestParams,
+    Result,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+)
+from ...model.meta import LOG_LEVEL
+from ...settings import URL_ELICITATIONS, Timeouts
+from ...wire.revisions import REVISIONS
+from ..answering.answers import Answers, call_back
+from ..answering.question_tasks import TASK_METHODS, QuestionTasks
+from ..calling.cache import CHANGED_BY
+from ..config import Callback, ClientConfig
 from ..conversation import Conversation
 from ..listen import Listening
-from .connect import Attempt, Established, Identity
-from .keepalive import keep_alive
-from .known_servers import Verdicts
-from .openers import Opener
-from .targets import Target
+from .connect import Attempt, Established
+from .openers import opener_for
 
 log = logging.getLogger("dovetail.client")
 
@@ -42,88 +50,55 @@ _LISTS = {
 }
 
 
-class Callbacks(Struct, kw_only=True):
-    """What the application wants to hear of. Plain or async functions."""
+class Connections:
+    """Makes and keeps the connections of one client, one after the other."""
 
-    on_log: Callable[..., Any] | None = None
-    on_list_changed: Callable[..., Any] | None = None
-    on_resource_updated: Callable[..., Any] | None = None
-
-
-class ClientKeeper:
-    """Makes and keeps the connections of one client."""
-
-    def __init__(
-        self,
-        target: Target,
-        opener: Opener,
-        identity: Identity,
-        answers: Answers,
-        admission: Admission,
-        callbacks: Callbacks,
-        clock: Clock,
-        reconnect: Reconnect,
-        verdicts: Verdicts,
-        cache: ResponseCache | None,
-        origin: str,
-    ) -> None:
-        self._target = target
-        self._opener = opener
-        self._identity = identity
+    def __init__(self, config: ClientConfig, answers: Answers) -> None:
+        self._config = config
         self._answers = answers
-        self._admission = admission
-        self._callbacks = callbacks
-        self._clock = clock
-        self._verdicts = verdicts
-        self._cache = cache
-        self._origin = origin
-        self.listening = Listening(clock, reconnect, self._events_missed)
-        self.listening.lists = callbacks.on_list_changed is not None
-        self.log_level: str | None = None
+        self._opener = opener_for(config)
+        self._admission = Admission("client", REVISIONS, config.dialect)
+        self.listening = Listening(config.clock, config.reconnect, self._events_missed)
+        self.listening.lists = config.on_list_changed is not None
+        self.log_level: LoggingLevel | None = None
         self.established: Established | None = None
-        self.on_established: Callable[[Established], None] = _nothing
-        self.on_lists_changed: Callable[[str], None] = _nothing
+        """The last one that was made."""
+        self.list_changed: Callable[[str], None] = _nothing
         """Told which list changed: tools, prompts or resources."""
-        self.refresh: Callable[[bool], Awaitable[None]] | None = None
-        """Forgets what the server said and reads the tools again, if they were read before or if told to."""
-        self._connections = 0
+        self.refresh: Callable[[], Awaitable[None]] | None = None
+        """Forgets what the server said: it may be another one now."""
+        self._made = 0
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, asyncio.Future[None]] = {}
-        self._hosted = HostedTasks(identity.limits.tasks)
+        self._question_tasks = QuestionTasks(config.limits.tasks)
 
-    # --- Keeper ---------------------------------------------------------------------------------------------------
+    # --- what a life asks for -------------------------------------------------------------------------------------
 
     async def connect(self, machine: ConnectionMachine) -> Conversation:
-        limit = self._identity.timeouts.connect
-        attempt = Attempt(
-            self._opener,
-            self._identity,
-            self,
-            self._admission,
-            self._clock,
-            machine,
-            key=self._target.key,
-            verdicts=self._verdicts,
-            label=self._target.label,
-        )
+        limit = self._config.timeouts.connect
+        attempt = Attempt(self._config, self._opener, self, self._answers, self._admission, machine)
         try:
             async with asyncio.timeout(limit):
-                established = await attempt.run()
+                self.established = await attempt.run()
         except TimeoutError:
-            more = attempt.why
-            raise RequestTimeout(
-                f"no connection to {self._target.label} within {limit} s{': ' + more if more else ''}",
-                limit="connect",
-            ) from None
-        self.established = established
-        self.on_established(established)
-        self._connections += 1
-        return established.conversation
+            more = f": {attempt.why}" if attempt.why else ""
+            text = f"no connection to {self._config.target.label} within {limit} s{more}"
+            raise RequestTimeout(text, limit="connect") from None
+        self._made += 1
+        self.log_from(self.log_level)
+        return self.established.conversation
+
+    def log_from(self, level: LoggingLevel | None) -> None:
+        """Remember the level; a modern server is told with every request."""
+        self.log_level = level
+        if level is not None and self.established is not None and self.established.revision.modern:
+            endpoint = self.established.conversation.endpoint
+            endpoint.meta = {**endpoint.meta, LOG_LEVEL: level}
 
     async def attend(self, conversation: Conversation) -> None:
-        every = self._identity.keep_alive
+        every = self._config.keep_alive
         if every is not None and not conversation.endpoint.codec.revision.modern:
-            work = keep_alive(conversation, self._clock, every)
+            work = keep_alive(conversation, self._config.clock, every)
             self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
         watch = getattr(conversation.link, "attend", None)
@@ -138,35 +113,30 @@ class ClientKeeper:
         await self.listening.stop()
         conversation.close()
         await conversation.answered()
-        await self._hosted.close()
-        if conversation.transport is not None:
-            await self._opener.release(conversation.transport)
+        await self._question_tasks.close()
+        if conversation.link is not None:
+            await self._opener.release(conversation.link)
 
     async def _restore(self, conversation: Conversation) -> None:
         """What the last connection had, this one gets too. A failure here costs that part only."""
         established = self.established
         assert established is not None
+        limits = self._config.timeouts
         try:
-            if established.revision.modern:
-                if self.listening.wanted:
-                    await self._listen(conversation, established)
-            else:
-                await self._restore_legacy(conversation)
-            if self._connections > 1 and self.refresh is not None:
-                await self.refresh(False)
+            if not established.revision.modern:
+                await self._restore_legacy(conversation, limits)
+            elif self.listening.wanted:
+                await self.listening.restart(conversation, established.capabilities, limits.idle)
+            if self._made > 1 and self.refresh is not None:
+                await self.refresh()
         except DovetailError as error:
             log.warning("not everything could be restored: %s", error.message)
 
-    async def _listen(self, conversation: Conversation, established: Established) -> None:
-        limits = self._identity.timeouts
-        await self.listening.restart(conversation, established.capabilities, limits.idle)
-
-    async def _restore_legacy(self, conversation: Conversation) -> None:
-        if self._connections < 2:
+    async def _restore_legacy(self, conversation: Conversation, limits: Timeouts) -> None:
+        if self._made < 2:
             return
-        limits = self._identity.timeouts
         if self.log_level is not None:
-            await conversation.request("logging/setLevel", SetLevelRequestParams(self.log_level), limits)  # pyright: ignore[reportArgumentType]
+            await conversation.request("logging/setLevel", SetLevelRequestParams(self.log_level), limits)
         for uri in list(self.listening.uris):
             await conversation.request("resources/subscribe", SubscribeRequestParams(uri), limits)
 
@@ -177,26 +147,26 @@ class ClientKeeper:
         for uri in list(self.listening.uris):
             self._resource_updated(uri)
 
-    # --- Peer -----------------------------------------------------------------------------------------------------
+    # --- what the server says -------------------------------------------------------------------------------------
 
     async def respond(self, call: Call, channel: Any) -> Struct | Raw:
         """Answer a legacy server's request."""
         if call.method == "ping":
             return Result()
-        if call.method in HOSTED:
-            return await self._hosted.respond(call)
+        if call.method in TASK_METHODS:
+            return await self._question_tasks.respond(call)
         if call.method == "roots/list" and not self._answers.answers("roots/list"):
             return ListRootsResult([])  # declared by the dialect, and nothing to show
         work = self._answers.answer(call.method, call.params)
-        if call.revision.tasks == "core" and getattr(call.params, "task", UNSET) is not UNSET:
-            return self._hosted.create(call, work)
+        if call.revision.tasks == "core" and _asks_for_task(call.params):
+            return self._question_tasks.create(call, work)
         return await work
 
     def take_note(self, notice: Notice) -> None:
         """Take note of a server's notification."""
         method, params = notice.method, notice.params
         if method == "notifications/message":
-            self._tell(self._callbacks.on_log, params)
+            _tell(self._config.on_log, params)
         elif method in _LISTS:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
@@ -209,19 +179,15 @@ class ClientKeeper:
                 waiter.set_result(None)
 
     def _list_changed(self, method: str) -> None:
-        if self._cache is not None:
-            self._cache.forget(self._origin, *CHANGED_BY[method])
-        self.on_lists_changed(_LISTS[method])
-        self._tell(self._callbacks.on_list_changed, _LISTS[method])
+        if self._config.cache is not None:
+            self._config.cache.forget(self._config.origin, *CHANGED_BY[method])
+        self.list_changed(_LISTS[method])
+        _tell(self._config.on_list_changed, _LISTS[method])
 
     def _resource_updated(self, uri: str) -> None:
-        if self._cache is not None:
-            self._cache.forget_resource(self._origin, uri)
-        self._tell(self._callbacks.on_resource_updated, uri)
-
-    def _tell(self, callback: Callable[..., Any] | None, argument: Any) -> None:
-        if callback is not None:
-            call_back(callback, argument)
+        if self._config.cache is not None:
+            self._config.cache.forget_resource(self._config.origin, uri)
+        _tell(self._config.on_resource_updated, uri)
 
     # --- what 2025-11-25 calls URLElicitationRequired --------------------------------------------------------------
 
@@ -232,7 +198,7 @@ class ClientKeeper:
         if not isinstance(entries, list) or not entries or not self._answers.answers("elicitation/create"):
             return False
         waiters: list[asyncio.Future[None]] = []
-        for entry in cast("list[Any]", entries)[:16]:
+        for entry in cast("list[Any]", entries)[:URL_ELICITATIONS]:
             waiter = await self._settle_url(entry)
             if waiter is None:
                 return False
@@ -245,16 +211,47 @@ class ClientKeeper:
         return True
 
     async def _settle_url(self, entry: Any) -> asyncio.Future[None] | None:
-        params = self._answers.read_url(entry)
-        if params is None or params.elicitation_id is UNSET:
+        try:
+            params = msgspec.convert(entry, ElicitRequestParams)
+        except (msgspec.ValidationError, ValueError):
+            return None
+        if params.mode != "url" or params.elicitation_id is UNSET:
             return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._completed[str(params.elicitation_id)] = waiter
+        self._completed[params.elicitation_id] = waiter
         answer: Any = await self._answers.answer("elicitation/create", params)
         if answer.action != "accept":
-            self._completed.pop(str(params.elicitation_id), None)
+            self._completed.pop(params.elicitation_id, None)
             return None
         return waiter
+
+
+async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> None:
+    """Ping until the connection is gone; one that does not answer within ``every`` seconds is taken for dead.
+
+    So a silent end is noticed before the next call is. Modern servers have no ping, and no connection worth keeping.
+    """
+    limits = Timeouts(idle=None, total=every)
+    while not conversation.gone.done():
+        await clock.sleep(every)
+        try:
+            await conversation.request("ping", RequestParams(), limits)
+        except RequestTimeout:
+            text = f"the server did not answer a ping within {every:g} s"
+            conversation.lost(TransportError(text, cause="idle"))
+        except ProtocolError:
+            pass  # it does not know ping, but it does answer
+        except TransportError:
+            return
+
+
+def _asks_for_task(params: Any) -> bool:
+    return isinstance(params, CreateMessageRequestParams | ElicitRequestParams) and params.task is not UNSET
+
+
+def _tell(callback: Callback | None, argument: Any) -> None:
+    if callback is not None:
+        call_back(callback, argument)
 
 
 def _nothing(_: Any) -> None:

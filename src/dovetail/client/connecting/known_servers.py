@@ -1,11 +1,11 @@
 """What earlier connections learnt about a server: its era, and which HTTP transport it speaks.
 
-Finding the era costs a round trip, or a whole process for a legacy server that dies of the question. The verdict
-is therefore kept for the life of this process, per command line or URL, in a bounded table. It is a shortcut and
-never a truth: when a connection made with it fails, `forget` it and negotiate in full.
+Finding the era costs a round trip, or a whole process for a legacy server that dies of the question. What was found is
+therefore kept for the life of this process, per command line or URL, in a bounded table. It is a shortcut and never a
+truth: when a connection made with it fails, `forget` it and negotiate in full.
 
-Silence proves nothing: a modern server that was busy, or a proxy that lost the probe, looks like a legacy one. A
-verdict that rests on silence is therefore `tentative`, and holds for `TENTATIVE` seconds only.
+Silence proves nothing: a modern server that was busy, or a proxy that lost the probe, looks like a legacy one. What
+rests on silence is therefore `tentative`, and holds for `TENTATIVE_SECONDS` only.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from time import monotonic
 
 from msgspec import Struct
 
-TENTATIVE = 300.0
-"""Seconds until a server that was silent about the probe is probed again."""
+from ...settings import KNOWN_SERVERS_KEPT, TENTATIVE_SECONDS
 
 
-class Verdict(Struct, frozen=True):
+class KnownServer(Struct, frozen=True):
     """How a server was reached the last time."""
 
     era: str
@@ -32,35 +31,35 @@ class Verdict(Struct, frozen=True):
     """The probe was lost or not answered, rather than refused."""
 
 
-class Verdicts:
+class KnownServers:
     """A bounded table; the one not needed for longest makes room."""
 
-    def __init__(self, limit: int = 1024, clock: Callable[[], float] = monotonic) -> None:
-        self._known: OrderedDict[str, tuple[Verdict, float]] = OrderedDict()
+    def __init__(self, limit: int = KNOWN_SERVERS_KEPT, clock: Callable[[], float] = monotonic) -> None:
+        self._known: OrderedDict[str, tuple[KnownServer, float]] = OrderedDict()
         self._limit = limit
         self._clock = clock
 
-    def get(self, key: str | None) -> Verdict | None:
+    def get(self, key: str | None) -> KnownServer | None:
         if key is None:
             return None
         known = self._known.get(key)
         if known is None:
             return None
-        verdict, since = known
-        if verdict.tentative and self._clock() - since >= TENTATIVE:
+        server, since = known
+        if server.tentative and self._clock() - since >= TENTATIVE_SECONDS:
             del self._known[key]
             return None
         self._known.move_to_end(key)
-        return verdict
+        return server
 
-    def remember(self, key: str | None, verdict: Verdict) -> None:
+    def remember(self, key: str | None, server: KnownServer) -> None:
         if key is None:
             return
         before = self._known.get(key)
-        # A connection that a tentative verdict led to proves no more than the verdict did.
-        if before is not None and before[0] == verdict:
+        # A connection that tentative knowledge led to proves no more than the knowledge did.
+        if before is not None and before[0] == server:
             return
-        self._known[key] = (verdict, self._clock())
+        self._known[key] = (server, self._clock())
         self._known.move_to_end(key)
         while len(self._known) > self._limit:
             self._known.popitem(last=False)
@@ -69,9 +68,6 @@ class Verdicts:
         if key is not None:
             self._known.pop(key, None)
 
-    def clear(self) -> None:
-        self._known.clear()
 
-
-VERDICTS = Verdicts()
+KNOWN_SERVERS = KnownServers()
 """The table of this process."""

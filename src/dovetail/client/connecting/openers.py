@@ -7,32 +7,12 @@ An opener is made once per client and opens as many links as the life of the cli
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from msgspec import Struct
-
 from ...core.channel import Link
-from ...settings import Limits
-from ..auth import Auth
+from ..config import ClientConfig
 from ..conversation import Conversation
-from ..fetch import Fetch
-from .targets import Target
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    """What the application said about how to connect."""
-
-    limits: Limits
-    connect: float | None = 30.0
-    headers: Mapping[str, str] = {}
-    auth: Auth | None = None
-    fetch: Fetch | None = None
-    env: Mapping[str, str] | None = None
-    cwd: str | os.PathLike[str] | None = None
-    ssl: Any = None
-    on_stderr: Callable[[bytes], None] | None = None
 
 
 class Opener(Protocol):
@@ -58,9 +38,9 @@ class MemoryOpener:
 
     http = False
 
-    def __init__(self, target: Target, options: Options) -> None:
-        self._service = target.service
-        self._limits = options.limits
+    def __init__(self, config: ClientConfig) -> None:
+        self._service = config.target.service
+        self._limits = config.limits
         self._sides: dict[int, tuple[Any, Any]] = {}
 
     async def open(self, conversation: Conversation, transport: str) -> None:
@@ -86,17 +66,16 @@ class ChildOpener:
 
     http = False
 
-    def __init__(self, target: Target, options: Options) -> None:
-        self._command = target.command
-        self._options = options
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import child
 
-        options = self._options
-        more: dict[str, Any] = {} if options.on_stderr is None else {"on_stderr": options.on_stderr}
+        config = self._config
+        more: dict[str, Any] = {} if config.on_stderr is None else {"on_stderr": config.on_stderr}
         await child.spawn(
-            conversation, self._command, env=options.env, cwd=options.cwd, limits=options.limits, **more
+            conversation, config.target.command, env=config.env, cwd=config.cwd, limits=config.limits, **more
         )
 
     async def release(self, link: Link) -> None:
@@ -108,19 +87,17 @@ class SocketOpener:
 
     http = False
 
-    def __init__(self, target: Target, options: Options) -> None:
-        self._target = target
-        self._options = options
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import tcp
 
-        target, options = self._target, self._options
-        limits, timeout = options.limits, options.connect
+        target, limits, timeout = self._config.target, self._config.limits, self._config.timeouts.connect
         if target.kind == "unix":
             await tcp.connect(conversation, path=target.path, limits=limits, timeout=timeout)
             return
-        context = options.ssl
+        context = self._config.ssl
         if target.tls and context is None:
             import ssl
 
@@ -137,24 +114,23 @@ class WebSocketOpener:
 
     http = False
 
-    def __init__(self, target: Target, options: Options) -> None:
-        self._url = target.url
-        self._options = options
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import websocket
 
-        options = self._options
-        headers = dict(options.headers)
-        if options.auth is not None:
-            headers.update(await options.auth.headers(self._url))
+        config = self._config
+        headers = dict(config.headers)
+        if config.auth is not None:
+            headers.update(await config.auth.headers(config.target.url))
         await websocket.connect(
             conversation,
-            self._url,
+            config.target.url,
             headers=headers,
-            limits=options.limits,
-            timeout=options.connect,
-            ssl=options.ssl,
+            limits=config.limits,
+            timeout=config.timeouts.connect,
+            ssl=config.ssl,
         )
 
     async def release(self, link: Link) -> None:
@@ -166,23 +142,22 @@ class HttpOpener:
 
     http = True
 
-    def __init__(self, target: Target, options: Options) -> None:
-        self._url = target.url
-        self._options = options
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports.http.client import link as client
 
-        options = self._options
+        config = self._config
         make = client.SseLink if transport == "sse" else client.StreamableLink
         link = make(
             conversation,
-            self._url,
-            headers=options.headers,
-            auth=options.auth,
-            fetch=options.fetch,
-            limits=options.limits,
-            ssl=options.ssl,
+            config.target.url,
+            headers=config.headers,
+            auth=config.auth,
+            fetch=config.fetch,
+            limits=config.limits,
+            ssl=config.ssl,
         )
         await link.open()
 
@@ -190,7 +165,7 @@ class HttpOpener:
         await cast("Any", link).wait_closed()
 
 
-_OPENERS: dict[str, Callable[[Target, Options], Opener]] = {
+_OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {
     "memory": MemoryOpener,
     "child": ChildOpener,
     "tcp": SocketOpener,
@@ -200,6 +175,7 @@ _OPENERS: dict[str, Callable[[Target, Options], Opener]] = {
 }
 
 
-def opener_for(target: Target, options: Options) -> Opener:
+def opener_for(config: ClientConfig) -> Opener:
     """The opener of this kind of target; a target may be its own."""
-    return target.service if target.kind == "opener" else _OPENERS[target.kind](target, options)
+    target = config.target
+    return target.service if target.kind == "opener" else _OPENERS[target.kind](config)

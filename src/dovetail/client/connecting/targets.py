@@ -25,8 +25,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-LONGEST_LABEL = 120
-"""Characters of a command that a message shows."""
+from ...settings import LABEL_LENGTH
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str | None:
-        """Under which name a verdict about this server is remembered; None for a server in this process."""
+        """Under which name what was learnt about this server is remembered; None for a server in this process."""
         match self.kind:
             case "memory" | "opener":
                 return None
@@ -62,7 +61,7 @@ class Target(Struct, frozen=True, kw_only=True):
                 return "the server in this process"
             case "child":
                 words = " ".join(" ".join(self.command).split())
-                return words if len(words) <= LONGEST_LABEL else words[: LONGEST_LABEL - 1] + "…"
+                return words if len(words) <= LABEL_LENGTH else words[: LABEL_LENGTH - 1] + "…"
             case _:
                 parts = urlsplit(self.url)
                 netloc = parts.netloc.rpartition("@")[2]

@@ -1,0 +1,230 @@
+"""What a client is told: the options people type, spelt once, and the one object that goes through the client.
+
+`ClientOptions` and the options of calls are typed dictionaries, shared by `dovetail.Client` and `dovetail.sync.Client`.
+`ClientConfig` is what `ClientOptions` mean, read once. The options of one call stay the dictionary they came as.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, TypedDict, TypeVar, cast
+
+from msgspec import Struct, field
+
+from ..drivers.clock import Clock, LoopClock
+from ..model import Implementation
+from ..settings import PROBE_SECONDS, Limits, Reconnect, Timeouts
+from ..wire.dialects import DIALECTS, Dialect
+from ..wire.revisions import BY_NAME
+from .auth import Auth, read_auth
+from .calling.cache import ResponseCache
+from .connecting.known_servers import KNOWN_SERVERS, KnownServers
+from .connecting.negotiate import Policy
+from .connecting.targets import Target, parse_target
+from .fetch import Fetch
+from .schemas import Checking
+
+Callback = Callable[..., Any]
+OnProgress = Callable[[float, float | None, str | None], Any]
+Headers = Mapping[str, str] | None
+Timeout = float | Timeouts | None
+T = TypeVar("T")
+
+NAME, VERSION = "dovetail", "0.1.0"
+
+
+class ClientOptions(TypedDict, total=False):
+    """What a client takes beside its target."""
+
+    revision: str
+    """"auto", "modern", "legacy" or one revision."""
+    on_elicit: Callback | None
+    on_sample: Callback | None
+    on_roots: Callback | Sequence[Any] | None
+    """These three answer the server's questions in both eras; having one is what declares the capability."""
+    on_log: Callback | None
+    on_list_changed: Callback | None
+    on_resource_updated: Callback | None
+    on_state: Callable[[str], Any] | None
+    reconnect: Reconnect | bool | None
+    timeouts: Timeouts | None
+    dialect: str | Dialect
+    headers: Headers
+    auth: Any
+    client_info: Implementation | None
+    capabilities: Mapping[str, Any] | None
+    """What to declare beside what the callbacks do."""
+    validate: Checking
+    """Whether structured results are checked against the tool's output schema: "strict", "warn" or "off"."""
+    cache: ResponseCache | bool
+    limits: Limits | None
+    env: Mapping[str, str] | None
+    cwd: str | os.PathLike[str] | None
+    ssl: Any
+    on_stderr: Callable[[bytes], None] | None
+    fetch: Fetch | None
+    probe_timeout: float
+    keep_alive: float | None
+    """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
+    clock: Clock | None
+    known_servers: KnownServers
+    tap: Callable[[str, bytes], None] | None
+    """Told of every message, with its sender: "client" or "server"."""
+
+
+class CallOptions(TypedDict, total=False):
+    """What every call takes."""
+
+    timeout: Timeout
+    """The total in seconds, or `Timeouts`."""
+    headers: Headers
+    """Headers of this call, over HTTP."""
+    on_progress: OnProgress | None
+    meta: Mapping[str, Any] | None
+    """Members of ``_meta``."""
+
+
+class CachedOptions(CallOptions, total=False):
+    """What calls take whose answers may be kept."""
+
+    fresh: bool
+    """Ask the server even when the answer is cached."""
+
+
+class ToolOptions(CallOptions, total=False):
+    """What `call_tool` takes."""
+
+    check: bool
+    """Raise `ToolError` when the tool failed (the default), or return its result."""
+    ttl: int | None
+    """Milliseconds a 2025-11-25 server should keep the task."""
+
+
+class RequestOptions(CallOptions, total=False):
+    """What `request` takes."""
+
+    repeat: bool
+    """The call does no harm when the server runs it twice: repeat it when the connection is lost."""
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
+    """What the options of one client mean."""
+
+    target: Target
+    origin: str
+    """Whose answers the cache keeps: the server's address, or this very client where it has none."""
+    dialect: Dialect
+    policy: Policy
+    limits: Limits
+    timeouts: Timeouts
+    reconnect: Reconnect
+    headers: Mapping[str, str]
+    auth: Auth | None
+    capabilities: Mapping[str, Any]
+    cache: ResponseCache | None
+    on_elicit: Callback | None = None
+    on_sample: Callback | None = None
+    on_roots: Callback | Sequence[Any] | None = None
+    on_log: Callback | None = None
+    on_list_changed: Callback | None = None
+    on_resource_updated: Callback | None = None
+    on_state: Callable[[str], Any] | None = None
+    client_info: Implementation = field(default_factory=lambda: Implementation(NAME, VERSION))
+    validate: Checking = "warn"
+    env: Mapping[str, str] | None = None
+    cwd: str | os.PathLike[str] | None = None
+    ssl: Any = None
+    on_stderr: Callable[[bytes], None] | None = None
+    fetch: Fetch | None = None
+    probe_timeout: float = PROBE_SECONDS
+    """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
+    keep_alive: float | None = None
+    clock: Clock = LoopClock()
+    known_servers: KnownServers = KNOWN_SERVERS
+    tap: Callable[[str, bytes], None] | None = None
+
+    def limits_of(self, timeout: Timeout) -> Timeouts:
+        """The limits of one call: a number is its total, and then nothing else ends it sooner."""
+        if timeout is None:
+            return self.timeouts
+        if isinstance(timeout, Timeouts):
+            return timeout
+        return Timeouts(connect=self.timeouts.connect, idle=None, total=timeout)
+
+
+def read_config(target: Any, options: ClientOptions) -> ClientConfig:
+    """What a target and its options mean; None is as good as leaving an option out.
+
+    Raises:
+        ValueError: an option has no such value.
+        TypeError: there is no such option, or it is of the wrong kind.
+    """
+    given = cast("dict[str, Any]", {name: value for name, value in options.items() if value is not None})
+    parsed = parse_target(target)
+    dialect = _read_dialect(given.pop("dialect", "official"))
+    cache = given.pop("cache", True)
+    return ClientConfig(
+        target=parsed,
+        origin=parsed.key or f"client {next(_CLIENTS)}",
+        dialect=dialect,
+        policy=_read_policy(given.pop("revision", "auto"), dialect),
+        limits=given.pop("limits", None) or dialect.limits or Limits(),
+        timeouts=given.pop("timeouts", None) or dialect.timeouts or Timeouts(),
+        reconnect=_read_reconnect(given.pop("reconnect", True)),
+        headers=dict(given.pop("headers", ())),
+        auth=read_auth(given.pop("auth", None)),
+        capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
+        cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
+        **given,
+    )
+
+
+_CLIENTS = itertools.count(1)
+
+
+def _read_dialect(dialect: str | Dialect) -> Dialect:
+    if isinstance(dialect, Dialect):
+        return dialect
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}; not {dialect!r}")
+    return DIALECTS[dialect]
+
+
+def _read_policy(revision: str, dialect: Dialect) -> Policy:
+    pinned = revision in BY_NAME or not dialect.versions
+    return Policy.of(revision if pinned else dialect.versions[0])
+
+
+def _read_reconnect(option: Reconnect | bool) -> Reconnect:
+    return option if isinstance(option, Reconnect) else Reconnect(enabled=option)
+
+
+# --- what signatures show -------------------------------------------------------------------------------------------
+
+_OPTIONS: dict[str, dict[str, str]] = {
+    f"Unpack[{options.__name__}]": {
+        name: kind.__forward_arg__ for name, kind in options.__annotations__.items()
+    }
+    for options in (ClientOptions, CallOptions, CachedOptions, ToolOptions, RequestOptions)
+}
+
+
+def name_options(cls: type[T]) -> type[T]:
+    """Let the members of ``**options`` show in the signatures of ``cls``, where ``help`` and programs look for them."""
+    for function in vars(cls).values():
+        names = isinstance(function, FunctionType) and _OPTIONS.get(
+            function.__annotations__.get("options", "")
+        )
+        if names:
+            signature = inspect.signature(function)
+            shown = [each for each in signature.parameters.values() if each.name != "options"]
+            shown += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+                for name, kind in names.items()
+            ]
+            cast("Any", function).__signature__ = signature.replace(parameters=shown)
+    return cls
