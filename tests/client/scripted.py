@@ -20,7 +20,7 @@ INITIALIZED = {
 Answer = Callable[["Peer", dict[str, Any]], Any]
 
 
-class Peer:
+class Peer(Link):
     """One connection, seen by the script."""
 
     def __init__(self, conversation: Conversation, answer: Answer) -> None:

@@ -167,9 +167,12 @@ class Life:
         """The loop was closed under us: nothing of it can be ended in order any more."""
         conversation, self._kept, self.conversation = self._kept, None, None
         self._task = self._ready = None
-        kill = getattr(conversation.link, "kill", None) if conversation is not None else None
-        if kill is not None:
-            kill()
+        if (
+            conversation is not None
+            and conversation.link is not None
+            and conversation.link.process is not None
+        ):
+            conversation.link.process.kill()
         self._close_machine()
 
     def _changed(self, change: Change) -> None:
@@ -182,7 +185,7 @@ class Life:
 
     async def _drained(self, drain: float) -> None:
         until = self._clock.time() + drain
-        while self._kept is not None and self._kept.pending and self._clock.time() < until:
+        while self._kept is not None and self._kept.requests.waiting and self._clock.time() < until:
             await self._clock.sleep(0.01)
 
     async def _next_ready(self) -> Conversation:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from ...drivers.requests import Asking
 from ...errors import (
     INTERNAL_ERROR,
     CapabilityError,
@@ -29,7 +31,7 @@ from ...errors import (
 from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams
 from ...settings import CALL_REPEATS, LIST_ENTRIES, LIST_PAGES, SHED_SECONDS, Timeouts
 from ...wire.methods import METHODS
-from ..answering.answers import Answers
+from ..answering.answers import Answers, call_back
 from ..config import CachedOptions, CallOptions, ClientConfig, Headers
 from ..connecting.connect import NOT_SENT, Established
 from ..connecting.connections import Connections
@@ -37,6 +39,7 @@ from ..conversation import Conversation
 from ..life import Life, delay
 
 _NO_OPTIONS: CallOptions = {}
+_PLAIN: Asking = {}
 
 
 class Calls:
@@ -77,6 +80,7 @@ class Calls:
         """
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
+        asking = _asking(options) if options else _PLAIN
         conversation = self._life.conversation
         begun = self._clock.time()
         rounds = repeats = 0
@@ -87,7 +91,7 @@ class Calls:
             if established is None or method not in established.offered:
                 self._require(method)
             try:
-                result = await conversation.request(method, params, limits, options)
+                result = await conversation.request(method, params, limits, **asking)
             except TransportError as error:
                 repeats += 1
                 if not self._may_repeat(error, repeat, repeats):
@@ -252,6 +256,15 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
     raise RemoteProtocolError(
         "invalid_cursor", f"the list has more than {LIST_PAGES} pages or too many entries"
     )
+
+
+def _asking(options: CallOptions) -> Asking:
+    on_progress = options.get("on_progress")
+    return {
+        "meta": options.get("meta"),
+        "headers": options.get("headers"),
+        "on_progress": None if on_progress is None else partial(call_back, on_progress),
+    }
 
 
 def _too_late(method: str) -> RequestTimeout:

@@ -13,18 +13,6 @@ from ...model import CompleteRequestParams, LoggingLevel, SetLevelRequestParams
 from ...wire.methods import METHODS
 
 
-def read_arguments(arguments: Mapping[str, Any] | None) -> Raw | UnsetType:
-    """The arguments of a tool, as JSON.
-
-    Raises:
-        TypeError: they have no JSON form.
-    """
-    try:
-        return UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
-
-
 def read_strings(arguments: Mapping[str, Any] | None) -> dict[str, str] | UnsetType:
     """The arguments of a prompt, which are strings on the wire: others are written as JSON."""
     if arguments is None:

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Raw
 
 from ...errors import ProtocolError, RegistrationError, RequestTimeout
 from ...model import CallToolRequestParams, CallToolResult, TaskMetadata, Tool
@@ -21,7 +22,6 @@ from ..config import CachedOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
 from ..schemas import OutputChecks
 from .calls import Calls
-from .params import read_arguments
 from .results import ToolResult
 from .task_handles import TaskHandle
 
@@ -89,7 +89,11 @@ class ToolBox:
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
         """See `Client.call_tool`."""
-        params = CallToolRequestParams(name, read_arguments(arguments))
+        try:
+            given = UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
+        params = CallToolRequestParams(name, given)
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless

@@ -44,7 +44,7 @@ from ..conversation import Conversation, Peer
 from ..fetch import StatusError
 from .known_servers import KnownServer
 from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported
-from .openers import Opener
+from .targets import Opener
 
 log = logging.getLogger("dovetail.client")
 
@@ -268,7 +268,7 @@ class Attempt:
             self._failure = error
             kind = "garbage" if error.cause == "protocol" else "gone"
             kind = "unreachable" if error.cause in NOT_SENT else kind
-            return Outcome(kind, status=conversation.last_status, detail=error.message)
+            return Outcome(kind, status=conversation.requests.last_status, detail=error.message)
         except RemoteProtocolError as error:
             self._failure = error
             # An answer nobody can read is not an error of the server's own making.
@@ -279,7 +279,7 @@ class Attempt:
                 "error",
                 code=error.code,
                 supported=read_supported(error.data),
-                status=conversation.last_status,
+                status=conversation.requests.last_status,
                 detail=error.message,
             )
 
@@ -295,11 +295,10 @@ class Attempt:
         # What we declared stays declared, whatever older revision was agreed on.
         conversation.endpoint.establish(revision, declared, self._info)
         conversation.notify("notifications/initialized", NotificationParams())
-        if conversation.link is not None:
-            # Nothing may overtake it; but a server that never says that it got it must not hold us up.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._config.probe_timeout):
-                    await conversation.link.drain()
+        # Nothing may overtake it; but a server that never says that it got it must not hold us up.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.probe_timeout):
+                await conversation.drain()
         self._settle(conversation, revision, result, declared, result.server_info)
 
     def _settle(
@@ -364,8 +363,8 @@ class Attempt:
             unreadable = conversation.endpoint.violations.get("unreadable", 0)
             if unreadable:
                 said.append(f"it sent {unreadable} messages that are none")
-            tail = getattr(conversation.link, "stderr_tail", "").strip()
-            if tail:
+            process = None if conversation.link is None else conversation.link.process
+            if process is not None and (tail := process.stderr_tail.strip()):
                 said.append(f"its last words: {tail[-LAST_WORDS:]}")
         return "; ".join(said)
 

@@ -37,8 +37,8 @@ from ..answering.question_tasks import TASK_METHODS, QuestionTasks
 from ..calling.cache import CHANGED_BY
 from ..config import Callback, ClientConfig
 from ..conversation import Conversation
-from ..listen import Listening
 from .connect import Attempt, Established
+from .listening import Listening
 from .openers import opener_for
 
 log = logging.getLogger("dovetail.client")
@@ -101,9 +101,8 @@ class Connections:
             work = keep_alive(conversation, self._config.clock, every)
             self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
-        watch = getattr(conversation.link, "attend", None)
-        if watch is not None:
-            await watch()
+        if conversation.attend is not None:
+            await conversation.attend()
 
     async def release(self, conversation: Conversation) -> None:
         pinging, self._pinging = self._pinging, None

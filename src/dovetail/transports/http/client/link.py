@@ -19,10 +19,10 @@ from urllib.parse import urljoin
 from msgspec import UNSET
 
 from ....client.auth import Auth
-from ....client.calling.waiting import Outgoing
 from ....client.conversation import Conversation
 from ....client.fetch import Fetch, Response
 from ....core.channel import Link
+from ....drivers.requests import Outgoing
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
 from ....settings import Limits
 from ....wire.frames import Frame, decode
@@ -170,7 +170,7 @@ class _HttpLink(Link):
         try:
             async for chunk in response.chunks():
                 if outgoing is not None:
-                    self._conversation.touch(outgoing.waiting)
+                    self._conversation.requests.touch(outgoing)
                 for event in parser.feed(chunk):
                     if event.id is not None:
                         stream.last_id = event.id
@@ -179,7 +179,7 @@ class _HttpLink(Link):
                     if event.data is not None and event.event == "message":
                         stream.events += 1
                         self._conversation.received(event.data)
-                if outgoing is not None and outgoing.answered:
+                if outgoing is not None and outgoing.future.done():
                     return
         except RemoteProtocolError as error:
             raise TransportError(error.message, cause="protocol") from error
@@ -194,7 +194,7 @@ class StreamableLink(_HttpLink):
 
     async def open(self) -> None:
         await self._requests.open()
-        self._conversation.connected(self)
+        self._conversation.connected(self, self.exchange, self.attend)
 
     # --- one request ----------------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class StreamableLink(_HttpLink):
         """POST a request, and read until it is answered."""
         headers = self._headers(outgoing)
         response = await self._post(outgoing.data, headers)
-        outgoing.waiting.status = response.status
+        outgoing.status = response.status
         try:
             if outgoing.method == "initialize" and response.status < 300:
                 self.session_id = _session_id(response.headers)
@@ -218,7 +218,7 @@ class StreamableLink(_HttpLink):
         if response.status < 300:
             body = await response.read(self._limits.message_size)
             self._conversation.received(body)
-            if not outgoing.answered:
+            if not outgoing.future.done():
                 raise _no_message(body, response, outgoing)
             return
         is_json = media_type(response.headers) == "application/json"
@@ -230,7 +230,7 @@ class StreamableLink(_HttpLink):
         if frame is not None and frame.error is not UNSET:
             # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             error = self._conversation.endpoint.codec.decode_error(frame.error)
-            self._conversation.refuse(outgoing.id, error)
+            self._conversation.requests.refuse(outgoing.id, error)
             return
         raise await status_error(response, outgoing.method, body)
 
@@ -248,7 +248,7 @@ class StreamableLink(_HttpLink):
             await self._read_events(response, stream, outgoing)
         except TransportError as error:
             broken = error
-        if outgoing.answered:
+        if outgoing.future.done():
             return
         if self._revision.modern or stream.last_id is None or (broken and broken.cause == "protocol"):
             raise broken or TransportError(
@@ -261,7 +261,7 @@ class StreamableLink(_HttpLink):
         """Go on reading a legacy stream where it broke: by GET, whatever made it."""
         for _ in range(RESUMES):
             await asyncio.sleep(stream.pause)
-            if outgoing.answered:
+            if outgoing.future.done():
                 return
             before = stream.last_id
             try:
@@ -277,7 +277,7 @@ class StreamableLink(_HttpLink):
                     raise
             finally:
                 response.close()
-            if outgoing.answered:
+            if outgoing.future.done():
                 return
             if stream.last_id == before and stream.retry is None:
                 break
@@ -387,7 +387,7 @@ class SseLink(_HttpLink):
                 self._response.close()
             await self._requests.close()
             raise
-        self._conversation.connected(self)
+        self._conversation.connected(self, self.exchange)
         self._reader = asyncio.get_running_loop().create_task(self._read(chunks))
 
     async def _find_endpoint(self, chunks: Any) -> None:
@@ -424,14 +424,14 @@ class SseLink(_HttpLink):
         """POST a request; its answer comes on the stream."""
         headers = {**self._headers(None), **(outgoing.headers or {})}
         response = await self._post(outgoing.data, headers)
-        outgoing.waiting.status = response.status
+        outgoing.status = response.status
         try:
             if response.status >= 300:
                 raise await status_error(response, outgoing.method)
             await excerpt(response)
         finally:
             response.close()
-        await asyncio.shield(outgoing.waiting.future)
+        await asyncio.shield(outgoing.future)
 
     async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
         return await self._requests.send("POST", headers, message, url=self._endpoint)

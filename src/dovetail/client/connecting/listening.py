@@ -14,12 +14,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ..drivers.clock import Clock
-from ..errors import DovetailError, ProtocolError, RequestTimeout
-from ..model import SubscriptionFilter, SubscriptionsListenRequestParams
-from ..settings import Reconnect, Timeouts
-from .conversation import Conversation
-from .life import delay
+from ...drivers.clock import Clock
+from ...errors import DovetailError, ProtocolError, RequestTimeout
+from ...model import SubscriptionFilter, SubscriptionsListenRequestParams
+from ...settings import Reconnect, Timeouts
+from ..conversation import Conversation
+from ..life import delay
 
 log = logging.getLogger("dovetail.client")
 
