@@ -206,11 +206,10 @@ async def test_a_caller_that_stops_waiting_has_the_peer_told_where_it_asked() ->
 @run
 async def test_the_end_of_the_connection_fails_all_and_says_what_may_have_happened() -> None:
     asker = Asker()
-    asker.requests.explain = lambda: "it exited with 3"
     asked = [await asker.ask() for _ in range(3)]
     asker.requests.fail(TransportError("broken off", cause="reset"))
     for one in asked:
-        with pytest.raises(SessionLost, match="broken off: it exited with 3") as caught:
+        with pytest.raises(SessionLost, match="broken off") as caught:
             await one
         assert (caught.value.cause, caught.value.maybe_executed) == ("reset", True)
     with pytest.raises(SessionLost) as caught:
@@ -289,7 +288,7 @@ async def test_an_exchange_runs_in_the_task_of_the_caller() -> None:
         "prompts/list",
     )
     asker.peer_says(id=1, result={"prompts": []})
-    assert asker.given[0].answered
+    assert asker.given[0].future.done()
     asker.open.set()
     await asked
     assert asker.requests.last_status == 207

@@ -71,7 +71,6 @@ class Outgoing(Struct, eq=False):
     params: Any
     data: bytes
     headers: Mapping[str, str] | None
-    codec: Codec
     write: Write
     future: asyncio.Future[Answer]
     on_progress: OnProgress | None = None
@@ -86,10 +85,6 @@ class Outgoing(Struct, eq=False):
     """Why it was interrupted."""
     status: int = 0
     """The HTTP status of the answer, where there is one; the exchange sets it."""
-
-    @property
-    def answered(self) -> bool:
-        return self.future.done()
 
 
 Exchange = Callable[[Outgoing], Awaitable[None]]
@@ -109,8 +104,6 @@ class Requests:
         """The HTTP status of the last exchange; meaningful while one request is out at a time."""
         self.ended: TransportError | None = None
         """Why nothing can be asked any more."""
-        self.explain: Callable[[], str] | None = None
-        """More about the end of the peer, for messages: its exit code, the tail of its stderr."""
         self.hint: str | None = None
         """What an answer that does not come may be due to, for messages."""
         self._endpoint = endpoint
@@ -140,43 +133,59 @@ class Requests:
         """
         if len(self.waiting) >= self._most:
             await self._room(method, limits)
-        sent = self._begin(method, params, limits, options)
-        answer: Answer | None = None
+        codec = options.get("codec") or self._endpoint.codec
+        sent = self._begin(method, params, limits, codec, options)
+        answer = error = None
+        # All in one frame: a coroutine more between caller and socket is two calls more for each request.
         try:
             if self.exchange is None:
                 sent.write(sent.data)
-                answer = await sent.future
             else:
-                answer = await self._exchanged(sent, self.exchange)
+                sent.task = asyncio.current_task()
+                await self.exchange(sent)
+                if not sent.future.done():
+                    raise TransportError("the server ended the exchange without an answer", cause="eof")
+            answer = await sent.future
             if answer.error is not None:
                 raise answer.error
+            result = answer.result
         except BaseException as reason:
-            self._give_up(sent, reason)
-            del sent, answer  # they hold the error, which holds this frame: a circle for the collector
-            raise
+            if (error := self._give_up(sent, reason)) is None:
+                raise
+            raise error from None
         finally:
+            self.last_status = sent.status
+            del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector
             if self._queue:
                 self._next_turn()
         row = METHODS.get(method)
         if row is None or options.get("raw"):
-            return answer.result
-        return sent.codec.decode_result(row, cast("Raw", answer.result))
+            return result
+        return codec.decode_result(row, cast("Raw", result))
 
-    def _begin(self, method: str, params: Struct | Raw | None, limits: Timeouts, options: Asking) -> Outgoing:
+    def _begin(
+        self, method: str, params: Struct | Raw | None, limits: Timeouts, codec: Codec, options: Asking
+    ) -> Outgoing:
         if self.ended is not None:
             raise self._lost(self.ended, sent=False)
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
         progress = on_progress is not None or get("progress", False)
-        codec = get("codec") or self._endpoint.codec
         id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
         write, future = get("write") or self._write, self._loop.create_future()
-        sent = Outgoing(id, method, params, data, get("headers"), codec, write, future, on_progress)
+        sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
         if progress:
             sent.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
         self.waiting[id] = sent
         if limits is not UNLIMITED:
-            self._limit_from_now(sent, limits)
+            now = self._clock.time()
+            if limits.total is not None:
+                sent.total_at = now + limits.total
+            if limits.idle is not None:
+                sent.idle = limits.idle
+                sent.idle_at = now + limits.idle
+            if sent.total_at < self._timer_at or sent.idle_at < self._timer_at:
+                self._set_timer(min(sent.total_at, sent.idle_at), now)
         return sent
 
     async def _room(self, method: str, limits: Timeouts) -> None:
@@ -196,26 +205,6 @@ class Requests:
             if not turn.done():
                 turn.set_result(None)
                 return
-
-    async def _exchanged(self, sent: Outgoing, exchange: Exchange) -> Answer:
-        sent.task = task = asyncio.current_task()
-        try:
-            await exchange(sent)
-        except asyncio.CancelledError:
-            # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
-            error, sent.error = sent.error, None
-            if error is None or (task is not None and task.uncancel() > 0):
-                raise
-            try:
-                raise error from None
-            finally:
-                del error  # it holds this frame
-        finally:
-            sent.task = None
-            self.last_status = sent.status
-        if not sent.future.done():
-            raise TransportError("the server ended the exchange without an answer", cause="eof")
-        return sent.future.result()
 
     # --- how it ends ------------------------------------------------------------------------------------------
 
@@ -252,14 +241,18 @@ class Requests:
             self._next_turn()
 
     def _lost(self, reason: TransportError, *, sent: bool) -> SessionLost:
-        more = "" if self.explain is None else self.explain()
-        message = f"{reason.message}{': ' + more if more else ''}"
-        return SessionLost(message, cause=reason.cause, maybe_executed=sent)
+        return SessionLost(reason.message, cause=reason.cause, maybe_executed=sent)
 
-    def _give_up(self, sent: Outgoing, reason: BaseException) -> None:
-        """The caller stops waiting: tell the peer, unless it is what told us."""
+    def _give_up(self, sent: Outgoing, reason: BaseException) -> DovetailError | None:
+        """The caller stops waiting: tell the peer, unless it is what told us. Returns the error to raise instead."""
+        task, sent.task = sent.task, None
+        error, sent.error = sent.error, None
         if self.waiting.pop(sent.id, None) is not None:
             self._withdraw(sent, "the caller stopped waiting", quiet=isinstance(reason, TransportError))
+        if error is None or not isinstance(reason, asyncio.CancelledError):
+            return None
+        # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
+        return None if task is not None and task.uncancel() > 0 else error
 
     def _withdraw(self, sent: Outgoing, reason: str, *, quiet: bool = False) -> None:
         notice = self._endpoint.send_cancel(sent.id, reason)
@@ -297,17 +290,6 @@ class Requests:
         """The silence was ours: every idle limit starts anew."""
         for sent in self.waiting.values():
             self.touch(sent)
-
-    def _limit_from_now(self, sent: Outgoing, limits: Timeouts) -> None:
-        now = self._clock.time()
-        if limits.total is not None:
-            sent.total_at = now + limits.total
-        if limits.idle is not None:
-            sent.idle = limits.idle
-            sent.idle_at = now + limits.idle
-        first = min(sent.total_at, sent.idle_at)
-        if first < self._timer_at:
-            self._set_timer(first, now)
 
     def _set_timer(self, when: float, now: float) -> None:
         if self._timer is not None:
