@@ -15,7 +15,6 @@ run in worker threads, so that one that blocks does not hold up the connection, 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import threading
 import weakref
@@ -25,6 +24,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from .client import Client as AsyncClient
+from .client.answering.answers import with_request
 from .client.calling.results import ToolResult
 from .client.calling.skills import LoadedSkill as AsyncSkill
 from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
@@ -347,21 +347,9 @@ def _in_thread(callback: Callable[..., Any]) -> Callable[..., Any]:
     """The callback as a coroutine that runs it in a worker thread."""
     if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
         return callback
-    takes_request = _takes_argument(callback)
+    answer = with_request(callback)
 
-    @functools.wraps(callback)
     async def threaded(request: Any) -> Any:
-        arguments = (request,) if takes_request else ()
-        return await asyncio.to_thread(callback, *arguments)
+        return await asyncio.to_thread(answer, request)
 
-    # `wraps` would let the signature of the plain function show through.
-    del threaded.__wrapped__
     return threaded
-
-
-def _takes_argument(callback: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(callback).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)

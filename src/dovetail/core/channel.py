@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -175,6 +175,7 @@ class NoBackChannel(DovetailError):
     kind = "no_back_channel"
 
 
+@runtime_checkable
 class Responder(Protocol):
     """Whoever answers calls."""
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from ..client import Client
-from ..client.connecting.openers import Opener
+from ..client.connecting.targets import Opener
 from ..client.conversation import Conversation
 from ..core.channel import Link
 from ..errors import TransportError

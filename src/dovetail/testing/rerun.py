@@ -10,13 +10,14 @@ handler is run as often as can be, and reports what happened in more than one ru
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from msgspec import Struct
 from ..errors import DovetailError, ProtocolError
 from ..model.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..server import Server
+from ..settings import RERUN_RUNS
 from ..wire.revisions import newest
 
 Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -34,7 +36,6 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "sampling": {"tools": {}, "context": {}},
     "roots": {},
 }
-MOST_RUNS: Final = 100
 
 OUTSIDE: Final = frozenset(
     {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "socket.connect", "socket.sendto"}
@@ -83,11 +84,11 @@ async def rerun(
 
     Raises:
         ProtocolError: the call ended in a JSON-RPC error.
-        DovetailError: it was not over after `MOST_RUNS` runs.
+        DovetailError: it was not over after `RERUN_RUNS` runs.
     """
     seen: dict[str, set[int]] = {}
     params: dict[str, Any] = {"name": tool, "arguments": dict(arguments or {})}
-    for number in range(1, MOST_RUNS + 1):
+    for number in range(1, RERUN_RUNS + 1):
         with _watching(watch, seen, number):
             result = await _call(server, params)
         if result.get("resultType") != "input_required":
@@ -95,7 +96,7 @@ async def rerun(
             return Rerun(result, number, tuple(repeated))
         params["requestState"] = result.get("requestState")
         params["inputResponses"] = _first_answer(result.get("inputRequests") or {}, answer or fill_in)
-    raise DovetailError(f"{tool!r} was not done after {MOST_RUNS} runs")
+    raise DovetailError(f"{tool!r} was not done after {RERUN_RUNS} runs")
 
 
 async def _call(server: Server, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,12 +180,10 @@ def _watching(
 
 
 def _code_of(function: Callable[..., Any]) -> CodeType:
-    plain = getattr(function, "__func__", function)
-    plain = getattr(plain, "__wrapped__", plain)
-    code = getattr(plain, "__code__", None)
-    if code is None:
+    plain = inspect.unwrap(function.__func__ if isinstance(function, MethodType) else function)
+    if not isinstance(plain, FunctionType):
         raise TypeError(f"{function!r} cannot be watched: it is not a Python function")
-    return code
+    return plain.__code__
 
 
 def _described(frame: FrameType) -> str:

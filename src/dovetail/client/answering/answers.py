@@ -66,7 +66,7 @@ class Answers:
             "roots/list": (on_roots, _rooted),
         }
         self._callbacks: dict[str, tuple[Callback, Callable[[Any, Any], Struct]]] = {
-            method: (_one_argument(callback), convert)
+            method: (with_request(callback), convert)
             for method, (callback, convert) in given.items()
             if callback is not None
         }
@@ -149,7 +149,7 @@ class Answers:
         return Raw(msgspec.json.encode(await self.answer(method, request.params)))
 
 
-def _one_argument(callback: Callback) -> Callback:
+def with_request(callback: Callback) -> Callback:
     """Call ``callback`` with the request, or without it when it takes no argument."""
     try:
         parameters = inspect.signature(callback).parameters.values()

@@ -8,7 +8,7 @@ for a form with one field, its value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -87,11 +87,15 @@ def _content(value: Any, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     return {fields[0]: plain}
 
 
+@runtime_checkable
+class _Model(Protocol):
+    """A pydantic model, without importing pydantic."""
+
+    def model_dump(self, *, mode: str) -> Any: ...
+
+
 def _to_plain(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)  # a pydantic model, without importing pydantic
-    if callable(dump):
-        return dump(mode="json")
-    return msgspec.to_builtins(value)
+    return value.model_dump(mode="json") if isinstance(value, _Model) else msgspec.to_builtins(value)
 
 
 def _is_one_field(schema: Mapping[str, Any] | None) -> bool:

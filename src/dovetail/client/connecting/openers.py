@@ -8,29 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ...core.channel import Link
 from ..config import ClientConfig
 from ..conversation import Conversation
-
-
-class Opener(Protocol):
-    """Opens links to one target."""
-
-    http: bool
-
-    async def open(self, conversation: Conversation, transport: str) -> None:
-        """Connect ``conversation``; ``transport`` is "stream", or which of HTTP's two: "streamable", "sse".
-
-        Raises:
-            DovetailError: it cannot be opened.
-        """
-        ...
-
-    async def release(self, link: Link) -> None:
-        """Wait until a closed link has let go of everything."""
-        ...
+from .targets import Opener
 
 
 class MemoryOpener:

@@ -20,12 +20,33 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ...core.channel import Link, Responder
 from ...settings import LABEL_LENGTH
+from ..conversation import Conversation
+
+
+@runtime_checkable
+class Opener(Protocol):
+    """Opens links to one target."""
+
+    http: bool
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        """Connect ``conversation``; ``transport`` is "stream", or which of HTTP's two: "streamable", "sse".
+
+        Raises:
+            DovetailError: it cannot be opened.
+        """
+        ...
+
+    async def release(self, link: Link) -> None:
+        """Wait until a closed link has let go of everything."""
+        ...
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -86,9 +107,9 @@ def parse_target(target: Any) -> Target:
         if not words:
             raise ValueError("the command is empty")
         return Target(kind="child", command=words)
-    if callable(getattr(target, "open", None)) and callable(getattr(target, "release", None)):
+    if isinstance(target, Opener):
         return Target(kind="opener", service=target)
-    if callable(getattr(target, "respond", None)):
+    if isinstance(target, Responder):
         return Target(kind="memory", service=target)
     raise TypeError(f"a target is a Server, a command list, a URL or a file; not {type(target).__name__}")
 

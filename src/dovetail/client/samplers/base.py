@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from ...errors import ProtocolError
 from ...model import CreateMessageRequestParams, CreateMessageResult
+from ...settings import SAMPLER_ANSWER, SAMPLER_SECONDS
 from ..fetch import Fetch, json_headers
-
-LARGEST_ANSWER = 16 << 20
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -39,7 +38,7 @@ class Sampler:
         headers: Mapping[str, str] | None = None,
         profile: Profile | None = None,
         fetch: Fetch | None = None,
-        timeout: float = 120.0,
+        timeout: float = SAMPLER_SECONDS,
     ) -> None:
         if not models:
             raise ValueError("name at least one model")
@@ -86,7 +85,7 @@ class Sampler:
                 "POST", self._base + self.path, headers, msgspec.json.encode(payload), self._timeout
             )
             try:
-                body = await response.read(LARGEST_ANSWER)
+                body = await response.read(SAMPLER_ANSWER)
             finally:
                 response.close()
         if response.status == 429:

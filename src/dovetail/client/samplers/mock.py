@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model import CreateMessageRequestParams, CreateMessageResult
+from ...model import CreateMessageRequestParams, CreateMessageResult, TextContent
 from .base import Profile, blocks, hints
 
 
@@ -42,7 +42,6 @@ class Mock:
 def _last_text(request: CreateMessageRequestParams) -> str:
     for message in reversed(request.messages):
         for block in blocks(message.content):
-            text = getattr(block, "text", None)
-            if isinstance(text, str):
-                return text
+            if isinstance(block, TextContent):
+                return block.text
     return ""
