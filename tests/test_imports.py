@@ -15,7 +15,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "settings"}),
     frozenset({"model"}),
     frozenset({"wire"}),
-    frozenset({"codec", "core"}),
+    frozenset({"codec", "core", "json_schema"}),
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "layers", "auth", "stores"}),
     frozenset({"gateway", "sync"}),

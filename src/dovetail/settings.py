@@ -176,8 +176,6 @@ TASK_POLL: Final = 0.5
 """Between two looks at a task, unless its server names another time between the next two."""
 SHORTEST_TASK_POLL: Final = 0.02
 LONGEST_TASK_POLL: Final = 30.0
-SKILL_BYTES: Final = 16 << 20
-SKILL_FILES: Final = 512
 SAMPLER_ANSWER: Final = 16 << 20
 """The largest answer of a model's provider."""
 SAMPLER_SECONDS: Final = 120.0
@@ -188,3 +186,70 @@ SYNC_CLOSE_SECONDS: Final = 10.0
 
 RERUN_RUNS: Final = 100
 """Runs of one handler that `testing.rerun` goes through."""
+# --- JSON Schema: a value is checked in so many steps at most, whoever wrote the schema -------------------------------
+
+SCHEMA_NODES: Final = 10_000
+"""Objects, arrays and other values that one schema may be made of."""
+SCHEMA_DEPTH: Final = 64
+"""Levels of one schema, references not counted."""
+SCHEMA_STEPS: Final = 500_000
+"""Comparisons of one value with its schema by jsonschema-rs, which makes some twenty millions in a second."""
+SMALL_SCHEMA_STEPS: Final = 50_000
+"""Comparisons of one value by our own validator, which makes half a million in a second."""
+SCHEMA_EXPLAINED: Final = 500
+"""Comparisons up to which jsonschema-rs is asked for all that is wrong: each failed one costs it 0.15 ms."""
+SCHEMA_BACKTRACKS: Final = 100_000
+"""Steps back of one pattern on one text, in jsonschema-rs."""
+SCHEMA_VALUE_DEPTH: Final = 128
+"""Levels and references that our own validator follows into a value."""
+LONGEST_MATCHED: Final = 4096
+"""Characters of a text that our own validator tries a pattern on."""
+MOST_PROBLEMS: Final = 10
+"""Things that are said to be wrong with one value; more would not help anybody."""
+
+# --- Server -----------------------------------------------------------------------------------------------------------
+
+STATE_LIFETIME: Final = 3600.0
+"""Seconds for which the state of an unanswered question is good."""
+LONGEST_DESCRIPTION: Final = 10_000
+"""Characters of a description above which a note is logged, or the registration refused where the dialect says so."""
+ANNOTATION_DEPTH: Final = 64
+"""Levels of an annotation."""
+FORMS_KEPT: Final = 256
+"""Types whose forms are made once."""
+PAGES_KEPT: Final = 512
+"""Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
+MATCHED_URI_LENGTH: Final = 8192
+"""Characters of a URI that templates are tried on; a longer one matches nothing."""
+NAME_ECHO: Final = 128
+"""Characters of a name a peer sent that come back in an error."""
+URI_ECHO: Final = 1024
+"""Characters of a URI a peer sent that come back in an error."""
+NAME_SHOWN: Final = 40
+"""Characters of an unknown argument's name that come back, and that are compared with the known ones."""
+RETRY_AFTER_MS: Final = 1000
+"""When a peer that was refused for want of room is asked to come back."""
+SHORTEST_TASK_TTL_MS: Final = 1000
+"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+TASK_CANCEL_SECONDS: Final = 5.0
+"""Seconds cancelled work of tasks gets to give in when the server stops."""
+SKILL_FILES: Final = 512
+SKILL_BYTES: Final = 16 << 20
+"""What one skill may hold, by the extension."""
+SKILL_DEPTH: Final = 16
+"""Levels of folders that are searched for skills, and that one skill may have."""
+
+# --- Stores -----------------------------------------------------------------------------------------------------------
+
+MEMORY_STORE_ENTRIES: Final = 10_000
+MEMORY_STORE_BYTES: Final = 256 << 20
+"""What a store in memory holds unless told otherwise."""
+SCAN_PAGE: Final = 100
+"""Entries of one page of `Store.scan`."""
+
+# --- Command line -----------------------------------------------------------------------------------------------------
+
+NAMES_LISTED: Final = 10
+"""Names that a message lists at most."""
+BENCH_WARM_UP: Final = 20
+"""Requests before the clock of ``dovetail bench`` starts: what is made once is made."""

@@ -22,11 +22,11 @@ from ..wire.dialects import DIALECTS, Dialect
 from ..wire.revisions import BY_NAME
 from .auth import Auth, read_auth
 from .calling.cache import ResponseCache
+from .calling.output_checks import Checking
 from .connecting.known_servers import KNOWN_SERVERS, KnownServers
 from .connecting.negotiate import Policy
 from .connecting.targets import Target, parse_target
 from .fetch import Fetch
-from .schemas import Checking
 
 Callback = Callable[..., Any]
 OnProgress = Callable[[float, float | None, str | None], Any]

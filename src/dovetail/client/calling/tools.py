@@ -20,8 +20,8 @@ from ...model import CallToolRequestParams, CallToolResult, TaskMetadata, Tool
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
-from ..schemas import OutputChecks
 from .calls import Calls
+from .output_checks import OutputChecks
 from .results import ToolResult
 from .task_handles import TaskHandle
 

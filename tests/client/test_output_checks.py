@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.client.schemas import OutputChecks, Validator, remote_reference
+from dovetail.client.calling.output_checks import OutputChecks
 from dovetail.errors import RemoteProtocolError
 
 from ..support.aio import run
@@ -86,29 +86,24 @@ async def test_a_remote_reference_is_refused_and_never_fetched(monkeypatch: pyte
             await client.call_tool("t")
 
 
-@pytest.mark.parametrize(
-    ("schema", "found"),
-    [
-        ({"$ref": "#/$defs/a"}, None),
-        ({"$ref": "https://x/y"}, "https://x/y"),
-        ({"properties": {"a": {"items": [{"$dynamicRef": "other.json"}]}}}, "other.json"),
-        ({"$defs": {"a": {"$id": "https://x/a"}}, "$ref": "https://x/a"}, None),
-        ({"properties": {"$ref": {"type": "string"}}}, None),
-        (True, None),
-    ],
-)
-def test_references_that_leave_the_document_are_found(schema: Any, found: str | None) -> None:
-    assert remote_reference(schema) == found
+@run
+async def test_a_schema_that_cannot_be_used_is_a_broken_promise() -> None:
+    async with Client(tool({"type": "nonsense"}, {"n": 1}), validate="strict") as client:
+        await client.list_tools()
+        with pytest.raises(RemoteProtocolError, match="cannot be used"):
+            await client.call_tool("t")
 
 
-def test_schemas_that_are_no_schemas_or_too_large_are_named() -> None:
-    assert "cannot be used" in str(Validator({"type": "nonsense"}).problem)
-    large = {"anyOf": [{"type": "string"} for _ in range(20_000)]}
-    assert "too large" in str(Validator(large).problem)
-    assert (
-        Validator({"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}).check("x") is None
-    )
-    assert Validator({"type": ["array", "null"]}).check(None) is None
+@run
+async def test_a_schema_of_nested_references_costs_no_time() -> None:
+    definitions: dict[str, Any] = {"a0": {"type": "integer"}}
+    for step in range(1, 40):
+        definitions[f"a{step}"] = {"anyOf": [{"$ref": f"#/$defs/a{step - 1}"}] * 2}
+    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/a39"}}, "$defs": definitions}
+    async with Client(tool(schema, {"n": "x"}), validate="strict") as client:
+        await client.list_tools()
+        with pytest.raises(RemoteProtocolError, match="too much work"):
+            await client.call_tool("t", timeout=5)
 
 
 def test_an_unknown_setting_is_refused() -> None:

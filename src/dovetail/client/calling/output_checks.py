@@ -1,0 +1,73 @@
+"""Checking a tool's structured result against the output schema it declared.
+
+Three settings: "strict" raises, "warn" logs once per tool, "off" looks at nothing. A schema that refers to another
+document is refused as a whole: remote references are never fetched, and a reference that cannot be followed must not
+turn into "everything is fine". Needs jsonschema-rs; without it "warn" does nothing and "strict" says what to install.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from ...errors import DovetailError, RemoteProtocolError
+from ...json_schema import SchemaError, Validator
+
+Checking = Literal["strict", "warn", "off"]
+
+log = logging.getLogger("dovetail.client")
+
+
+class OutputChecks:
+    """The validators of one client, by tool; a changed schema gets a new one."""
+
+    def __init__(self, checking: Checking) -> None:
+        if checking not in ("strict", "warn", "off"):
+            raise ValueError(f'validate must be "strict", "warn" or "off", not {checking!r}')
+        self._strict = checking == "strict"
+        self._installed = find_spec("jsonschema_rs") is not None
+        self.enabled = checking != "off" and (self._strict or self._installed)
+        self._validators: dict[str, tuple[Any, Validator | str]] = {}
+        """By tool: its schema, and what checks it or why nothing can."""
+        self._warned: set[str] = set()
+
+    def forget(self) -> None:
+        self._validators.clear()
+        self._warned.clear()
+
+    def check(self, tool: str, schema: Any, value: Any, *, present: bool) -> None:
+        """Check a result of ``tool``; ``present``: it had structured content at all.
+
+        Raises:
+            RemoteProtocolError: strict, and the result breaks its schema (kind ``validation_failed``).
+        """
+        problem = self._problem(tool, schema, value) if present else "the result has no structuredContent"
+        if problem is None:
+            return
+        message = f"the result of tool {tool!r} breaks its output schema: {problem}"
+        if self._strict:
+            raise RemoteProtocolError("validation_failed", message)
+        if tool not in self._warned:
+            self._warned.add(tool)
+            log.warning("%s", message)
+
+    def _problem(self, tool: str, schema: Any, value: Any) -> str | None:
+        known = self._validators.get(tool)
+        if known is None or known[0] is not schema:
+            known = self._validators[tool] = (schema, self._validator(schema))
+        validator = known[1]
+        if isinstance(validator, str):
+            return validator
+        problems = validator.problems(value)
+        return str(problems[0]) if problems else None
+
+    def _validator(self, schema: Any) -> Validator | str:
+        if not self._installed:
+            raise DovetailError(
+                "validating results needs jsonschema-rs: pip install 'dovetail[schema]'", kind="missing_extra"
+            )
+        try:
+            return Validator(schema, trusted=False)
+        except SchemaError as error:
+            return f"the output schema cannot be used: {error}"
