@@ -39,6 +39,9 @@ class AsModel(BaseModel, extra="forbid"):
     note: str = "none"
 
 
+async def nothing() -> None: ...
+
+
 def returned(result: dict[str, Any]) -> dict[str, Any]:
     """The author's part of a result."""
     return {name: value for name, value in result.items() if name not in ("_meta", "resultType")}
@@ -96,9 +99,6 @@ async def test_without_a_type_the_handler_gets_the_members_that_are_its_own(revi
 @run
 async def test_a_handler_may_take_nothing_and_return_nothing(revision: str) -> None:
     server = Server("acme")
-
-    async def nothing() -> None: ...
-
     server.add_method("acme/nothing", nothing)
     assert returned(await Peer(server, revision).result("acme/nothing", whatever=1)) == {}
 
@@ -250,8 +250,8 @@ async def test_only_clients_that_opted_in_may_call_where_that_is_asked() -> None
 async def test_settings_declared_before_are_kept() -> None:
     server = Server("acme")
     server.add_capability("extensions.com.acme/do", {"depth": 2})
-    server.add_method("acme/do", dict, capability="extensions.com.acme/do")
-    server.add_method("acme/plain", dict, capability="acme")
+    server.add_method("acme/do", nothing, capability="extensions.com.acme/do")
+    server.add_method("acme/plain", nothing, capability="acme")
     offered = (await Peer(server).result("server/discover"))["capabilities"]
     assert offered["extensions"] == {"com.acme/do": {"depth": 2}}
     assert offered["acme"] == {}
@@ -260,7 +260,7 @@ async def test_settings_declared_before_are_kept() -> None:
 @run
 async def test_before_initialize_it_is_refused_like_any_other() -> None:
     server = Server("acme")
-    server.add_method("acme/do", dict)
+    server.add_method("acme/do", nothing)
     message = {"jsonrpc": "2.0", "id": 1, "method": "acme/do"}
     reply = json.loads(await server.handle(json.dumps(message).encode()) or b"")
     assert reply["error"]["data"]["kind"] == "not_initialized"
@@ -304,9 +304,9 @@ async def test_what_was_removed_is_unknown_again_and_may_come_back(revision: str
 )
 def test_what_cannot_be_added_is_said_at_once(name: str, options: Any, reason: str) -> None:
     server = Server("acme")
-    server.add_method("taken", dict)
+    server.add_method("taken", nothing)
     with pytest.raises(RegistrationError, match=reason):
-        server.add_method(name, dict, **options)
+        server.add_method(name, nothing, **options)
 
 
 def test_a_handler_takes_its_params_as_one_value() -> None:
