@@ -253,3 +253,22 @@ NAMES_LISTED: Final = 10
 """Names that a message lists at most."""
 BENCH_WARM_UP: Final = 20
 """Requests before the clock of ``dovetail bench`` starts: what is made once is made."""
+LONGEST_ID: Final = 1024
+"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
+LONGEST_EVENT_ID: Final = 1024
+"""Characters of an event id that are remembered; it comes back in a header."""
+SHALLOW_BYTES: Final = 4096
+SHALLOW_DEPTH: Final = 8
+"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+REREAD_BYTES: Final = 256 << 10
+"""Bytes from which on a broken message is not worth reading a second time in full."""
+DEEPEST_SCHEMA: Final = 64
+"""Levels of a schema that are searched for headers, and for what it admits."""
+DEEPEST_FRONTMATTER: Final = 32
+DEEPEST_RESOURCE: Final = 64
+"""Levels above a resource whose subscribers are looked for."""
+CODECS_KEPT: Final = 64
+DECODERS_KEPT: Final = 256
+BATCH_DECODERS_KEPT: Final = 8
+SEAL_KEYS_KEPT: Final = 64
+"""What is worth making once."""

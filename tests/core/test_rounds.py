@@ -221,7 +221,7 @@ def test_another_method_with_the_same_params_cannot_use_the_state() -> None:
     def prompt(kind: Any, method: str, state: Any = UNSET) -> Rounds:
         asked = call()
         asked.method, asked.params = method, kind("same", request_state=state)
-        return Rounds(asked, SEAL, now=1000.0)
+        return Rounds(asked, SEAL, now=1000.0, lifetime=60)
 
     run = prompt(GetPromptRequestParams, "prompts/get")
     run.ask("roots/list", None, "r")
@@ -317,6 +317,6 @@ def test_a_method_that_may_not_ask_does_not() -> None:
     asked = call()
     asked.method = "tools/list"
     with pytest.raises(LocalProtocolError):
-        Rounds(asked, SEAL, now=0).ask("roots/list")
+        Rounds(asked, SEAL, now=0, lifetime=60).ask("roots/list")
     with pytest.raises(LocalProtocolError):
         rounds().ask("tools/list")

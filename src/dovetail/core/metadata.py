@@ -17,13 +17,12 @@ from ..errors import ProtocolError
 from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..settings import LONGEST_ECHO
-from ..wire.frames import UNREADABLE
+from ..wire.frames import INTEGERS, UNREADABLE
 from ..wire.methods import METHODS, Method
 from ..wire.revisions import BY_NAME, Revision
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
 
-_LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
 _NAMESPACE: Final = PROTOCOL_VERSION.partition("/")[0].encode()
 """What params with modern metadata contain, however their slashes are escaped."""
 
@@ -120,7 +119,7 @@ _TYPES: Final = {PROTOCOL_VERSION: "string", CLIENT_CAPABILITIES: "object"}
 def problem(meta: Mapping[str, Any]) -> str | None:
     """What is wrong with the optional members, in words; None when nothing is."""
     token = meta.get(PROGRESS_TOKEN, "")
-    if type(token) is not str and (type(token) is not int or not _LOWEST <= token <= _HIGHEST):
+    if type(token) is not str and (type(token) is not int or token not in INTEGERS):
         return f"params._meta.{PROGRESS_TOKEN} must be a string or an integer"
     if type(meta.get(CLIENT_INFO, _NO_INFO)) is not dict:
         return f"params._meta.{CLIENT_INFO} must be an object"

@@ -34,8 +34,6 @@ from ..wire.seal import Seal, bind, digest
 from .channel import Call
 
 PURPOSE: Final = "state"
-LIFETIME: Final = 3600.0
-"""Seconds a client may take for one round: people answer forms after lunch."""
 
 REQUESTS: Final[dict[str, type[CreateMessageRequest | ElicitRequest | ListRootsRequest]]] = {
     "elicitation/create": ElicitRequest,
@@ -98,7 +96,7 @@ class Rounds:
         *,
         now: float,
         limits: Limits | None = None,
-        lifetime: float = LIFETIME,
+        lifetime: float,
         row: Method | None = None,
     ) -> None:
         self._call = call

@@ -26,7 +26,7 @@ from ..model import (
     SubscriptionsListenResult,
 )
 from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
-from ..settings import Limits
+from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
 from .channel import Session
 
@@ -37,8 +37,6 @@ LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 UPDATED: Final = "notifications/resources/updated"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _TASKS: Final = f"extensions.{TASKS_EXTENSION}"
-_DEEPEST: Final = 64
-"""Levels above a resource whose subscribers are looked for."""
 
 
 class Subscriber(Struct, eq=False, kw_only=True):
@@ -223,7 +221,7 @@ def _above(uri: str) -> Iterator[str]:
     scheme = uri.find("://")
     start = 0 if scheme < 0 else scheme + 3
     end = len(uri)
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST_RESOURCE):
         end = uri.rfind("/", start, end)
         if end < 0:
             return

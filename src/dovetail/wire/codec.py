@@ -20,12 +20,13 @@ from msgspec.structs import replace
 from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CacheableResult, Error, Implementation, Result
 from ..model.meta import SERVER_INFO
+from ..settings import CODECS_KEPT, DECODERS_KEPT
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
 from .frames import UNREADABLE, ErrorFrame, NotificationFrame, RequestFrame, RequestId, ResultFrame, encode
 from .leniency import explain, known_blocks
-from .methods import METHODS, Method, Reader, result_type_of
+from .methods import METHODS, Method, OpenParams, Reader, result_type_of
 from .revisions import Revision, sieve_for
 
 _EMPTY = Raw(b"{}")
@@ -289,6 +290,8 @@ class Codec:
         name = self._names.get(method) or self._name_of(method)
         if params is None:
             params = UNSET
+        elif isinstance(params, OpenParams):
+            params = params.together()
         elif type(params) is not Raw:
             params = self._sieve.edit(params)
             edit = self._outbound.get(method)
@@ -318,12 +321,12 @@ def codec_for(
     return _codec_for(revision, dialect, sieve_for(revision))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=CODECS_KEPT)
 def _codec_for(revision: Revision, dialect: Dialect, sieve: Sieve) -> Codec:
     return Codec(revision, dialect)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=DECODERS_KEPT)
 def _decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 

@@ -28,14 +28,14 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RemoteProtocolError
+from ..settings import BATCH_DECODERS_KEPT, LONGEST_ID, REREAD_BYTES, SHALLOW_BYTES, SHALLOW_DEPTH, Limits
 
 RequestId = int | str
 
-LONGEST_ID = 1024
-"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""What an integer may be that names something: an id, a progress token."""
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
 _STRING = rb'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*+"'
 _TOKEN = re.compile(
@@ -45,10 +45,6 @@ _TOKEN = re.compile(
     rb'|"(?:[^"\\]|\\.)*+"|[\[\]{}"]',
     re.DOTALL,
 )
-_SHALLOW, _SHALLOW_DEPTH = 4096, 8
-"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
-_LARGE = 256 << 10
-"""Bytes from which on a broken message is not worth reading a second time in full."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
@@ -97,7 +93,7 @@ def decode(data: bytes | Raw) -> Frame:
     if frame.jsonrpc != "2.0":
         _refuse(frame, 'the message lacks "jsonrpc": "2.0"')
     if id is not UNSET and not (
-        len(id) <= LONGEST_ID if type(id) is str else type(id) is int and _SMALLEST <= id <= _LARGEST
+        len(id) <= LONGEST_ID if type(id) is str else type(id) is int and id in INTEGERS
     ):
         # An error about a message nobody could read comes back with the id null.
         if id is None and method is UNSET and frame.result is UNSET and frame.error is not UNSET:
@@ -123,7 +119,7 @@ def is_batch(data: bytes) -> bool:
     return data[:1] == b"[" or (data[:1].isspace() and data.lstrip()[:1] == b"[")
 
 
-def decode_batch(data: bytes, limit: int = 1000) -> list[Frame | RemoteProtocolError]:
+def decode_batch(data: bytes, limit: int = Limits().batch_size) -> list[Frame | RemoteProtocolError]:
     """Read an array of messages; a bad entry becomes the error to answer it with.
 
     Raises:
@@ -149,7 +145,7 @@ def decode_batch(data: bytes, limit: int = 1000) -> list[Frame | RemoteProtocolE
     return frames
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=BATCH_DECODERS_KEPT)
 def _array_decoder(length: int) -> msgspec.json.Decoder[Struct]:
     # A list would hold every entry of a hostile array, millions in one message, before they are counted. An
     # array-like struct keeps the first entries and skips the others without making objects of them.
@@ -166,7 +162,7 @@ def _identified(data: bytes) -> _Identified:
     """Id and method of a message that failed otherwise; an id that is not legal is None."""
     try:
         # A lone surrogate keeps msgspec from reading on; what stands in its place does not matter here.
-        found = _shallow(data) if len(data) > _LARGE else _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
+        found = _shallow(data) if len(data) > REREAD_BYTES else _decode_id(_SURROGATE.sub(rb"\\ufffd", data))
     except RecursionError:
         found = _shallow(data)
     except UNREADABLE:
@@ -180,7 +176,7 @@ def _shallow(data: bytes) -> _Identified:
     """The outermost id and method of a message nobody can decode, if they stand before the nesting."""
     found = _Identified()
     depth = 0
-    for token in _TOKEN.finditer(data, 0, _SHALLOW):
+    for token in _TOKEN.finditer(data, 0, SHALLOW_BYTES):
         text = token[0]
         if text[:1] in b"{[":
             depth += 1
@@ -190,7 +186,7 @@ def _shallow(data: bytes) -> _Identified:
             found.id = _decode_any(token["value"])
         elif depth == 1 and token["key"] == b"method":
             found.method = Raw(token["value"])
-        if depth > _SHALLOW_DEPTH or text == b'"':
+        if depth > SHALLOW_DEPTH or text == b'"':
             break  # a lone quote begins a string without an end: what follows is not worth a search
     return found
 
@@ -239,7 +235,7 @@ def too_large(limit: int, what: str = "message") -> RemoteProtocolError:
 def _legal(id: Any) -> RequestId | None:
     if type(id) is str:
         return id if len(id) <= LONGEST_ID else None
-    return id if type(id) is int and _SMALLEST <= id <= _LARGEST else None
+    return id if type(id) is int and id in INTEGERS else None
 
 
 def _refuse(frame: Frame, message: str) -> NoReturn:

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
+from ..settings import DEEPEST_FRONTMATTER
+
 _KEY = re.compile(r"""^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:,\[\]{}&*!|>'"%@`][^#:]*?)\s*:(?:\s+(.*))?$""")
 _INTEGER = re.compile(r"[-+]?[0-9]+$")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_DEEPEST = 32
 
 
 class FrontmatterError(ValueError):
@@ -65,7 +66,7 @@ class _Reader:
         return None
 
     def _block(self, indent: int, depth: int) -> Any:
-        if depth > _DEEPEST:
+        if depth > DEEPEST_FRONTMATTER:
             raise FrontmatterError("nested too deeply")
         here = self._peek()
         if here is None or here[0] < indent:
@@ -198,7 +199,7 @@ def _plain(text: str) -> Any:
 
 def _flow(text: str, depth: int) -> tuple[Any, str]:
     """One flow value at the start of ``text``, and what follows it."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST_FRONTMATTER:
         raise FrontmatterError("nested too deeply")
     if text[:1] == "[":
         return _flow_list(text[1:].lstrip(), depth)

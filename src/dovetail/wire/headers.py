@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
+from ..settings import DEEPEST_SCHEMA
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
 
@@ -38,7 +39,6 @@ _INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
 _TYPES = ("string", "integer", "boolean")
 _VALUES = frozenset(("const", "enum", "default", "examples"))
 _NAMED = frozenset(("patternProperties", "$defs", "definitions", "dependentSchemas"))
-_DEEPEST = 64
 LARGEST_INTEGER = (1 << 53) - 1
 
 
@@ -275,7 +275,7 @@ def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 
 def _collect(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
-    if len(path) > _DEEPEST:
+    if len(path) > DEEPEST_SCHEMA:
         raise RegistrationError("the input schema is nested too deeply")
     for keyword, value in schema.items():
         if keyword == "properties" and isinstance(value, dict):
@@ -304,7 +304,7 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
     """Refuse an annotation where the argument could not be found by its path alone."""
     if keyword in _VALUES:
         return
-    if depth > _DEEPEST:
+    if depth > DEEPEST_SCHEMA:
         raise RegistrationError("the input schema is nested too deeply")
     if isinstance(value, list):
         for item in cast("list[Any]", value):

@@ -9,7 +9,7 @@ server's `Admission` alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -26,6 +26,40 @@ STILL = 1 << 30
 """The last revision that has a method, where it has not been removed: whatever comes has it too."""
 OWN_EXTENSION = "dovetail"
 """Methods of other projects: on the legacy revisions when the feature is on, later by a dialect's choice."""
+
+
+class OpenParams(m.InputResponseRequestParams, kw_only=True):
+    """Params of a method that no row describes: the protocol's members, and the author's in one piece.
+
+    They travel side by side, see `apart` and `together`.
+    """
+
+    arguments: Raw = Raw(b"{}")
+    """The author's members, an object."""
+
+    @classmethod
+    def apart(cls, raw: bytes | Raw) -> Self:
+        """Read params as they came. Raises what msgspec raises."""
+        own, members = _decode_own(raw), _decode_members(raw)
+        for name in _OWN:
+            members.pop(name, None)
+        return cls(
+            meta=own.meta,
+            input_responses=own.input_responses,
+            request_state=own.request_state,
+            arguments=Raw(msgspec.json.encode(members)),
+        )
+
+    def together(self) -> dict[str, Any]:
+        """The params as they travel."""
+        members = _decode_members(self.arguments)
+        own = (self.meta, self.input_responses, self.request_state)
+        return members | {name: value for name, value in zip(_OWN, own, strict=True) if value is not UNSET}
+
+
+_OWN = ("_meta", "inputResponses", "requestState")
+_decode_own = msgspec.json.Decoder(m.InputResponseRequestParams).decode
+_decode_members: Callable[[bytes | Raw], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Reader(Struct, frozen=True, eq=False):

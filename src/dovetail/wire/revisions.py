@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .edits import y2025_03, y2025_06, y2025_11, y2026_07
+from .edits import tables
 from .edits.plans import Edits, Sieve
 
 Era = Literal["legacy", "modern"]
@@ -45,9 +45,9 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     """A call that needs a URL visited first fails with -32042."""
     primed_streams: bool = True
     """Clients understand an event without data, with which a resumable stream begins."""
-    introduced: Edits = Edits()
+    came: Edits = Edits()
     """What came with this revision: left out, or put in its older form, for all revisions before it."""
-    removed: Edits = Edits()
+    went: Edits = Edits()
     """What went with this revision: left out for it and all that follow."""
 
     @property
@@ -98,8 +98,8 @@ def newest(*, modern: bool) -> Revision:
 @functools.cache
 def sieve_for(revision: Revision) -> Sieve:
     """What makes a value one that this revision knows: its own tables and those of all others."""
-    later = [other.introduced for other in reversed(_rows) if other.index > revision.index]
-    gone = [other.removed for other in _rows if other.index <= revision.index]
+    later = [other.came for other in reversed(_rows) if other.index > revision.index]
+    gone = [other.went for other in _rows if other.index <= revision.index]
     return Sieve(*later, *gone)
 
 
@@ -110,12 +110,12 @@ R1 = add(Revision(
 R2 = add(Revision(
     name="2025-03-26", index=2, modern=False, batches=True, null_error_id=True, version_header=False,
     argument_errors="error", structured_output=False, tasks="none", primed_streams=False,
-    introduced=y2025_03.INTRODUCED))
+    came=tables.CAME_2025_03))
 R3 = add(Revision(
     name="2025-06-18", index=3, modern=False, null_error_id=True, argument_errors="error", tasks="none",
-    primed_streams=False, introduced=y2025_06.INTRODUCED))
+    primed_streams=False, came=tables.CAME_2025_06))
 R4 = add(Revision(
-    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, introduced=y2025_11.INTRODUCED))
+    name="2025-11-25", index=4, modern=False, tasks="core", url_error=True, came=tables.CAME_2025_11))
 R5 = add(Revision(
-    name="2026-07-28", index=5, modern=True, introduced=y2026_07.INTRODUCED, removed=y2026_07.REMOVED))
+    name="2026-07-28", index=5, modern=True, came=tables.CAME_2026_07, went=tables.WENT_2026_07))
 # fmt: on

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from ..settings import SEAL_KEYS_KEPT, Limits
 from .frames import UNREADABLE
 
 Purpose = Literal["state", "cursor", "session"]
@@ -92,11 +93,11 @@ class Seal:
 
     __slots__ = ("_keys_for", "_limit", "keys")
 
-    def __init__(self, keys: Keys, limit: int = 256 << 10) -> None:
+    def __init__(self, keys: Keys, limit: int = Limits().request_state) -> None:
         self.keys = keys
         self._limit = limit
         # Derivations cost more than short payloads do.
-        self._keys_for = functools.lru_cache(maxsize=64)(_keys_for)
+        self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(_keys_for)
 
     def seal(self, purpose: Purpose, payload: bytes, *, expires: float, bound: bytes = b"") -> str:
         """Return the token for ``payload``, good until the time ``expires`` and for this ``bound`` alone.

@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
+from ..settings import LONGEST_EVENT_ID
 from .frames import too_large
 
 COMMENT = b":\n\n"
 """Write this to keep an idle stream alive."""
 
 _BOM = b"\xef\xbb\xbf"
-_LONGEST_ID = 1024
-"""Characters of an event id that are remembered; it comes back in a header."""
 
 
 class Event(Struct, frozen=True):
@@ -128,7 +127,7 @@ class EventParser:
             self._data.append(value)
         elif name == b"event":
             self._event = value.decode(errors="replace")
-        elif name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
+        elif name == b"id" and b"\0" not in value and len(value) <= LONGEST_EVENT_ID:
             self._id = value.decode(errors="replace")
         elif name == b"retry" and value.isdigit() and len(value) <= 12:
             self._retry = int(value)

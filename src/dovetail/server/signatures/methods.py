@@ -1,20 +1,20 @@
 """The handler of a method of the author's own, prepared once: how its params are read and its result written.
 
-The members of the params that belong to the protocol (``_meta``, and on a second round ``inputResponses`` and
-``requestState``) are taken apart from the author's, so a type that allows no unknown member is as good as any.
+The author's members are decoded apart from those of the protocol (``_meta``, and on a second round
+``inputResponses`` and ``requestState``), so a type that allows no unknown member is as good as any.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from ...errors import RegistrationError
-from ...model import InputResponseRequestParams
+from ...wire.methods import OpenParams
 from . import custom_types as customs
 from . import parameters as signatures
 from .encoding import encode
@@ -23,20 +23,14 @@ from .parameters import MISSING
 from .problems import Problem, ReturnError
 from .schemas import Schemas
 
-_OWN: Final = tuple(field.encode_name for field in msgspec.structs.fields(InputResponseRequestParams))
-_Members = dict[str, Raw]
-
-_decode_own = msgspec.json.Decoder(InputResponseRequestParams).decode
-_decode_members = msgspec.json.Decoder(_Members).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class Given(InputResponseRequestParams, kw_only=True):
+class Given(OpenParams, kw_only=True):
     """The params of such a method, read."""
 
-    arguments: Raw
-    """The author's members."""
-    value: Any
-    """… as the type they were declared with."""
+    value: Any = None
+    """The author's members as the type they were declared with."""
 
 
 class MethodFunction:
@@ -61,18 +55,9 @@ class MethodFunction:
 
     def read(self, raw: bytes | Raw) -> Given:
         """The params of a request. Raises what msgspec raises, naming the place that does not fit."""
-        own = _decode_own(raw)
-        members = _decode_members(raw)
-        for name in _OWN:
-            members.pop(name, None)
-        arguments = Raw(msgspec.json.encode(members))
-        return Given(
-            meta=own.meta,
-            input_responses=own.input_responses,
-            request_state=own.request_state,
-            arguments=arguments,
-            value=self._decode(arguments),
-        )
+        given = Given.apart(raw)
+        given.value = self._decode(given.arguments)
+        return given
 
     def keywords(self, given: Given) -> Callable[[], dict[str, Any]]:
         """Gives the keywords for `call`, anew for every run: a handler may change what it was given."""
@@ -82,7 +67,7 @@ class MethodFunction:
         values = itertools.chain((given.value,), map(self._decode, itertools.repeat(given.arguments)))
         return lambda: {name: next(values)}
 
-    def write(self, value: Any) -> _Members:
+    def write(self, value: Any) -> dict[str, Raw]:
         """What the handler returned, as the members of a result; None is an empty one.
 
         Raises:

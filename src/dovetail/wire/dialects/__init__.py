@@ -2,9 +2,7 @@
 
 from .base import VENDOR, Alias, Dialect, error_from_wire, rewrite, status_of, strictly, wire_error
 from .erlmcp import ERLMCP
-from .mcp_client import MCP_CLIENT
-from .minimcp import MINIMCP
-from .official import OFFICIAL
+from .profiles import MCP_CLIENT, MINIMCP, OFFICIAL
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OFFICIAL, ERLMCP, MINIMCP, MCP_CLIENT)}
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...model import Tool
+from ...settings import DEEPEST_SCHEMA
 
 WRAPPER = "result"
 
@@ -26,7 +27,6 @@ _NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "
 """Keywords whose members are names of the author's choice, each with a schema."""
 _VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords that hold values and no schemas."""
-_DEEPEST = 64
 
 
 def with_object_output(value: Any) -> Any:
@@ -67,7 +67,7 @@ def _is_object(content: Any) -> bool:
 
 def _shape(schema: Any, root: Schema, depth: int) -> Shape:
     """Whether the schema admits objects only, no objects, or both."""
-    if not isinstance(schema, dict) or depth > _DEEPEST:
+    if not isinstance(schema, dict) or depth > DEEPEST_SCHEMA:
         return "either"
     members = cast("Schema", schema)
     declared = members.get("type")

@@ -1,0 +1,86 @@
+"""The specification itself, and two systems that differ from it in little: MiniMCP and the Elixir client."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ...settings import Timeouts
+from .aliases import METHODS, PARAMS, RESULTS
+from .base import Dialect, Object, column
+
+OFFICIAL = Dialect(name="official", inbound_methods=METHODS, field_in=PARAMS, result_in=RESULTS)
+"""The specification and nothing else; still understands everybody, unless made strict by `strictly`."""
+
+MCP_CLIENT = Dialect(
+    name="mcp_client",
+    inbound_methods=METHODS,
+    field_in=PARAMS,
+    result_in=RESULTS,
+    errors=column(lambda row: row.elixir),
+    messages={
+        "parse_error": "Parse error",
+        "invalid_request": "Invalid request",
+        "method_not_found": "Method not found",
+        "invalid_params": "Invalid params",
+        "internal_error": "Internal error",
+    },
+    timeouts=Timeouts(connect=10.0, idle=30.0, total=30.0),
+    versions=("2024-11-05",),
+    client_capabilities={"roots": {"listChanged": True}},
+    client_may_sample=True,
+)
+"""The Elixir client, as its protocol document describes it: 2024-11-05 and nothing else.
+
+Its seven codes get their meaning only here; on every other profile -32001 … -32007 say nothing by themselves.
+"""
+
+
+def missing_arguments(message: str, data: Any) -> Any:
+    """The bare list of names."""
+    if not isinstance(data, dict):
+        return data
+    return cast("Object", data).get("missing", cast("Object", data))
+
+
+MINIMCP = Dialect(
+    name="minimcp",
+    inbound_methods=METHODS,
+    field_in=PARAMS,
+    result_in=RESULTS,
+    messages={
+        "parse_error": "Parse error",
+        "invalid_request": "Invalid Request",
+        "method_not_found": "Method not found",
+        "tool_not_found": "Unknown tool: {tool}",
+        "invalid_tool_arguments": "Invalid arguments",
+        "prompt_not_found": "Invalid prompt name: {prompt}",
+        "prompt_argument_missing": "Missing required arguments",
+        "invalid_prompt_arguments": "Invalid arguments",
+        "resource_not_found": "Resource not found: {uri}",
+        "internal_error": "Internal error",
+    },
+    error_data={"prompt_argument_missing": missing_arguments},
+    http_status={
+        -32000: 499,
+        -32002: 404,
+        -32600: 400,
+        -32601: 404,
+        -32602: 422,
+        -32603: 500,
+        -32700: 400,
+    },
+    server_capabilities={
+        "prompts": {"listChanged": False},
+        "resources": {"subscribe": False, "listChanged": False},
+        "tools": {"listChanged": True},
+    },
+    null_error_id=True,
+    argument_errors="error",
+    refuse_responses=True,
+    json_as_plain_text=True,
+)
+"""MiniMCP, as its compliance document describes it (2025-06-18).
+
+The wire is official but for the HTTP statuses, ``"id": null``, the texts of a few errors, and bad tool
+arguments, which stay an error on 2025-11-25.
+"""
