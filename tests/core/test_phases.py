@@ -19,7 +19,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("phase", phases.PHASES)
+@pytest.mark.parametrize("phase", phases.TRANSITIONS)
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_step_of_a_session_is_allowed_or_refused_as_the_table_says(phase: str, event: str) -> None:
     lived = session(phase=phase)

@@ -133,14 +133,6 @@ def test_a_task_expires_by_its_ttl_from_creation_and_never_without_one() -> None
     assert task(ttl=0).expired(100.0)
 
 
-def test_work_is_overdue_after_its_timeout_until_it_is_over() -> None:
-    made = task(timeout=1000)
-    assert [made.overdue(now) for now in (100.5, 101.0)] == [False, True]
-    made.fail(FAILURE, 101)
-    assert not made.overdue(200)
-    assert not task().overdue(1e12)
-
-
 def test_a_task_survives_a_store() -> None:
     made = task("input_required", ttl=5, principal="ann", progress_token="p", parameters=Raw(b'{"a":1}'))
     made.answer({"roots": ROOTS}, codec_for(R5), 101.0)

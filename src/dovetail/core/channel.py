@@ -37,7 +37,7 @@ class Session(Struct, kw_only=True, eq=False):
     id: str | None = None
     principal: str | None = None
     phase: str = "negotiating"
-    """A state of `phases.PHASES`."""
+    """A state of `phases.TRANSITIONS`."""
     log_level: str | None = None
     subscriptions: set[str] | None = None
     """Made when the first resource is subscribed to."""

@@ -23,17 +23,6 @@ from msgspec import Struct
 
 from ..errors import StateError
 
-STATES: Final = (
-    "starting",
-    "negotiating",
-    "ready",
-    "paused",
-    "backoff",
-    "draining",
-    "failed",
-    "closed",
-)
-
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "starting": {
         "connected": "negotiating",
@@ -119,13 +108,3 @@ class ConnectionMachine:
         for observer in tuple(self.observers):
             observer(change)
         return after
-
-    def require_ready(self) -> None:
-        """Refuse a request outside ``ready``.
-
-        Raises:
-            StateError: connect first, or wait until the connection is back.
-        """
-        if self.state != "ready":
-            why = f": {self.reason}" if self.reason and self.state in ("backoff", "failed") else ""
-            raise StateError(f"the connection is {self.state}{why}")

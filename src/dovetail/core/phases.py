@@ -20,8 +20,6 @@ from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
 from .channel import Call, Session
 
-PHASES: Final = ("negotiating", "ready", "paused", "draining", "closed")
-
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "negotiating": {"initialized": "ready", "drain": "draining", "close": "closed"},
     "ready": {"pause": "paused", "drain": "draining", "close": "closed"},

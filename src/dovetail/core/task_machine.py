@@ -191,10 +191,6 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
         expires = self.expires
         return expires is not None and now >= expires
 
-    def overdue(self, now: float) -> bool:
-        """Whether the work took longer than it may; `fail` it with ``task_timeout`` then."""
-        return self.timeout is not None and not self.over and now >= self.created + self.timeout / 1000
-
     def _advance(self, event: str, now: float) -> None:
         target = TRANSITIONS[self.status].get(event)
         if target is None:
