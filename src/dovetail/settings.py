@@ -155,6 +155,8 @@ LABEL_LENGTH: Final = 120
 """Characters of a command that a message shows."""
 LAST_WORDS: Final = 1000
 """Characters of a server's stderr that a message shows."""
+DRAIN_POLL: Final = 0.01
+"""Between two looks whether the calls of a client that closes have ended."""
 CALL_REPEATS: Final = 2
 """How often one call is repeated by itself after a loss."""
 SHED_SECONDS: Final = 5.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -408,3 +410,29 @@ async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit(
         for call in (first, waiting):
             with pytest.raises((SessionLost, StateError)):
                 await call
+
+
+@run
+async def test_every_call_takes_the_options_of_a_call_and_no_others() -> None:
+    heard: list[dict[str, Any]] = []
+    options: dict[str, Any] = {"tap": lambda sender, data: heard.append(json.loads(data))}
+    async with Client(make_server(), **options) as client:
+        meta = {"com.example/trace": "t1"}
+        calls: tuple[Callable[..., Any], ...] = (
+            client.list_tools,
+            client.ping,
+            lambda **more: client.call_tool("add", {"a": 1, "b": 2}, **more),
+            lambda **more: client.read_resource("weather://oslo/now", **more),
+            lambda **more: client.get_prompt("plan", {"city": "Oslo"}, **more),
+            lambda **more: client.request("tools/list", **more),
+        )
+        for call in calls:
+            heard.clear()
+            await call(meta=meta, timeout=5)
+            assert heard[0]["params"]["_meta"]["com.example/trace"] == "t1"
+            heard.clear()
+            with pytest.raises(TypeError, match="timeot"):
+                await call(timeot=5)
+            assert not heard
+    with pytest.raises(TypeError, match="timeot"):
+        Client(make_server(), timeot=5)  # type: ignore[call-arg]

@@ -374,7 +374,8 @@ class Client:
         """
         meta = (await self._life.recovered()).endpoint.meta
         built = read_params(method, params, meta)
-        result = await self._calls.call(method, built, options, repeat=options.get("repeat", False))
+        known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
+        result = await self._calls.call(method, built, options, known=known, repeat=repeat)
         return msgspec.json.decode(result) if isinstance(result, Raw) else result
 
     @property

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..core.connection import Change, ConnectionMachine
 from ..errors import DovetailError, StateError
-from ..settings import Reconnect
+from ..settings import DRAIN_POLL, Reconnect
 from .answering.answers import call_back
 from .config import ClientConfig
 from .conversation import Conversation
@@ -186,7 +186,7 @@ class Life:
     async def _drained(self, drain: float) -> None:
         until = self._clock.time() + drain
         while self._kept is not None and self._kept.requests.waiting and self._clock.time() < until:
-            await self._clock.sleep(0.01)
+            await self._clock.sleep(DRAIN_POLL)
 
     async def _next_ready(self) -> Conversation:
         if self._ready is None:

@@ -68,19 +68,23 @@ class Calls:
     # --- one call -------------------------------------------------------------------------------------------------
 
     async def call(
-        self, method: str, params: Struct | Raw, options: CallOptions = _NO_OPTIONS, *, repeat: bool = True
+        self,
+        method: str,
+        params: Struct | Raw,
+        options: CallOptions = _NO_OPTIONS,
+        *,
+        known: frozenset[str] = CallOptions.__optional_keys__,
+        repeat: bool = True,
     ) -> Any:
         """Do it all, and return the decoded result.
 
-        ``repeat``: the call does no harm when the server runs it twice.
+        ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice.
 
         Raises:
-            CapabilityError: the server does not offer it; nothing was sent.
-            DovetailError: everything `Conversation.request` raises.
+            CapabilityError: the server does not offer it; nothing was sent. And all that `Requests.request` raises.
         """
-        timeout = options.get("timeout")
-        limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking = _asking(options) if options else _PLAIN
+        limits = whole = self.config.limits_of(options["timeout"]) if "timeout" in options else self._timeouts
+        asking = _asking(options, known) if options else _PLAIN
         conversation = self._life.conversation
         begun = self._clock.time()
         rounds = repeats = 0
@@ -94,18 +98,14 @@ class Calls:
                 result = await conversation.request(method, params, limits, **asking)
             except TransportError as error:
                 repeats += 1
-                if not self._may_repeat(error, repeat, repeats):
-                    raise _as_lost(error) from error
-                if not conversation.gone.done():  # else the life of the client waits before it connects again
-                    await self._clock.sleep(delay(self.config.reconnect, repeats))
+                await self._before_repeat(error, conversation, repeat, repeats)
                 conversation = None
             else:
                 if type(result) is not InputRequiredResult:
                     return result
                 rounds += 1
-                params = await self._next_round(
-                    method, params, result, rounds, self._left(whole, begun, method)
-                )
+                left = self._left(whole, begun, method)
+                params = await self._next_round(method, params, result, rounds, left)
             limits = self._left(whole, begun, method)
 
     def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
@@ -129,6 +129,19 @@ class Calls:
         except TimeoutError:
             text = f"the connection did not come back within {limits.connect} s"
             raise RequestTimeout(text, limit="connect") from None
+
+    async def _before_repeat(
+        self, error: TransportError, conversation: Conversation, repeat: bool, repeats: int
+    ) -> None:
+        """Wait until a call that was lost can be made again.
+
+        Raises:
+            TransportError: it may not be.
+        """
+        if not self._may_repeat(error, repeat, repeats):
+            raise _as_lost(error) from error
+        if not conversation.gone.done():  # else the life of the client waits before it connects again
+            await self._clock.sleep(delay(self.config.reconnect, repeats))
 
     def _may_repeat(self, error: TransportError, repeat: bool, repeats: int) -> bool:
         reconnect = self.config.reconnect
@@ -192,13 +205,13 @@ class Calls:
         """`call` for results a modern server lets us keep; ``fresh`` asks the server in any case."""
         cache, established = self.config.cache, self._connections.established
         if cache is None or established is None or not established.revision.modern:
-            return await self.call(method, params, options)
+            return await self.call(method, params, options, known=CachedOptions.__optional_keys__)
         where = (self.config.origin, method, key.encode(), self._principal(options.get("headers")))
         if not options.get("fresh"):
             found = cache.get(*where)
             if found is not None:
                 return found
-        result = await self.call(method, params, options)
+        result = await self.call(method, params, options, known=CachedOptions.__optional_keys__)
         ttl = result.ttl_ms if isinstance(result.ttl_ms, int | float) else 0
         cache.put(*where, result, ttl_ms=ttl, public=result.cache_scope == "public")
         return result
@@ -258,7 +271,14 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
     )
 
 
-def _asking(options: CallOptions) -> Asking:
+def _asking(options: CallOptions, known: frozenset[str]) -> Asking:
+    """The options of a call as a request has them.
+
+    Raises:
+        TypeError: there is no such option.
+    """
+    if unknown := options.keys() - known:
+        raise TypeError(f"there is no option {min(unknown)!r} here; there are {', '.join(sorted(known))}")
     on_progress = options.get("on_progress")
     return {
         "meta": options.get("meta"),

@@ -27,6 +27,8 @@ from .task_handles import TaskHandle
 
 log = logging.getLogger("dovetail.client")
 
+_KNOWN = ToolOptions.__optional_keys__
+
 
 class ToolBox:
     """Lists and calls tools."""
@@ -99,12 +101,12 @@ class ToolBox:
         repeat = name in self._harmless
         asked = self._mirrored(params, options) if name in self._header_maps else options
         try:
-            result = await self._calls.call("tools/call", params, asked, repeat=repeat)
+            result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         except ProtocolError as error:
             if not await self._mended(error, options):
                 raise
             asked = self._mirrored(params, options)
-            result = await self._calls.call("tools/call", params, asked, repeat=repeat)
+            result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         check = options.get("check", True)
         if type(result) is CallToolResult and not task:
             return self._finish(name, result, check)
