@@ -274,3 +274,44 @@ DECODERS_KEPT: Final = 256
 BATCH_DECODERS_KEPT: Final = 8
 SEAL_KEYS_KEPT: Final = 64
 """What is worth making once."""
+
+# --- HTTP client ----------------------------------------------------------------------------------------------------
+
+ANSWER_HEAD: Final = 128 << 10
+"""Bytes of a head, of trailers, or of anything else in an answer that brings no body."""
+READ_AHEAD: Final = 256 << 10
+"""Bytes of an answer that wait for their reader before the socket is stopped."""
+REPEATED_HEADER: Final = 32 << 10
+"""Characters of a header that comes again and again; joining them costs the square of that."""
+INFLATED_PIECE: Final = 64 << 10
+"""Bytes that a packed answer is unpacked to at a time."""
+ERROR_EXCERPT: Final = 64 << 10
+"""Bytes that are read of an answer whose status says it all."""
+CONNECTION_KEPT: Final = 15.0
+"""Seconds an unused connection is kept."""
+CONNECTIONS_SPARE: Final = 1000
+"""Unused connections that are kept per origin."""
+NEXT_ADDRESS: Final = 0.25
+"""Seconds before the next address of a host is tried beside the first (RFC 8305)."""
+REDIRECTS: Final = 3
+CHALLENGES: Final = 3
+"""How often one request is repeated because the authorization was renewed."""
+LONGEST_RETRY_AFTER: Final = 86_400
+"""Seconds; what a server asks for beyond them is cut."""
+LONGEST_SESSION_ID: Final = 8 << 10
+"""Characters; it goes with every request, and servers limit what they read of a head."""
+STREAM_RETRY: Final = 1.0
+"""Seconds before a broken stream is resumed, when the server named none."""
+SHORTEST_RETRY: Final = 0.1
+"""Seconds between two attempts, even if the server wants none: it must not make us spin."""
+LONGEST_RETRY: Final = 60.0
+STREAM_RESUMES: Final = 10
+"""Resumptions of one stream that bring nothing, before it is given up."""
+UNATTENDED_POST: Final = 30.0
+"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
+GOODBYE: Final = 2.0
+"""Seconds the server gets to take note of the end of the session."""
+WEBSOCKET_PING: Final = 30.0
+"""Seconds between two pings, and those a server has to answer one."""
+WEBSOCKET_CLOSING: Final = 1.0
+"""Seconds the server gets to answer our close frame."""

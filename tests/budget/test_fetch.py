@@ -13,7 +13,7 @@ import pytest
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.support.aio import run
 
-CALLS = 24
+CALLS = 22
 TURNS = 3
 """One in which the server reads the request, one in which the answer is read, one in which its reader goes on."""
 
@@ -27,7 +27,7 @@ ANSWER = (
     b"HTTP/1.1 200 OK\r\ndate: Sun, 15 Nov 2026 12:00:00 GMT\r\nserver: test\r\n"
     b"content-type: application/json\r\ncontent-length: 40\r\n\r\n" + b"x" * 40
 )
-OURS = ("fetch.py", "connection.py", "addresses.py", "inflating.py", "_collections_abc.py")
+OURS = ("pool.py", "routes.py", "connection.py", "addresses.py", "inflating.py", "buffers.py")
 
 
 class Answering(asyncio.Protocol):
@@ -63,7 +63,7 @@ class Measured:
         name = frame.f_code.co_qualname
         self.turns += name == "BaseEventLoop._run_once"
         self.tasks += name == "BaseEventLoop.create_task"
-        if module in OURS or module == "_collections_abc":
+        if module in OURS:
             self.calls.append(f"{module}:{name}")
 
     async def count(self, send: Any, url: str) -> None:

@@ -85,7 +85,7 @@ async def test_a_connection_that_is_gone_is_not_mistaken_for_whoever_has_its_des
 
     async with raw_server(script) as server, session() as send:
         assert await ask(send, server.url) == b"hello"
-        await until(lambda: not send._open)
+        await until(lambda: not send.connections)
         await turns()
         others = [each for _ in range(4) for each in socket.socketpair()]
         assert await ask(send, server.url) == b"hello"

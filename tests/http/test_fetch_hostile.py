@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dovetail.errors import TransportError
-from dovetail.transports.http.client import connection
+from dovetail.settings import READ_AHEAD
 from tests.http.raw_server import Peer, RawServer, answer, answering, ask, outcome, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.rawclient import until
@@ -171,7 +171,7 @@ def test_a_reader_that_takes_nothing_stops_the_server_and_gets_everything_later(
     async def scenario() -> None:
         async with flood(head) as server, session() as send:
             response = await send("POST", server.url, {}, b"{}")
-            await until(lambda: response.size > connection.HIGH)
+            await until(lambda: response.size > READ_AHEAD)
             await stalled(server.peers[0])
             assert response.size < MEGABYTE
             received = 0

@@ -33,7 +33,7 @@ async def test_many_requests_at_once_have_a_connection_each_and_their_own_answer
 
 
 def test_no_more_unused_connections_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "SPARE", 10)
+    monkeypatch.setattr(fetch, "CONNECTIONS_SPARE", 10)
 
     @run
     async def scenario() -> None:
@@ -60,7 +60,7 @@ def test_no_more_unused_connections_are_kept_than_allowed(monkeypatch: pytest.Mo
 
 
 def test_an_unused_connection_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "KEPT", 0.1)
+    monkeypatch.setattr(fetch, "CONNECTION_KEPT", 0.1)
 
     @run
     async def scenario() -> None:
@@ -88,7 +88,7 @@ def test_a_connection_that_is_too_old_is_not_used_even_if_nobody_has_closed_it_y
     async def scenario() -> None:
         async with raw_server(answering(answer())) as server, session() as send:
             assert await ask(send, server.url) == b"hello"
-            monkeypatch.setattr(fetch, "KEPT", 0.0)
+            monkeypatch.setattr(fetch, "CONNECTION_KEPT", 0.0)
             assert await ask(send, server.url) == b"hello"
             assert len(server.peers) == 2
 
@@ -139,7 +139,7 @@ async def test_leaving_the_session_closes_everything() -> None:
             waiting = asyncio.create_task(outcome(send, server.url, method="DELETE", body=None))
             assert await ask(send, server.url) == b"hello"
             await until(lambda: sum(len(peer.requests) for peer in server.peers) == 3)
-        assert not send._open  # not in the next turn of the loop: there may be none
+        assert not send.connections  # not in the next turn of the loop: there may be none
         with pytest.raises(TransportError, match="the HTTP session was closed") as caught:
             await more
         assert caught.value.cause == "closed"
@@ -156,7 +156,7 @@ async def test_leaving_the_session_ends_attempts_to_connect() -> None:
         url = f"https://127.0.0.1:{deaf.getsockname()[1]}/"  # takes connections, and never says a word
         async with session() as send:
             waiting = asyncio.create_task(outcome(send, url))
-            await until(lambda: send._connecting)
+            await until(lambda: send.connections)
             await turns(20)
         assert await waiting == "closed"
 

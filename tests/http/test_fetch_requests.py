@@ -8,11 +8,11 @@ import pytest
 
 from dovetail.errors import TransportError
 from dovetail.transports.http.client.addresses import address_of, shown
-from dovetail.transports.http.client.pool import request
+from dovetail.transports.http.client.routes import request, route_to
 from tests.http.raw_server import answer, answering, ask, raw_server, session
 from tests.support.aio import run
 
-HERE = address_of("http://example.com/mcp")
+HERE = route_to("http://example.com/mcp", proxy=False)
 
 
 def lines(*args: Any, **options: Any) -> list[str]:
@@ -165,11 +165,11 @@ def test_a_url_is_taken_apart(url: str) -> None:
     ],
 )
 def test_a_user_in_the_url_becomes_basic_authorization(userinfo: str, pair: str) -> None:
-    address = address_of(f"http://{userinfo}@example.com/")
-    assert address.name == "example.com"
+    route = route_to(f"http://{userinfo}@example.com/", proxy=False)
+    assert route.address.name == "example.com"
     basic = "Authorization: Basic " + base64.b64encode(pair.encode()).decode()
-    assert basic in lines("GET", address, {}, None)
-    assert basic not in lines("GET", address, {"authorization": "Bearer t"}, None)
+    assert basic in lines("GET", route, {}, None)
+    assert basic not in lines("GET", route, {"authorization": "Bearer t"}, None)
 
 
 @pytest.mark.parametrize(

@@ -212,5 +212,4 @@ async def test_giving_up_while_connecting_leaves_nothing() -> None:
             with pytest.raises(TransportError, match=r"did not answer within 0\.05 s"):
                 await send("GET", url, {}, None, 0.05)
             await turns()
-            assert not send._connecting
-            assert not send._open
+            assert not send.connections

@@ -67,6 +67,8 @@ class ClientOptions(TypedDict, total=False):
     ssl: Any
     on_stderr: Callable[[bytes], None] | None
     fetch: Fetch | None
+    proxy: str | bool
+    """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
     probe_timeout: float
     keep_alive: float | None
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
@@ -140,6 +142,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     ssl: Any = None
     on_stderr: Callable[[bytes], None] | None = None
     fetch: Fetch | None = None
+    proxy: str | bool = True
     probe_timeout: float = PROBE_SECONDS
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
     keep_alive: float | None = None

@@ -1,14 +1,14 @@
 """The HTTP client we need, as a protocol: one method, so that any library can stand behind it.
 
-`transports.http.client.pool` implements it, loaded when the first HTTP target is opened. Tests put plain objects
-here, and an application can put a library of its own choice here.
+`transports.http.client.pool` implements it, loaded when the first HTTP target is opened; `adapters`, beside it, does
+so for the clients of other libraries. Tests and applications put objects of their own here (``Client(http=…)``).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..errors import TransportError
 
@@ -82,6 +82,7 @@ class Send(Protocol):
         ...
 
 
+@runtime_checkable
 class Fetch(Protocol):
     """A pool of connections: enter it to send, leave it to close them all."""
 

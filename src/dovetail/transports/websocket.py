@@ -4,7 +4,7 @@ The rules of WebSocket are those of the `websockets` package, used without its I
 to the receiver. The server's side of WebSocket is part of the ASGI application.
 
 A frame may hold several messages separated by newlines (erlmcp's servers do that); we send one each. A ping goes out
-after `KEEPALIVE` seconds, and a connection that does not answer it within as many more is given up.
+after `WEBSOCKET_PING` seconds, and a connection that does not answer it within as many more is given up.
 """
 
 from __future__ import annotations
@@ -12,30 +12,34 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from typing import Any, cast
 
 from ..core.channel import Link, Receiver
 from ..errors import DovetailError, RequestTimeout, TransportError
-from ..settings import Limits
+from ..settings import WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
 from .buffers import shared_buffer, taken
 from .draining import Waiters
-from .stream import cannot_connect, lost_because
+from .http.client.addresses import address_of, shown
+from .http.client.dialing import dial
+from .http.client.proxies import proxy_for
+from .stream import lost_because
 
-if TYPE_CHECKING:
+try:
     from websockets.client import ClientProtocol
+    from websockets.exceptions import PayloadTooBig
+    from websockets.frames import Frame, Opcode
     from websockets.http11 import Response
+    from websockets.protocol import OPEN
+    from websockets.typing import Subprotocol
+    from websockets.uri import parse_uri
+except ImportError:
+    raise DovetailError(
+        "WebSocket targets need websockets: pip install 'dovetail[ws]'", kind="missing_extra"
+    ) from None
 
 SUBPROTOCOLS = ("mcp", "mcp.v1")
 """Offered in this order: the official one, and erlmcp's."""
-KEEPALIVE = 30.0
-CLOSING = 1.0
-"""Seconds the server gets to answer our close frame."""
-
-TEXT, BINARY, CONTINUATION, CLOSE, PONG = 0x1, 0x2, 0x0, 0x8, 0xA
 _CAUSES = {1000: "eof", 1001: "eof", 1002: "protocol", 1003: "protocol", 1007: "protocol", 1009: "protocol"}
-_OPEN = 1
-"""`websockets.protocol.State.OPEN`; once the server has said goodbye, nothing more may be sent."""
 
 
 class WebSocketLink(Link, asyncio.BufferedProtocol):
@@ -72,7 +76,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
     # --- Link -----------------------------------------------------------------------------------------------------
 
     def send(self, message: bytes) -> None:
-        if not self._closing and self._transport is not None and self._protocol.state == _OPEN:
+        if not self._closing and self._transport is not None and self._protocol.state is OPEN:
             self._protocol.send_text(message)
             self._flush()
 
@@ -94,10 +98,10 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._closing = True
         if self._transport is None:
             return
-        if self._protocol.state == _OPEN:
+        if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
             self._flush()
-            self._arm(CLOSING, self.abort)
+            self._arm(WEBSOCKET_CLOSING, self.abort)
         else:
             self.abort()
 
@@ -128,9 +132,9 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._protocol.receive_data(taken(nbytes))
         self._pinged = False
         for event in self._protocol.events_received():
-            if hasattr(event, "status_code"):
-                self._shaken(cast("Response", event))
-            else:
+            if isinstance(event, Response):
+                self._shaken(event)
+            elif isinstance(event, Frame):
                 self._frame(event)
         self._flush()
 
@@ -175,12 +179,12 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             return
         self.opened.set_result(None)
         self._receiver.connected(self)
-        self._arm(KEEPALIVE, self._ping)
+        self._arm(WEBSOCKET_PING, self._ping)
 
-    def _frame(self, frame: Any) -> None:
-        if frame.opcode == TEXT or (frame.opcode == CONTINUATION and self._fragmented):
+    def _frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.TEXT or (frame.opcode is Opcode.CONT and self._fragmented):
             if frame.fin and not self._fragmented:
-                self._deliver(frame.data)
+                self._deliver(bytes(frame.data))
                 return
             self._fragments += frame.data
             self._fragmented = not frame.fin
@@ -188,10 +192,10 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
                 data = bytes(self._fragments)
                 self._fragments.clear()
                 self._deliver(data)
-        elif frame.opcode in (BINARY, CONTINUATION):
+        elif frame.opcode in (Opcode.BINARY, Opcode.CONT):
             self._reason = TransportError("the server sent a binary frame", cause="protocol")
             self._protocol.fail(1003, "text frames only")
-        elif frame.opcode == CLOSE and not self._closing:
+        elif frame.opcode is Opcode.CLOSE and not self._closing:
             received = self._protocol.close_rcvd
             code = 1005 if received is None else received.code
             said = "" if received is None or not received.reason else f": {received.reason[:200]}"
@@ -199,7 +203,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._reason = TransportError(f"the server closed the WebSocket ({code}){said}", cause=cause)
 
     def _deliver(self, data: bytes) -> None:
-        for message in bytes(data).split(b"\n") if b"\n" in data else (bytes(data),):
+        for message in data.split(b"\n") if b"\n" in data else (data,):
             if message.strip():
                 self._receiver.received(message)
 
@@ -215,11 +219,11 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         if self._protocol.parser_exc is not None and self._reason is None:
             self._fail(self._protocol.parser_exc)
         if self._protocol.close_expected():
-            self._arm(CLOSING, self.abort)
+            self._arm(WEBSOCKET_CLOSING, self.abort)
 
     def _fail(self, error: Exception) -> None:
         """The server broke the rules of WebSocket; a message that is too large is the common case."""
-        if type(error).__name__ == "PayloadTooBig":
+        if isinstance(error, PayloadTooBig):
             self._receiver.oversized(self._limits.message_size)
         if self.opened.done():
             self._reason = TransportError(
@@ -231,12 +235,12 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._reason = TransportError("the server does not answer pings any more", cause="idle")
             self.abort()
             return
-        if self._protocol.state != _OPEN:
+        if self._protocol.state is not OPEN:
             return  # the end is under way, and has a timer of its own
         self._pinged = True
         self._protocol.send_ping(b"")
         self._flush()
-        self._arm(KEEPALIVE, self._ping)
+        self._arm(WEBSOCKET_PING, self._ping)
 
     def _arm(self, seconds: float, action: Any) -> None:
         if self._timer is not None:
@@ -251,46 +255,34 @@ async def connect(
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     timeout: float | None = 30.0,
-    ssl: tls.SSLContext | None = None,
+    ssl: tls.SSLContext | bool | None = None,
+    proxy: str | bool = True,
 ) -> WebSocketLink:
     """Connect ``receiver`` to ``url`` (ws or wss); it has been told so when this returns.
+
+    ``proxy`` is a proxy's URL, False for none, True for what the environment says; it is asked for a tunnel.
 
     Raises:
         TransportError: nobody listens there, or the handshake was refused.
         RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
     """
     limits = limits or Limits()
-    parts = urlsplit(url)
-    secure = parts.scheme == "wss"
-    port = parts.port or (443 if secure else 80)
-    context = (ssl or tls.create_default_context()) if secure else None
-    # Not `netloc`: there may be a password in it.
-    where = f"[{parts.hostname}]:{port}" if ":" in (parts.hostname or "") else f"{parts.hostname}:{port}"
-    link = WebSocketLink(receiver, _protocol(url, limits), headers or {}, limits, where)
-    loop = asyncio.get_running_loop()
+    where = shown(url)
+    scheme, _, rest = url.partition(":")
+    origin = address_of(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}").origin
+    offered = [Subprotocol(name) for name in SUBPROTOCOLS]
+    protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=limits.message_size)
+    link = WebSocketLink(receiver, protocol, headers or {}, limits, where)
     try:
         async with asyncio.timeout(timeout):
-            await loop.create_connection(lambda: link, parts.hostname or "", port, ssl=context)
+            way = proxy_for(origin, proxy)
+            verify = True if ssl is None else ssl
+            await dial(lambda: link, origin, where, verify=verify, proxy=way)
             await link.opened
     except TimeoutError:
         link.abort()
         raise RequestTimeout(f"{where} did not answer within {timeout} s", limit="connect") from None
-    except OSError as error:
-        raise cannot_connect(where, error) from None
     except BaseException:
         link.abort()
         raise
     return link
-
-
-def _protocol(url: str, limits: Limits) -> ClientProtocol:
-    try:
-        from websockets.client import ClientProtocol
-        from websockets.typing import Subprotocol
-        from websockets.uri import parse_uri
-    except ImportError:
-        raise DovetailError(
-            "WebSocket targets need websockets: pip install 'dovetail[ws]'", kind="missing_extra"
-        ) from None
-    offered = [Subprotocol(name) for name in SUBPROTOCOLS]
-    return ClientProtocol(parse_uri(url), subprotocols=offered, max_size=limits.message_size)

@@ -48,7 +48,7 @@ from .targets import Opener
 
 log = logging.getLogger("dovetail.client")
 
-NOT_SENT = frozenset({"refused", "unresolved", "tls", "session", "redirect"})
+NOT_SENT = frozenset({"refused", "unresolved", "tls", "proxy", "session", "redirect"})
 """Causes that prove that the server never took the request up."""
 _NOT_THIS = frozenset({UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """Codes with which servers refuse an `initialize` whose revision they do not speak; others mean what they say."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 from ...core.channel import Link
 from ..config import ClientConfig
 from ..conversation import Conversation
+from ..fetch import Fetch
 from .targets import Opener
 
 
@@ -99,6 +100,7 @@ class WebSocketOpener:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        _check_proxy(config)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import websocket
@@ -114,6 +116,7 @@ class WebSocketOpener:
             limits=config.limits,
             timeout=config.timeouts.connect,
             ssl=config.ssl,
+            proxy=config.proxy,
         )
 
     async def release(self, link: Link) -> None:
@@ -121,31 +124,49 @@ class WebSocketOpener:
 
 
 class HttpOpener:
-    """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05."""
+    """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05.
+
+    Raises:
+        ValueError: ``proxy`` is no proxy.
+    """
 
     http = True
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        _check_proxy(config)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
-        from ...transports.http.client import link as client
+        from ...transports.http.client.link import StreamableLink
+        from ...transports.http.client.pair import SseLink
 
         config = self._config
-        make = client.SseLink if transport == "sse" else client.StreamableLink
+        make = SseLink if transport == "sse" else StreamableLink
         link = make(
             conversation,
             config.target.url,
             headers=config.headers,
             auth=config.auth,
-            fetch=config.fetch,
+            fetch=config.fetch or self._own_fetch(),
             limits=config.limits,
-            ssl=config.ssl,
         )
         await link.open()
 
+    def _own_fetch(self) -> Fetch:
+        from ...transports.http.client.pool import HttpFetch
+
+        config = self._config
+        return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
+
     async def release(self, link: Link) -> None:
         await cast("Any", link).wait_closed()
+
+
+def _check_proxy(config: ClientConfig) -> None:
+    if config.proxy is not True:
+        from ...transports.http.client.proxies import check_proxy
+
+        check_proxy(config.proxy)
 
 
 _OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {

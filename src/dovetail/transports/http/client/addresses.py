@@ -1,4 +1,4 @@
-"""A URL taken apart into what a request needs: whom to connect to, and what to say there."""
+"""A URL taken apart: whom to connect to, and what to ask for there."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ class Address(NamedTuple):
     authorization: str | None
     """What a URL with a user and a password stands for."""
 
+    @property
+    def url(self) -> str:
+        """The URL without a user and a password."""
+        return f"http{'s' if self.origin[0] else ''}://{self.name}{self.path}"
+
 
 def address_of(url: str) -> Address:
     """Take ``url`` apart.
@@ -39,6 +44,14 @@ def address_of(url: str) -> Address:
     except ValueError:
         # Without its reason, which quotes the URL: a password with a slash in it is taken for a port.
         raise TransportError(f"{shown(url)} is no URL that can be connected to", cause="protocol") from None
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether both lead to the same scheme, host and port."""
+    try:
+        return address_of(one).origin == address_of(other).origin
+    except TransportError:
+        return False
 
 
 def shown(url: str) -> str:

@@ -21,46 +21,35 @@ from typing import Any, cast
 import httptools
 
 from ....errors import TransportError
+from ....settings import ANSWER_HEAD, READ_AHEAD, REPEATED_HEADER
 from ...buffers import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
-from .inflating import Inflater
+from .inflating import Inflater, too_large
 
-HEAD = 128 << 10
-"""Bytes of a head, of trailers, or of anything else that brings no body."""
-HIGH = 256 << 10
-"""Bytes of a body that wait for their reader before the socket is stopped."""
 _PIECE = 64
 """Bytes that a piece of a body takes beside its content."""
-_REPEATED = 32 << 10
-"""Characters of a header that comes again and again; joining them costs the square of that."""
 _PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
 
 Free = Callable[["Connection"], None]
 
 
-class Fields(Mapping[str, str]):
-    """The headers of an answer; names are looked up without regard to case, repeated ones are joined by commas."""
+class Fields(dict[str, str]):
+    """The headers of an answer, made of their names in lower case; they are looked up without regard to case."""
 
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: dict[str, str]) -> None:
-        self._fields = fields
+    __slots__ = ()
 
     def __getitem__(self, name: str) -> str:
-        return self._fields[name.lower()]
+        return super().__getitem__(name.lower())
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._fields.get(name.lower(), default)
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
+    def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().get(name.lower(), default)
 
 
-class Answer:
+class HttpResponse:
     """The answer to one request; see `client.fetch.Response`. It is its own iterator: see `chunks`."""
 
     __slots__ = (
@@ -104,13 +93,13 @@ class Answer:
             self.body.clear()
             return data
         if self.length > limit and not self.complete:
-            raise _too_large(limit)
+            raise too_large(limit)
         pieces: list[bytes] = []
         size = 0
         async for piece in self:
             size += len(piece)
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -183,12 +172,13 @@ class Connection(asyncio.BufferedProtocol):
         self._lost = lost
         self._parser: Any = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._answer: Answer | None = None
+        self._answer: HttpResponse | None = None
         self._fields: dict[str, str] | None = None
         self._silent = 0
         self._bodiless = False
         self._open_ended = False
         self._paused = False
+        self._buffer = shared_buffer()
 
     # --- for the pool ---------------------------------------------------------------------------------------------
 
@@ -196,13 +186,13 @@ class Connection(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._transport is not None
 
-    async def request(self, data: bytes, bodiless: bool = False) -> Answer:
+    async def request(self, data: bytes, bodiless: bool = False) -> HttpResponse:
         """Send a request and wait for the head of its answer. ``bodiless``: the head is all of it.
 
         Raises:
             TransportError: it does not come. Also when the waiting is given up, the connection is cut.
         """
-        answer = self._answer = Answer(self)
+        answer = self._answer = HttpResponse(self)
         self._fields = {}
         self._silent = 0
         self._bodiless = bodiless
@@ -220,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
         return answer
 
-    async def more(self, answer: Answer) -> None:
+    async def more(self, answer: HttpResponse) -> None:
         """Wait until something of ``answer`` arrives, or nothing will any more."""
         self._resume()
         waiter = answer.waiter = self._loop.create_future()
@@ -249,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
         self.pending = _watch(connection.fileno())
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return shared_buffer()
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         answer = self._answer
@@ -258,16 +248,16 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._silent += nbytes
         try:
-            self._parser.feed_data(shared_buffer()[:nbytes])
+            self._parser.feed_data(self._buffer[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.fail(self._broken(f"does not speak HTTP: {_reason(error)}", "protocol"))
             return
         if answer.complete:
             self._finish()
-        elif self._silent > HEAD:
-            self.fail(self._broken(f"sent more than {HEAD} bytes that are no body", "protocol"))
+        elif self._silent > ANSWER_HEAD:
+            self.fail(self._broken(f"sent more than {ANSWER_HEAD} bytes that are no body", "protocol"))
             return
-        elif answer.size + len(answer.body) * _PIECE > HIGH and not self._paused:
+        elif answer.size + len(answer.body) * _PIECE > READ_AHEAD and not self._paused:
             self._pause()
         waiter = answer.waiter
         if waiter is not None and not waiter.done():
@@ -304,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         known = fields.get(key)
         if known is not None:
-            if len(known) > _REPEATED:
+            if len(known) > REPEATED_HEADER:
                 raise ValueError("one header again and again")
             text = f"{known}, {text}"
         fields[key] = text
@@ -377,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
             self._paused = False
             self._transport.resume_reading()
 
-    def _why(self, answer: Answer, error: Exception | None) -> TransportError:
+    def _why(self, answer: HttpResponse, error: Exception | None) -> TransportError:
         """Why there is no more of ``answer``."""
         if answer.status or self._silent:
             return self._broken("broke off its answer", "reset")
@@ -418,7 +408,3 @@ def _reason(error: Exception) -> str:
 def _again(error: TransportError) -> TransportError:
     """The same to raise. What is raised holds the frames it went through, and those hold the answer that keeps it."""
     return TransportError(error.message, cause=error.cause)
-
-
-def _too_large(limit: int) -> TransportError:
-    return TransportError(f"the answer exceeds {limit} bytes", cause="protocol")

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....errors import TransportError
+from ....settings import INFLATED_PIECE
 
-ACCEPTED = "gzip, deflate"
-_PIECE = 64 << 10
 _EITHER = 32 + zlib.MAX_WBITS
 """Reads the header of gzip or of zlib, whichever is there."""
 _BARE = -zlib.MAX_WBITS
@@ -69,10 +68,14 @@ class Inflater:
 
 def _pieces(inflate: Any, data: bytes) -> Iterator[bytes]:
     while not inflate.eof:
-        piece = inflate.decompress(data, _PIECE)
+        piece = inflate.decompress(data, INFLATED_PIECE)
         if piece:
             yield piece
         data = inflate.unconsumed_tail
         # A full piece may have left something behind, even if all of the input is taken.
-        if not data and len(piece) < _PIECE:
+        if not data and len(piece) < INFLATED_PIECE:
             return
+
+
+def too_large(limit: int) -> TransportError:
+    return TransportError(f"the answer exceeds {limit} bytes", cause="protocol")

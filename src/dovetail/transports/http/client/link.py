@@ -1,11 +1,10 @@
-"""The client's links over HTTP.
+"""The client's link over Streamable HTTP, of 2025-03-26 and later.
 
-`StreamableLink` is Streamable HTTP of 2025-03-26 and later: every message is a POST, and each request's
-answer comes in the response of its own POST, as JSON or as an event stream. The exchange runs in the task
-of whoever asked, so giving up closes it. Legacy sessions add an id on every request, a GET stream for what
-belongs to no request, resumption by ``Last-Event-ID``, and a DELETE at the end.
+Every message is a POST, and each request's answer comes in the response of its own POST, as JSON or as an event
+stream. The exchange runs in the task of whoever asked, so giving up closes it. Legacy sessions add an id on every
+request, a GET stream for what belongs to no request, resumption by ``Last-Event-ID``, and a DELETE at the end.
 
-`SseLink` is the 2024-11-05 pair: one GET stream for everything that comes, a POST for everything that goes.
+What it shares with the HTTP+SSE of 2024-11-05 (`pair`) is `HttpLink`.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any
-from urllib.parse import urljoin
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from ....client.auth import Auth
 from ....client.conversation import Conversation
@@ -24,37 +22,34 @@ from ....client.fetch import Fetch, Response
 from ....core.channel import Link
 from ....drivers.requests import Outgoing
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
-from ....settings import Limits
+from ....settings import (
+    ERROR_EXCERPT,
+    GOODBYE,
+    LONGEST_RETRY,
+    LONGEST_SESSION_ID,
+    SHORTEST_RETRY,
+    STREAM_RESUMES,
+    STREAM_RETRY,
+    UNATTENDED_POST,
+    Limits,
+)
 from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import EventParser
-from .requests import EXCERPT, Requests, default_fetch, excerpt, media_type, quote, same_origin, status_error
+from .requests import OriginRequests, excerpt, media_type, quote, status_error
 
 log = logging.getLogger("dovetail.client")
 
 SESSION_HEADER = "Mcp-Session-Id"
-_POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-_GET = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-RETRY = 1.0
-"""Seconds before a broken stream is resumed, when the server named none."""
-SHORTEST_RETRY = 0.1
-"""Seconds between two attempts, even if the server wants none: it must not make us spin."""
-LONGEST_RETRY = 60.0
-RESUMES = 10
-"""Resumptions of one stream that bring nothing, before it is given up."""
-ASIDE = 30.0
-"""Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
-GOODBYE = 2.0
-"""Seconds the server gets to take note of the end of the session."""
-LONGEST_SESSION_ID = 8 << 10
-"""Characters; it goes with every request, and servers limit what they read of a head."""
+POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+GET_HEADERS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
-class _Stream:
+class _StreamState:
     """Where an event stream stands: what to resume from, and when."""
 
     __slots__ = ("events", "last_id", "opened", "retry")
@@ -68,10 +63,10 @@ class _Stream:
 
     @property
     def pause(self) -> float:
-        return RETRY if self.retry is None else self.retry
+        return STREAM_RETRY if self.retry is None else self.retry
 
 
-class _HttpLink(Link):
+class HttpLink(Link):
     """What both transports share: the pool, sending aside, and the end."""
 
     def __init__(
@@ -81,13 +76,12 @@ class _HttpLink(Link):
         *,
         headers: Mapping[str, str],
         auth: Auth | None,
-        fetch: Fetch | None,
+        fetch: Fetch,
         limits: Limits,
-        ssl: Any = None,
     ) -> None:
         self._conversation = conversation
         self._limits = limits
-        self._requests = Requests(url, headers, auth, fetch or default_fetch(ssl))
+        self._requests = OriginRequests(url, headers, auth, fetch)
         self._aside: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._spoken = conversation.endpoint.codec.revision
@@ -144,7 +138,7 @@ class _HttpLink(Link):
 
     async def _post_aside(self, message: bytes) -> None:
         try:
-            async with asyncio.timeout(ASIDE):
+            async with asyncio.timeout(UNATTENDED_POST):
                 response = await self._post(message, self._headers(None))
                 try:
                     if response.status >= 400:
@@ -154,7 +148,7 @@ class _HttpLink(Link):
                 finally:
                     response.close()
         except TimeoutError:
-            log.warning("a message was not taken within %s s", ASIDE)
+            log.warning("a message was not taken within %s s", UNATTENDED_POST)
         except DovetailError as error:
             log.warning("a message could not be sent: %s", error.message)
 
@@ -164,7 +158,7 @@ class _HttpLink(Link):
     def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
         raise NotImplementedError
 
-    async def _read_events(self, response: Response, stream: _Stream, outgoing: Outgoing | None) -> None:
+    async def _read_events(self, response: Response, stream: _StreamState, outgoing: Outgoing | None) -> None:
         """Hand the events of a stream to the conversation, until it ends or the request is answered."""
         parser = EventParser(self._limits.message_size)
         try:
@@ -185,7 +179,7 @@ class _HttpLink(Link):
             raise TransportError(error.message, cause="protocol") from error
 
 
-class StreamableLink(_HttpLink):
+class StreamableLink(HttpLink):
     """Streamable HTTP. ``session_id`` is the server's name for a legacy session, if it gave one."""
 
     def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
@@ -200,29 +194,28 @@ class StreamableLink(_HttpLink):
 
     async def exchange(self, outgoing: Outgoing) -> None:
         """POST a request, and read until it is answered."""
-        headers = self._headers(outgoing)
-        response = await self._post(outgoing.data, headers)
+        response = await self._requests.send("POST", self._headers(outgoing), outgoing.data)
         outgoing.status = response.status
         try:
-            if outgoing.method == "initialize" and response.status < 300:
+            if response.status >= 300:
+                await self._refused(response, outgoing)
+                return
+            if outgoing.method == "initialize":
                 self.session_id = _session_id(response.headers)
-            kind = media_type(response.headers)
-            if response.status < 300 and kind == "text/event-stream":
+            if media_type(response.headers) == "text/event-stream":
                 await self._exchange_events(response, outgoing)
-            else:
-                await self._exchange_json(response, outgoing)
-        finally:
-            response.close()
-
-    async def _exchange_json(self, response: Response, outgoing: Outgoing) -> None:
-        if response.status < 300:
+                return
             body = await response.read(self._limits.message_size)
             self._conversation.received(body)
             if not outgoing.future.done():
                 raise _no_message(body, response, outgoing)
-            return
+        finally:
+            response.close()
+
+    async def _refused(self, response: Response, outgoing: Outgoing) -> None:
+        """The status says that there is no result; what comes with it may say more."""
         is_json = media_type(response.headers) == "application/json"
-        body = await excerpt(response, self._limits.message_size if is_json else EXCERPT)
+        body = await excerpt(response, self._limits.message_size if is_json else ERROR_EXCERPT)
         frame = _frame(body)
         named = frame is not None and frame.id == outgoing.id
         if response.status == 404 and self.session_id is not None and not named:
@@ -242,7 +235,7 @@ class StreamableLink(_HttpLink):
         raise SessionLost(reason.message, cause="session", maybe_executed=False)
 
     async def _exchange_events(self, response: Response, outgoing: Outgoing) -> None:
-        stream = _Stream()
+        stream = _StreamState()
         broken: TransportError | None = None
         try:
             await self._read_events(response, stream, outgoing)
@@ -257,9 +250,9 @@ class StreamableLink(_HttpLink):
         response.close()
         await self._resume(stream, outgoing)
 
-    async def _resume(self, stream: _Stream, outgoing: Outgoing) -> None:
+    async def _resume(self, stream: _StreamState, outgoing: Outgoing) -> None:
         """Go on reading a legacy stream where it broke: by GET, whatever made it."""
-        for _ in range(RESUMES):
+        for _ in range(STREAM_RESUMES):
             await asyncio.sleep(stream.pause)
             if outgoing.future.done():
                 return
@@ -291,7 +284,7 @@ class StreamableLink(_HttpLink):
             await _until(self._conversation.gone, self._watch())
 
     async def _watch(self) -> None:
-        stream = _Stream()
+        stream = _StreamState()
         attempts = 0
         while True:
             events = stream.events
@@ -300,7 +293,7 @@ class StreamableLink(_HttpLink):
             attempts = 0 if stream.events > events else attempts + 1
             await asyncio.sleep(min(LONGEST_RETRY, stream.pause * 2 ** min(attempts, 6)))
 
-    async def _watch_once(self, stream: _Stream) -> bool:
+    async def _watch_once(self, stream: _StreamState) -> bool:
         """One GET; False when another one would bring nothing."""
         try:
             response = await self._get(stream.last_id)
@@ -321,7 +314,7 @@ class StreamableLink(_HttpLink):
         return True
 
     async def _get(self, last_id: str | None) -> Response:
-        headers = {**_GET, **self._session_headers()}
+        headers = {**GET_HEADERS, **self._session_headers(self._revision)}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
         return await self._requests.send("GET", headers)
@@ -329,7 +322,7 @@ class StreamableLink(_HttpLink):
     async def _goodbye(self) -> None:
         if self.session_id is None:
             return
-        session, headers = self.session_id, self._session_headers()
+        session, headers = self.session_id, self._session_headers(self._revision)
         self.session_id = None
         log.debug("ending session %s", session[:8])
         response = await self._requests.send("DELETE", headers)
@@ -338,124 +331,30 @@ class StreamableLink(_HttpLink):
     # --- headers --------------------------------------------------------------------------------------------------
 
     def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
-        headers = {**_POST}
-        if outgoing is not None and outgoing.headers:
+        revision = self._revision
+        headers = {**POST_HEADERS}
+        if outgoing is None:
+            headers.update(self._session_headers(revision))
+            return headers
+        if outgoing.headers:
             headers.update(outgoing.headers)
-        if not self._revision.modern:
-            if outgoing is None or outgoing.method != "initialize":
-                headers.update(self._session_headers())
-        elif outgoing is not None:
-            headers.update(routing_headers(self._revision.name, outgoing.method, _name(outgoing)))
-        else:
-            headers[VERSION_HEADER] = self._revision.name
+        if revision.modern:
+            row = METHODS.get(outgoing.method)
+            name: str | None = None
+            if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
+                name = getattr(outgoing.params, _MEMBERS[row.name_header])
+            headers.update(routing_headers(revision.name, outgoing.method, name))
+        elif outgoing.method != "initialize":
+            headers.update(self._session_headers(revision))
         return headers
 
-    def _session_headers(self) -> dict[str, str]:
+    def _session_headers(self, revision: Revision) -> dict[str, str]:
         headers: dict[str, str] = {}
-        if self._revision.version_header:
-            headers[VERSION_HEADER] = self._revision.name
+        if revision.version_header:
+            headers[VERSION_HEADER] = revision.name
         if self.session_id is not None:
             headers[SESSION_HEADER] = self.session_id
         return headers
-
-
-class SseLink(_HttpLink):
-    """HTTP+SSE of 2024-11-05: the stream is the session, and its end is the end."""
-
-    def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
-        super().__init__(conversation, url, **options)
-        self._endpoint: str | None = None
-        self._response: Response | None = None
-        self._parser = EventParser(self._limits.message_size)
-        self._reader: asyncio.Task[None] | None = None
-
-    async def open(self) -> None:
-        """Open the stream; the first event says where to POST.
-
-        Raises:
-            TransportError: this URL has no such stream, or it points to another origin.
-        """
-        await self._requests.open()
-        try:
-            response = self._response = await self._requests.send("GET", _GET)
-            if response.status != 200 or media_type(response.headers) != "text/event-stream":
-                raise await status_error(response, "the event stream of HTTP+SSE")
-            chunks = response.chunks()
-            await self._find_endpoint(chunks)
-        except BaseException:
-            if self._response is not None:
-                self._response.close()
-            await self._requests.close()
-            raise
-        self._conversation.connected(self, self.exchange)
-        self._reader = asyncio.get_running_loop().create_task(self._read(chunks))
-
-    async def _find_endpoint(self, chunks: Any) -> None:
-        async for chunk in chunks:
-            for event in self._parser.feed(chunk):
-                if event.event == "endpoint" and event.data:
-                    self._endpoint = self._resolve(event.data)
-                elif self._endpoint is not None and event.data is not None:
-                    self._conversation.received(event.data)
-            if self._endpoint is not None:
-                return
-        raise TransportError("the event stream ended before it named its endpoint", cause="eof")
-
-    def _resolve(self, data: bytes) -> str:
-        url = urljoin(self._requests.url, data.decode(errors="replace").strip())
-        if not same_origin(url, self._requests.url):
-            raise TransportError("the server names an endpoint on another origin; refused", cause="redirect")
-        return url
-
-    async def _read(self, chunks: Any) -> None:
-        error: TransportError | None = None
-        try:
-            async for chunk in chunks:
-                for event in self._parser.feed(chunk):
-                    if event.data is not None and event.event == "message":
-                        self._conversation.received(event.data)
-        except TransportError as broken:
-            error = broken
-        except RemoteProtocolError as oversized:
-            error = TransportError(oversized.message, cause="protocol")
-        self._conversation.lost(error)
-
-    async def exchange(self, outgoing: Outgoing) -> None:
-        """POST a request; its answer comes on the stream."""
-        headers = {**self._headers(None), **(outgoing.headers or {})}
-        response = await self._post(outgoing.data, headers)
-        outgoing.status = response.status
-        try:
-            if response.status >= 300:
-                raise await status_error(response, outgoing.method)
-            await excerpt(response)
-        finally:
-            response.close()
-        await asyncio.shield(outgoing.future)
-
-    async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
-        return await self._requests.send("POST", headers, message, url=self._endpoint)
-
-    def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
-        headers = {**_POST}
-        if self._revision.version_header:
-            headers[VERSION_HEADER] = self._revision.name
-        return headers
-
-    async def _end(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.wait([self._reader])
-        if self._response is not None:
-            self._response.close()
-        await super()._end()
-
-
-def _name(outgoing: Outgoing) -> str | None:
-    row = METHODS.get(outgoing.method)
-    if row is None or row.name_header is None:
-        return None
-    return getattr(outgoing.params, _MEMBERS[row.name_header], None)
 
 
 def _session_id(headers: Mapping[str, str]) -> str | None:

@@ -1,5 +1,4 @@
-"""HTTP requests of a client: one origin, one pool, authorization, redirects, and statuses turned into
-errors.
+"""HTTP requests of a client: one origin, authorization, redirects, and statuses turned into errors.
 
 Credentials never leave the origin they were given for: a redirect to another one is refused, not followed.
 """
@@ -8,28 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from ....client.auth import Auth
 from ....client.fetch import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
+from ....settings import CHALLENGES, ERROR_EXCERPT, LONGEST_RETRY_AFTER, REDIRECTS
+from .addresses import same_origin, shown
 
-REDIRECTS = 3
-CHALLENGES = 3
-"""How often one request is repeated because the authorization was renewed."""
-EXCERPT = 64 << 10
-"""Bytes of an error's body that are read."""
 _REDIRECTS = frozenset({301, 302, 307, 308})
-_PORTS = {"http": 80, "https": 443}
 
 
-class Requests:
+class OriginRequests:
     """Sends the requests of one connection. Open it first; close it when nothing is under way any more."""
 
     def __init__(self, url: str, headers: Mapping[str, str], auth: Auth | None, fetch: Fetch) -> None:
         self.url = url
-        self._origin = origin_of(url)
         self._headers = dict(headers)
         self._auth = auth
         self._pool: AbstractAsyncContextManager[Send] = fetch.session()
@@ -44,13 +37,7 @@ class Requests:
             await self._pool.__aexit__(None, None, None)
 
     async def send(
-        self,
-        method: str,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-        *,
-        url: str | None = None,
-        timeout: float | None = None,
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, url: str | None = None
     ) -> Response:
         """Send one request; redirects inside the origin and renewed authorizations are followed.
 
@@ -65,19 +52,15 @@ class Requests:
             sent = {**self._headers, **headers}
             if self._auth is not None:
                 sent.update(await self._auth.headers(self.url))
-            response = await self._send(method, target, sent, body, timeout)
+            response = await self._send(method, target, sent, body)
             status = response.status
             if status < 300:
                 return response
-            if status in _REDIRECTS and redirects < REDIRECTS:
+            if status in _REDIRECTS:
                 redirects += 1
-                location = response.headers.get("Location")
                 response.close()
-                target = self._redirected(target, location)
-            elif status in _REDIRECTS:
-                response.close()
-                raise TransportError(f"the server redirects more than {REDIRECTS} times", cause="redirect")
-            elif status in (401, 403) and await self._renewed(response) and challenges < CHALLENGES:
+                target = self._redirected(target, response.headers.get("Location"), redirects)
+            elif status in (401, 403) and challenges < CHALLENGES and await self._renewed(response):
                 challenges += 1
                 response.close()
             else:
@@ -88,31 +71,18 @@ class Requests:
             return False
         return await self._auth.challenged(self.url, response.status, response.headers)
 
-    def _redirected(self, target: str, location: str | None) -> str:
+    def _redirected(self, target: str, location: str | None, redirects: int) -> str:
+        if redirects > REDIRECTS:
+            raise TransportError(f"the server redirects more than {REDIRECTS} times", cause="redirect")
         if not location:
             raise TransportError("the server redirects without saying where to", cause="redirect")
         where = urljoin(target, location)
-        if origin_of(where) != self._origin:
+        if not same_origin(where, self.url):
             raise TransportError(
-                f"refusing a redirect to another origin ({origin_of(where)}); if it is right, use that URL",
+                f"refusing a redirect to another origin ({shown(where)}); if it is right, use that URL",
                 cause="redirect",
             )
         return where
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, with the port spelled out."""
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    try:
-        port = parts.port or _PORTS.get(scheme, 0)
-    except ValueError:
-        port = 0
-    return f"{scheme}://{(parts.hostname or '').lower()}:{port}"
-
-
-def same_origin(one: str, other: str) -> bool:
-    return origin_of(one) == origin_of(other)
 
 
 def media_type(headers: Mapping[str, str]) -> str:
@@ -145,7 +115,7 @@ _ADVICE = {
 }
 
 
-async def excerpt(response: Response, limit: int = EXCERPT) -> bytes:
+async def excerpt(response: Response, limit: int = ERROR_EXCERPT) -> bytes:
     """The first ``limit`` bytes of a body, and what there is of it when it breaks off."""
     body = bytearray()
     try:
@@ -166,13 +136,6 @@ def quote(body: bytes, headers: Mapping[str, str]) -> str:
 
 
 def _seconds(value: str | None) -> float | None:
-    if value is None or not value.strip().isdigit():
-        return None
-    return float(min(int(value.strip()[:9]), 86_400))
-
-
-def default_fetch(ssl: Any) -> Fetch:
-    """Our own, with the application's TLS settings if it gave any."""
-    from .pool import HttpFetch
-
-    return HttpFetch(verify=True if ssl is None else ssl)
+    said = "" if value is None else value.strip()
+    # Both: some digits are no numbers.
+    return float(min(int(said[:9]), LONGEST_RETRY_AFTER)) if said.isascii() and said.isdigit() else None
