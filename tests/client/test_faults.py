@@ -17,6 +17,7 @@ from dovetail.errors import DovetailError, SessionLost
 from dovetail.testing import Faults
 
 from ..support.aio import run
+from ..support.http_clients import BringingClient
 from .fake_http import EVENTS, JSON, Reply, Request, modern, serving
 
 DISCOVERED = {
@@ -85,6 +86,7 @@ async def test_a_stream_cut_at_every_offset_ends_every_call_within_a_second(rese
             await client.close()
 
 
+@pytest.mark.usefixtures("http_library")
 @pytest.mark.parametrize("streamed", [False, True])
 @run
 async def test_an_http_answer_cut_at_every_offset_ends_its_call_within_a_second(streamed: bool) -> None:
@@ -101,7 +103,7 @@ async def test_an_http_answer_cut_at_every_offset_ends_its_call_within_a_second(
         return Reply(200, dict(EVENTS), stream=events())
 
     async with serving(handler) as (_, url), Faults(url) as faults:
-        client = Client(faults.url, revision="modern", known_servers=KnownServers(), reconnect=False)
+        client = BringingClient(faults.url, revision="modern", known_servers=KnownServers(), reconnect=False)
         await client.open()
         before = faults.passed
         await client.call_tool("x")

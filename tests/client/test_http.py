@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Reconnect, Timeouts
+from dovetail import Reconnect, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 
 from ..support.aio import run
+from ..support.http_clients import BringingClient as Client
 from .fake_http import EVENTS, JSON, Reply, Request, error, legacy, modern, result, serving
+
+pytestmark = pytest.mark.usefixtures("http_library")
 
 QUICK = Reconnect(first=0.01, maximum=0.02, jitter=0)
 

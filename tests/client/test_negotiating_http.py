@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from dovetail import Client, Timeouts
+from dovetail import Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
 from dovetail.errors import DovetailError, ProtocolError, TransportError
 
 from ..support.aio import run
+from ..support.http_clients import BringingClient as Client
 from .fake_http import JSON, Reply, Request, error, legacy, modern, result, serving
+
+pytestmark = pytest.mark.usefixtures("http_library")
 
 PROBES = {
     "-32601": lambda request: error(request, -32601),

@@ -109,6 +109,10 @@ def test_a_proxy_that_cannot_be_used_is_said_at_once() -> None:
     for url in ("http://server.example/mcp", "ws://server.example/mcp"):
         with pytest.raises(ValueError, match="proxy names a SOCKS proxy"):
             Client(url, proxy="socks5://127.0.0.1:1080")
+    with pytest.raises(ValueError, match="settings of that HTTP client"):
+        Client("http://server.example/mcp", http=object(), proxy="http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="settings of that HTTP client"):
+        Client("http://server.example/mcp", http=object(), ssl=ssl.create_default_context())
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ws", "wss"])

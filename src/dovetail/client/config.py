@@ -26,7 +26,6 @@ from .calling.output_checks import Checking
 from .connecting.known_servers import KNOWN_SERVERS, KnownServers
 from .connecting.negotiate import Policy
 from .connecting.targets import Target, parse_target
-from .fetch import Fetch
 
 Callback = Callable[..., Any]
 OnProgress = Callable[[float, float | None, str | None], Any]
@@ -66,7 +65,9 @@ class ClientOptions(TypedDict, total=False):
     cwd: str | os.PathLike[str] | None
     ssl: Any
     on_stderr: Callable[[bytes], None] | None
-    fetch: Fetch | None
+    http: Any
+    """Who sends HTTP requests in place of our own client: an ``httpx2.AsyncClient``, ``httpx.AsyncClient``,
+    ``aiohttp.ClientSession``, or an object of yours with ``session()`` as in `dovetail.client.fetch`."""
     proxy: str | bool
     """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
     probe_timeout: float
@@ -141,7 +142,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     cwd: str | os.PathLike[str] | None = None
     ssl: Any = None
     on_stderr: Callable[[bytes], None] | None = None
-    fetch: Fetch | None = None
+    http: Any = None
     proxy: str | bool = True
     probe_timeout: float = PROBE_SECONDS
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""

@@ -127,13 +127,21 @@ class HttpOpener:
     """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05.
 
     Raises:
-        ValueError: ``proxy`` is no proxy.
+        TypeError: ``http`` is nothing that sends requests.
+        ValueError: ``proxy`` is no proxy, or there are settings for our own client beside another one.
     """
 
     http = True
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        self._fetch: Fetch | None = None
+        if config.http is not None:
+            from ...transports.http.client.adapters import fetch_by
+
+            if config.ssl is not None or config.proxy is not True:
+                raise ValueError("with http=…, TLS and proxies are settings of that HTTP client")
+            self._fetch = fetch_by(config.http)
         _check_proxy(config)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
@@ -147,7 +155,7 @@ class HttpOpener:
             config.target.url,
             headers=config.headers,
             auth=config.auth,
-            fetch=config.fetch or self._own_fetch(),
+            fetch=self._fetch or self._own_fetch(),
             limits=config.limits,
         )
         await link.open()

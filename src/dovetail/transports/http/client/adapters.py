@@ -1,0 +1,377 @@
+"""HTTP clients that an application brings along, behind `client.fetch`: httpx2, httpx and aiohttp.
+
+For those who need what our own client does not do: HTTP/2, a corporate TLS stack, a pool of their own. Theirs are the
+connections, proxies, certificates, cookies and the bound on connections; ours are time limits, redirects, the size of
+what is unpacked, and the words for what goes wrong. A client of theirs is used and never closed.
+
+It is recognised by the name of its type, so that nothing is imported that the application has not imported itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import io
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, cast
+
+from ....client.fetch import Fetch
+from ....errors import TransportError
+from ....settings import GOODBYE
+from .dialing import unreachable
+from .inflating import Inflater, too_large
+from .routes import ENCODINGS, request, route_to
+
+log = logging.getLogger("dovetail.client")
+
+ACCEPTED = "an httpx2.AsyncClient, an httpx.AsyncClient, an aiohttp.ClientSession or an object with session()"
+_TELLING = (
+    socket.gaierror,
+    ssl.SSLError,
+    ssl.CertificateError,
+    ConnectionRefusedError,
+    ConnectionAbortedError,
+    ConnectionResetError,
+)
+"""What lies below a library's own error and says why there is no connection."""
+
+
+def fetch_by(client: Any) -> Fetch:
+    """What sends requests by ``client``.
+
+    Raises:
+        TypeError: it is none of the clients we know, and no `Fetch` either.
+    """
+    for kind in type(client).__mro__:
+        library = kind.__module__.partition(".")[0]
+        adapter = _ADAPTERS.get((library, kind.__name__))
+        if adapter is not None:
+            return LibraryFetch(adapter(client, library))
+    if isinstance(client, Fetch) and not isinstance(client, type):
+        return client
+    what = client.__name__ + " itself" if isinstance(client, type) else f"a {type(client).__name__}"
+    raise TypeError(f"http must be {ACCEPTED}; not {what}")
+
+
+class Head(NamedTuple):
+    """A library's response whose head has arrived."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: AsyncIterator[bytes]
+    """Packed as it came."""
+    close: Callable[[], Awaitable[None]]
+    """Let go of it, read or not."""
+
+
+class Library(Protocol):
+    """How one library sends a request. Everything it may raise is in ``errors``."""
+
+    name: str
+    errors: tuple[type[Exception], ...]
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head: ...
+
+    def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
+        """``error`` in our words; ``begun`` when the head of the answer was there."""
+        ...
+
+
+class LibraryFetch:
+    """A `Fetch` by another library's client, which outlives its sessions."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def session(self) -> LibrarySession:
+        return LibrarySession(self._library)
+
+
+class LibrarySession:
+    """The requests of one connection; leave it to let go of the answers that are still open."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._open: set[LibraryResponse] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> LibrarySession:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for response in list(self._open):
+            response.close()
+        if self._closing:
+            await asyncio.wait(list(self._closing), timeout=GOODBYE)
+
+    async def __call__(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout: float | None = None,
+    ) -> LibraryResponse:
+        library = self._library
+        if library.is_closed:
+            raise TransportError(f"the {library.name} given as http=… is closed", cause="closed")
+        route = route_to(url, proxy=False)
+        request(method, route, headers, None)  # what our own client would not send, others do not, either
+        where, limit = route.where, asyncio.timeout(timeout)
+        try:
+            async with limit:
+                sent = _with_ours(headers, route.address.authorization)
+                head = await library.send(method, route.address.url, sent, body)
+        except (TimeoutError, *library.errors) as error:
+            if limit.expired():
+                raise TransportError(f"{where} did not answer within {timeout} s", cause="timeout") from None
+            raise library.explain(error, where, False) from error
+        made = LibraryResponse(library, head, where, self._let_go)
+        self._open.add(made)
+        return made
+
+    def _let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
+        """Forget ``response``. What is left to close is closed in a task: libraries do it asynchronously."""
+        self._open.discard(response)
+        if closing is not None:
+            task = asyncio.get_running_loop().create_task(closing)
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+class LibraryResponse:
+    """The answer to one request; see `client.fetch.Response`. It is its own iterator, as `HttpResponse` is."""
+
+    def __init__(
+        self,
+        library: Library,
+        head: Head,
+        where: str,
+        let_go: Callable[[LibraryResponse, Coroutine[Any, Any, None] | None], None],
+    ) -> None:
+        self.status = head.status
+        self.headers = head.headers
+        self._head = head
+        self._library = library
+        self._where = where
+        self._let_go = let_go
+        self._closed = False
+        encoding = self.headers.get("Content-Encoding", "").strip().lower()
+        self._encoding = "" if encoding == "identity" else encoding
+        self._inflater: Inflater | None = None
+        self._inflated: Iterator[bytes] = iter(())
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self:
+            size += len(piece)
+            if size > limit:
+                raise too_large(limit)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while (piece := next(self._inflated, None)) is None:
+            try:
+                data = await anext(self._head.body, None)
+            except (TimeoutError, *self._library.errors) as error:
+                raise self._library.explain(error, self._where, True) from error
+            if data is None:
+                self._finish()
+                raise StopAsyncIteration
+            if not self._encoding:
+                return data
+            if self._inflater is None:
+                self._inflater = Inflater(self._encoding)
+            self._inflated = self._inflater.feed(data)
+        return piece
+
+    def _finish(self) -> None:
+        """The library has let go of what was read to its end."""
+        self._closed = True
+        self._let_go(self, None)
+        if self._inflater is not None:
+            self._inflater.finish()
+
+    def close(self) -> None:
+        """Let go of the answer; what is still on its way is not waited for."""
+        if not self._closed:
+            self._closed = True
+            self._let_go(self, self._close())
+
+    async def _close(self) -> None:
+        try:
+            await self._head.close()
+        except (TimeoutError, *self._library.errors) as error:
+            log.debug("closing an answer of %s: %s", self._where, error)
+
+
+def _with_ours(headers: Mapping[str, str], authorization: str | None) -> dict[str, str]:
+    given = {name.lower() for name in headers}
+    ours = {"Accept-Encoding": ENCODINGS, "Authorization": authorization}
+    more = {name: value for name, value in ours.items() if value is not None and name.lower() not in given}
+    return {**more, **headers}
+
+
+# --- the libraries --------------------------------------------------------------------------------------------------
+
+
+class HttpxClient:
+    """httpx, and httpx2, which has the same interface."""
+
+    def __init__(self, client: Any, library: str) -> None:
+        self.name = f"{library}.AsyncClient"
+        self._client = client
+        self._httpx: Any = importlib.import_module(library)
+        self.errors: tuple[type[Exception], ...] = (
+            self._httpx.HTTPError,
+            self._httpx.InvalidURL,
+            OSError,
+            ValueError,
+            RuntimeError,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        return self._client.is_closed
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        request = self._client.build_request(method, url, headers=encoded, content=body, timeout=None)
+        response = await self._client.send(request, stream=True, follow_redirects=False)
+        pieces = response.aiter_raw()
+
+        async def close() -> None:
+            try:
+                await pieces.aclose()  # a generator: left alone, it would be closed whenever it is collected
+            finally:
+                await response.aclose()
+
+        return Head(response.status_code, response.headers, pieces, close)
+
+    def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
+        httpx, said = self._httpx, _said(error)
+        match error:
+            case httpx.ConnectError():
+                return unreachable(_root(error), where)
+            case httpx.ProxyError():
+                return TransportError(f"the proxy to {where} refuses: {said}", cause="proxy")
+            case httpx.TimeoutException():
+                return TransportError(f"{where} did not answer in time ({said})", cause="timeout")
+            case httpx.RemoteProtocolError() if "disconnected" in said and not begun:
+                return _broken(where, begun)
+            case httpx.RemoteProtocolError() if "closed connection" in said:
+                return _broken(where, True)
+            case httpx.NetworkError() | OSError():
+                return _broken(where, True)
+            case httpx.HTTPError() | httpx.InvalidURL() | ValueError():
+                return TransportError(f"{where} cannot be understood: {said}", cause="protocol")
+            case _:
+                return _unusable(self.name, said)
+
+
+class AiohttpSession:
+    """aiohttp."""
+
+    def __init__(self, session: Any, library: str) -> None:
+        self.name = f"{library}.ClientSession"
+        self._session = session
+        self._aiohttp: Any = importlib.import_module(library)
+        self._no_limit = self._aiohttp.ClientTimeout(total=None)
+        self.errors: tuple[type[Exception], ...] = (
+            self._aiohttp.ClientError,
+            OSError,
+            ValueError,
+            RuntimeError,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        return self._session.closed
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
+        response = await self._session.request(
+            method,
+            url,
+            headers=headers,
+            data=None if body is None else io.BytesIO(body),  # bytes that are many come with a warning
+            timeout=self._no_limit,
+            allow_redirects=False,
+            raise_for_status=False,
+            auto_decompress=False,
+        )
+
+        async def close() -> None:
+            response.close()
+
+        return Head(response.status, response.headers, aiter(response.content.iter_any()), close)
+
+    def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
+        aiohttp, said = self._aiohttp, _said(error)
+        match error:
+            case aiohttp.ClientProxyConnectionError():
+                return TransportError(f"the proxy to {where} cannot be reached", cause="proxy")
+            case aiohttp.ClientHttpProxyError():
+                return TransportError(f"the proxy to {where} refuses: HTTP {error.status}", cause="proxy")
+            case aiohttp.ClientConnectorError():
+                return unreachable(_root(error), where)
+            case TimeoutError():
+                return TransportError(f"{where} did not answer in time ({said})", cause="timeout")
+            case aiohttp.ServerDisconnectedError():
+                return _broken(where, begun)
+            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
+                return _broken(where, True)
+            case aiohttp.ClientError() | ValueError():
+                return TransportError(f"{where} cannot be understood: {said}", cause="protocol")
+            case _:
+                return _unusable(self.name, said)
+
+
+_ADAPTERS: dict[tuple[str, str], Callable[[Any, str], Library]] = {
+    ("httpx2", "AsyncClient"): HttpxClient,
+    ("httpx", "AsyncClient"): HttpxClient,
+    ("aiohttp", "ClientSession"): AiohttpSession,
+}
+
+
+def _said(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+def _broken(where: str, begun: bool) -> TransportError:
+    if begun:
+        return TransportError(f"{where} broke off its answer", cause="reset")
+    return TransportError(f"{where} closed the connection without an answer", cause="eof")
+
+
+def _unusable(name: str, said: str) -> TransportError:
+    """Closed while it was used, or used in another event loop than its own."""
+    return TransportError(f"the {name} given as http=… cannot be used: {said}", cause="closed")
+
+
+def _root(error: BaseException) -> Exception:
+    """What lies below a library's error, as far as it says why there is no connection."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, _TELLING):
+            return below
+        if isinstance(below, BaseExceptionGroup):
+            below = cast("BaseExceptionGroup[BaseException]", below).exceptions[0]
+        else:
+            below = below.__cause__ or below.__context__
+    return OSError()
