@@ -435,6 +435,21 @@ async def test_a_bare_status_under_a_call_is_named(status: int) -> None:
         assert client.pending == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("7", 7.0), (" 7 ", 7.0), ("9" * 30, 86400.0), ("-1", None), ("soon", None)],
+)
+@run
+async def test_a_server_that_asks_for_patience_is_understood_if_it_names_seconds(
+    said: str, meant: float | None
+) -> None:
+    handler = on_call(lambda request: Reply(503, {"Retry-After": said}))
+    async with serving(handler) as (_, url), modern_client(url) as client:
+        with pytest.raises(StatusError) as caught:
+            await client.call_tool("x")
+        assert caught.value.retry_after == meant
+
+
 BODIES: Mapping[str, tuple[dict[str, str], bytes]] = {
     "HTML": ({"Content-Type": "text/html"}, b"<!doctype html><p>Sign in</p>"),
     "nothing": ({}, b""),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dovetail.transports.http.client.requests import status_error
 from tests.http.raw_server import Peer, answer, answering, ask, raw_server, session, turns
 from tests.support.aio import run
 
@@ -201,3 +202,12 @@ async def test_an_answer_is_read_on_while_its_connection_serves_the_next_request
         assert await second.read(3) == b"one"
         assert await ask(send, server.url) == b"one"
         assert len(server.peers) == 1
+
+
+@run
+async def test_a_digit_that_is_no_number_is_no_time_to_wait() -> None:
+    refused = b"HTTP/1.1 503 Away\r\nContent-Length: 0\r\nRetry-After: \xb2\r\n\r\n"
+    async with raw_server(answering(refused)) as server, session() as send:
+        response = await send("POST", server.url, {}, b"{}")
+        assert response.headers["retry-after"].isdigit()
+        assert (await status_error(response, "it")).retry_after is None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 
+@runtime_checkable
 class Auth(Protocol):
     """The authorization of one client."""
 
@@ -46,8 +47,8 @@ def read_auth(auth: Any) -> Auth | None:
     if isinstance(auth, str):
         token = {"Authorization": auth if " " in auth else f"Bearer {auth}"}
         return _Fixed(lambda: token)
-    if hasattr(auth, "headers") and hasattr(auth, "challenged"):
-        return cast("Auth", auth)
+    if isinstance(auth, Auth):
+        return auth
     if callable(auth):
         return _Fixed(cast("Callable[[], Any]", auth))
     raise TypeError(
