@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -155,6 +156,26 @@ def test_a_websocket_is_reached_through_a_tunnel(
             assert line == f"CONNECT {NAME}:{port} HTTP/1.1"
 
     scenario()
+
+
+def test_a_websocket_whose_server_is_not_believed_fails_once(authority: Authority) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    @run
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        async with behind_proxy(authority.server("other.example")) as (url, proxy):
+            with pytest.raises(
+                TransportError, match=r"\(through the proxy http://127.*certificate"
+            ) as caught:
+                await client(url, proxy=f"http://me:secret@127.0.0.1:{proxy.port}").open()
+            assert caught.value.cause == "tls"
+            del caught  # it holds what is to be collected
+            await asyncio.sleep(0)
+            gc.collect()
+
+    scenario()
+    assert complaints == []
 
 
 # --- certificates --------------------------------------------------------------------------------------------------

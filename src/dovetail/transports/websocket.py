@@ -160,6 +160,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         if not self.opened.done():
             hung_up = TransportError(f"{self._where} hung up before the WebSocket was open", cause="eof")
             self.opened.set_exception(error or hung_up)
+            self.opened.exception()  # nobody waits for it if TLS inside a tunnel has failed
         elif not self.opened.cancelled() and self.opened.exception() is None:
             self._receiver.lost(error)
 
@@ -267,15 +268,15 @@ async def connect(
         RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
     """
     limits = limits or Limits()
-    where = shown(url)
     scheme, _, rest = url.partition(":")
     origin = address_of(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}").origin
+    way = proxy_for(origin, proxy)
+    where = shown(url) if way is None else f"{shown(url)} (through {way.name})"
     offered = [Subprotocol(name) for name in SUBPROTOCOLS]
     protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=limits.message_size)
     link = WebSocketLink(receiver, protocol, headers or {}, limits, where)
     try:
         async with asyncio.timeout(timeout):
-            way = proxy_for(origin, proxy)
             verify = True if ssl is None else ssl
             await dial(lambda: link, origin, where, verify=verify, proxy=way)
             await link.opened
