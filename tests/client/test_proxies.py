@@ -14,7 +14,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.client.connecting.known_servers import KnownServers
-from dovetail.errors import TransportError
+from dovetail.errors import SessionLost, TransportError
 
 from ..support.aio import run
 from ..support.certificates import Authority
@@ -126,6 +126,20 @@ async def test_a_refusal_of_the_proxy_reaches_the_caller(scheme: str) -> None:
         assert caught.value.cause == "proxy"
         assert f"http://127.0.0.1:{proxy.port}" in caught.value.message
         assert "wrong" not in str(caught.value)
+
+
+@run
+async def test_a_call_that_the_proxy_refused_was_not_executed() -> None:
+    async with serving(modern) as (fake, url), forward_proxy() as proxy:
+        async with client(url, proxy=f"http://127.0.0.1:{proxy.port}") as connected:
+            await connected.call_tool("x")
+            proxy.user = "me:secret"
+            with pytest.raises(SessionLost, match="wants authorization") as caught:
+                await connected.call_tool("x")
+            assert (caught.value.cause, caught.value.maybe_executed) == ("proxy", False)
+            proxy.user = None
+            await connected.call_tool("x")
+        assert fake.heard().count("tools/call") == 2
 
 
 # --- WebSocket -----------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_tls_that_does_not_come_about_names_the_address(act: Act, cause: str, ki
             with pytest.raises(TransportError) as caught:
                 await attempt
         assert caught.value.cause == cause
-        assert f"cannot connect to 127.0.0.1:{port}: " in caught.value.message
+        assert f"127.0.0.1:{port}" in caught.value.message
 
     scenario()
 

@@ -42,7 +42,7 @@ async def dial(
     trust everybody; it holds for a proxy that is reached by TLS, too.
 
     Raises:
-        TransportError: there is no connection; the cause is refused, unresolved, tls, reset, protocol or proxy.
+        TransportError: there is no connection; the cause is refused, unresolved, tls, protocol or proxy.
     """
     if proxy is None:
         with _explained(where):
@@ -124,30 +124,30 @@ class _Tunnel(asyncio.Protocol):
             searched = 0
             self._read(head)
         if self._size > ANSWER_HEAD:
-            self._fail(f"answered CONNECT with more than {ANSWER_HEAD} bytes", "protocol")
+            self._fail(f"answered CONNECT with more than {ANSWER_HEAD} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._fail("hung up without an answer to CONNECT", "eof" if exc is None else "reset")
+        self._fail("hung up without an answer to CONNECT")
 
     def _read(self, head: bytes) -> None:
         """One head: that of the answer, or of a hint before it."""
         found = _STATUS(head)
         status = 0 if found is None else int(found[1])
         if found is None or status == 101:
-            self._fail("does not speak HTTP", "protocol")
+            self._fail("does not speak HTTP")
         elif status >= 300:
             reason = (found[2] or b"").decode().strip()
             self._give_up(refused(self._proxy, status, reason, self._target))
         elif status >= 200 and self._answer:
             # RFC 9110, 9.3.6: no body comes with it, and the server speaks only when it is spoken to.
-            self._fail("sent more than an answer to CONNECT", "protocol")
+            self._fail("sent more than an answer to CONNECT")
         elif status >= 200 and self._transport is not None:
             self._transport.pause_reading()  # what comes now is for whoever takes over
             self.opened.set_result(self._transport)
 
-    def _fail(self, what: str, cause: str) -> None:
-        self._give_up(TransportError(f"{self._proxy.name} {what}", cause=cause))
+    def _fail(self, what: str) -> None:
+        self._give_up(TransportError(f"{self._proxy.name} {what}", cause="proxy"))
 
     def _give_up(self, error: TransportError) -> None:
         if not self.opened.done():
@@ -203,7 +203,7 @@ def unreachable(error: Exception, where: str) -> TransportError:
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
         return TransportError(f"no secure connection to {where}: {error}", cause="tls")
     if isinstance(error, ConnectionAbortedError | ConnectionResetError):
-        return TransportError(f"{where} broke off the connection before it was made", cause="reset")
+        return TransportError(f"{where} broke off the connection before it was made", cause="refused")
     if isinstance(error, ConnectionRefusedError):
         return TransportError(f"{where} refused the connection", cause="refused")
     if isinstance(error, OSError):
