@@ -24,6 +24,8 @@ class Authority:
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         made = made.add_extension(usage, critical=True)
+        name = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        made = made.add_extension(name, critical=False)
         self.path = folder / "authority.pem"
         self.path.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
@@ -32,6 +34,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.SubjectAlternativeName([_subject(name) for name in names])
         made = _builder(_name(names[0]), self._name, key.public_key()).add_extension(subject, critical=False)
+        # Python 3.13 wants to be told whose key has signed.
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        made = made.add_extension(issuer, critical=False)
         path = self._folder / f"{names[0]}.pem"
         path.write_bytes(
             made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
