@@ -13,7 +13,7 @@ from dovetail import model
 from dovetail.model import meta
 from tests.support import strategies as s
 from tests.support import values as v
-from tests.support.schemas import REVISIONS, requires_schemas, validate, validate_result
+from tests.support.schemas import REVISIONS, validate, validate_result
 
 few = settings(max_examples=10, deadline=None)
 
@@ -75,7 +75,6 @@ def _cases(table: Mapping[str, s.Row]) -> Any:
     return pytest.mark.parametrize(("method", "r"), s.rows(table))
 
 
-@requires_schemas
 @_cases(s.PARAMS)
 @few
 @given(data=st.data())
@@ -87,7 +86,6 @@ def test_a_request_is_valid_in_every_revision_that_knows_it(method: str, r: int,
     validate(message, REVISIONS[r - 1], method=method, kind="request")
 
 
-@requires_schemas
 @_cases(s.NOTIFICATIONS)
 @few
 @given(data=st.data())
@@ -97,7 +95,6 @@ def test_a_notification_is_valid_in_every_revision_that_knows_it(method: str, r:
     validate(message, REVISIONS[r - 1], method=method, kind="notification")
 
 
-@requires_schemas
 @_cases(s.RESULTS)
 @few
 @given(data=st.data())
@@ -108,28 +105,24 @@ def test_a_result_is_valid_in_every_revision_that_knows_it(method: str, r: int, 
     validate({"jsonrpc": "2.0", "id": 1, "result": sent(result)}, REVISIONS[r - 1], method=method)
 
 
-@requires_schemas
 @few
 @given(v.input_required_result(5))
 def test_a_question_is_valid_without_further_ado(result: model.InputRequiredResult) -> None:
     validate_result(sent(result), "2026-07-28", "tools/call")
 
 
-@requires_schemas
 @few
 @given(v.extension_create_task_result(5))
 def test_a_created_task_is_valid_without_further_ado(result: model.ExtensionCreateTaskResult) -> None:
     validate_result(sent(result), "2026-07-28", "tools/call")
 
 
-@requires_schemas
 @few
 @given(v.detailed_task(5))
 def test_a_detailed_task_is_a_valid_answer_to_tasks_get(result: model.DetailedTask) -> None:
     validate_result(sent(as_modern_result(result)), "2026-07-28", "tasks/get")
 
 
-@requires_schemas
 @few
 @given(v.task(4))
 def test_a_created_task_of_2025_11_25_is_valid(task: model.Task) -> None:

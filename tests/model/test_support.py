@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.support.aio import run, run_limited
-from tests.support.schemas import requires_schemas, validate, validate_definition, validate_result
+from tests.support.schemas import validate, validate_definition, validate_result
 
 
 @run
@@ -69,7 +69,6 @@ VALID = [
 ]  # fmt: skip
 
 
-@requires_schemas
 @pytest.mark.parametrize(("message", "revision", "method"), VALID)
 def test_valid_messages_pass(message: object, revision: str, method: str | None) -> None:
     validate(message, revision, method=method)
@@ -96,7 +95,6 @@ INVALID = [
 ]  # fmt: skip
 
 
-@requires_schemas
 @pytest.mark.parametrize(("message", "revision", "method", "said"), INVALID)
 def test_invalid_messages_fail_and_say_why(
     message: object, revision: str, method: str | None, said: str
@@ -105,13 +103,11 @@ def test_invalid_messages_fail_and_say_why(
         validate(message, revision, method=method)
 
 
-@requires_schemas
 def test_a_message_of_another_kind_fails() -> None:
     with pytest.raises(AssertionError, match="expected a result, got a request"):
         validate(CALL, "2025-11-25", kind="result")
 
 
-@requires_schemas
 def test_names_of_the_older_tasks_fail_in_the_extension() -> None:
     task = {
         "resultType": "complete",
@@ -127,7 +123,6 @@ def test_names_of_the_older_tasks_fail_in_the_extension() -> None:
         validate_result({**task, "ttlMs": 1, "status": "completed"}, "2026-07-28", "tasks/get")
 
 
-@requires_schemas
 def test_an_unknown_definition_is_named() -> None:
     with pytest.raises(AssertionError, match="no definition Nonsense"):
         validate_definition({}, "2025-11-25", "Nonsense")

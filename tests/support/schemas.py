@@ -1,9 +1,8 @@
 """Check messages against the official schema of their revision.
 
-The schemas are not part of this repository. They are read from ``$DOVETAIL_SCHEMAS``, else from
-``../shared/protocol/schema`` beside it. Where they are absent, `validate` and `validate_result` check
-nothing, so that the rest of a test still counts; tests that are about validity carry `requires_schemas` and
-are skipped with its reason. Known defects of the files are mended in memory (`schema_patches`).
+The structure of the schemas is kept in ``tests/schemas`` (``scripts/schemas.py`` writes it), so that every message
+is checked wherever the tests run. ``$DOVETAIL_SCHEMAS`` names another folder to read instead. Known defects of
+the files are mended in memory (`schema_patches`).
 """
 
 import json
@@ -14,18 +13,11 @@ from typing import Any, Literal
 
 import jsonschema_rs
 import msgspec
-import pytest
 
 from .schema_patches import EXTENSION_RESULTS, patched
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("DOVETAIL_SCHEMAS") or ROOT.parent / "shared" / "protocol" / "schema")
-EXAMPLES = FOLDER.parent / "examples"
+FOLDER = Path(os.environ.get("DOVETAIL_SCHEMAS") or Path(__file__).resolve().parents[1] / "schemas")
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-
-PRESENT = all((FOLDER / f"{name}.json").is_file() for name in REVISIONS)
-SCHEMAS_ABSENT = f"the official schemas are not in {FOLDER}; set DOVETAIL_SCHEMAS to their folder"
-requires_schemas = pytest.mark.skipif(not PRESENT, reason=SCHEMAS_ABSENT)
 
 Kind = Literal["request", "notification", "result", "error"]
 
@@ -46,8 +38,6 @@ TASKABLE = ("tools/call", "sampling/createMessage", "elicitation/create")
 @cache
 def schema(revision: str) -> dict[str, Any]:
     """Return the schema of ``revision`` with its known defects mended."""
-    if not PRESENT:
-        pytest.skip(SCHEMAS_ABSENT)
     return patched(revision, json.loads((FOLDER / f"{revision}.json").read_bytes()))
 
 
@@ -141,8 +131,6 @@ def validate(message: Any, revision: Any, *, method: str | None = None, kind: Ki
         AssertionError: saying what is wrong and where.
     """
     revision = str(getattr(revision, "name", revision))
-    if not PRESENT:
-        return
     message = _plain(message)
     if isinstance(message, list):
         assert revision == "2025-03-26", f"{revision} has no batches"
@@ -207,9 +195,8 @@ def result_definition(revision: str, method: str, result: dict[str, Any]) -> str
 def validate_result(result: Any, revision: Any, method: str) -> None:
     """Check the member ``result`` of an answer to ``method``."""
     revision = str(getattr(revision, "name", revision))
-    if PRESENT:
-        result = _plain(result)
-        validate_definition(result, revision, result_definition(revision, method, result))
+    result = _plain(result)
+    validate_definition(result, revision, result_definition(revision, method, result))
 
 
 def _check_error(message: dict[str, Any], revision: str, method: str | None) -> None:

@@ -40,7 +40,6 @@ def test_a_server_that_leaves_its_lines_is_noticed(tmp_path: Path, lines: str, c
 
 
 def test_a_line_the_schema_forbids_is_noticed(tmp_path: Path) -> None:
-    pytest.importorskip("jsonschema_rs")
     transcript = load(written(tmp_path, 'S> {"jsonrpc": "2.0", "id": 1, "result": {"content": "<any>"}}'))
     with pytest.raises(AssertionError, match="CallToolResult"):
         check_lines(transcript)

@@ -22,7 +22,6 @@ def test_the_revisions_are_in_order_and_known_by_name() -> None:
     assert [r.null_error_id for r in REVISIONS] == [True, True, True, False, False]
 
 
-@schemas.requires_schemas
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
 @pytest.mark.parametrize("sender", ["client", "server"])
 def test_both_sides_may_send_exactly_what_the_schema_lists(revision: Revision, sender: str) -> None:
@@ -60,7 +59,6 @@ def test_tasks_are_a_capability_first_and_an_extension_later() -> None:
     assert "tasks/get" not in methods_for(R5, "server")
 
 
-@schemas.requires_schemas
 def test_cacheable_results_are_those_of_the_schema() -> None:
     listed = {
         name.removesuffix("Result")
