@@ -35,7 +35,6 @@ conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json
 
 tables: setup    ## put the last results of conformance and bench into docs/ and the README
-	cp results/conformance.json docs/conformance.json
 	$(BIN)/python scripts/tables.py
 
 interop: setup peers ## the matrix of peers, both ways

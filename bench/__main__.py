@@ -1,6 +1,6 @@
 """``python -m bench``: Dovetail, the others and the limit, side by side, in one run on this machine.
 
-Prints every figure, says which promised ratio is kept, and writes ``docs/bench.json`` and ``docs/bench.svg``.
+Prints every figure, says which promised ratio is kept, and writes ``results/bench.json`` and ``results/bench.svg``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
 PARTS = ("start", "stdio", "http", "tcp", "sessions", "tools", "erlmcp", "handle", "clients")
-DOCS = peers.ROOT / "docs"
+RESULTS = peers.ROOT / "results"
 
 
 def main() -> int:
@@ -41,9 +41,10 @@ def main() -> int:
         print(f"  left out: {skipped}")
     print(f"\n{seconds:.0f} s")
     if options.write:
-        (DOCS / "bench.json").write_bytes(report.as_json(figures, seconds))
-        (DOCS / "bench.svg").write_text(chart.svg(figures))
-        print("written: docs/bench.json, docs/bench.svg")
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "bench.json").write_bytes(report.as_json(figures, seconds))
+        (RESULTS / "bench.svg").write_text(chart.svg(figures))
+        print("written: results/bench.json, results/bench.svg")
     return 0
 
 
@@ -80,9 +81,9 @@ def _options() -> argparse.Namespace:
         "--driver", action="store_true", help="measure the drivers themselves, and nothing else"
     )
     parser.add_argument(
-        "--redraw", action="store_true", help="judge and draw the figures of docs/bench.json anew"
+        "--redraw", action="store_true", help="judge and draw the figures of results/bench.json anew"
     )
-    parser.add_argument("--no-write", action="store_true", help="leave docs/bench.* alone")
+    parser.add_argument("--no-write", action="store_true", help="leave results/bench.* alone")
     found = parser.parse_args()
     settings = QUICK if found.quick else Options()
     if found.only:
@@ -96,15 +97,15 @@ def _options() -> argparse.Namespace:
 
 def _redraw() -> int:
     figures = Figures()
-    kept = msgspec.json.decode((DOCS / "bench.json").read_bytes())
+    kept = msgspec.json.decode((RESULTS / "bench.json").read_bytes())
     figures.all = msgspec.convert(kept["figures"], list[Figure])
     kept |= {
         "figures": report.as_data(figures),
         "promises": report.judged(figures),
         "noise": report.noise(figures),
     }
-    (DOCS / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
-    (DOCS / "bench.svg").write_text(chart.svg(figures))
+    (RESULTS / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    (RESULTS / "bench.svg").write_text(chart.svg(figures))
     print(report.promises(figures))
     print(report.noise(figures))
     return 0

@@ -1,17 +1,21 @@
-"""Write the README's tables from what the last runs left in docs/: `make conformance`, `make bench`.
+"""Write the README's tables from what the last runs of `make conformance` and `make bench` left in results/.
 
 usage: tables.py [--check] — with --check, fail if the README does not show those results.
+
+A table without results stays as it is. The small ones go into docs/ with their table: the scores and the chart.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
 PEERS = {
     "limit": "the limit",
     "dovetail": "**Dovetail**",
@@ -91,11 +95,7 @@ def span(values: list[float]) -> str:
     return least if least == most else f"{least}–{most}"
 
 
-def bench() -> str:
-    path = ROOT / "docs/bench.json"
-    if not path.exists():
-        return "Not measured yet: run `make bench`."
-    document = json.loads(path.read_text())
+def bench(document: dict[str, Any]) -> str:
     figures = document["figures"]
     lines = ["| | " + " | ".join(PEERS.values()) + " | rounds × sample |", "|---" * (len(PEERS) + 2) + "|"]
     for label, *what in ROWS:
@@ -110,20 +110,15 @@ def bench() -> str:
         "",
         f"{document['date'][:10]}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}; "
         f"{versions}. Medians of interleaved rounds. In brackets: ours over the limit's, and how many times better we "
-        "are than a peer. All workloads and figures are in [docs/bench.json](docs/bench.json). All Python servers "
+        "are than a peer. `make bench` leaves all workloads and figures in `results/bench.json`. All Python servers "
         "have the same uvicorn, httptools and uvloop, which Dovetail's `http` extra brings and the peers were given; "
         "Dovetail writes head and body of an answer at once where it knows the host.",
     ]
-    if (ROOT / "docs/bench.svg").exists():
-        lines += ["", "![Calls per second, side by side](docs/bench.svg)"]
+    lines += ["", "![Calls per second, side by side](docs/bench.svg)"]
     return "\n".join(lines)
 
 
-def conformance() -> str:
-    path = ROOT / "docs/conformance.json"
-    if not path.exists():
-        return "Not measured yet: run `make conformance`."
-    document = json.loads(path.read_text())
+def conformance(document: dict[str, Any]) -> str:
     lines = ["| | revision | scenarios | checks |", "|---|---|---|---|"]
     lines += [
         f"| {row['leg']} | {row['revision']} | {row['passed']}/{row['of']} | {row['checks_passed']}/{row['checks']} |"
@@ -138,12 +133,17 @@ def conformance() -> str:
 def main() -> int:
     readme = ROOT / "README.md"
     text = before = readme.read_text()
-    for name, table in (("conformance", conformance()), ("bench", bench())):
-        block = f"<!-- {name} -->\n{table}\n<!-- /{name} -->"
-        text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _, b=block: b, text, flags=re.DOTALL)
+    for name, table in (("conformance", conformance), ("bench", bench)):
+        found = RESULTS / f"{name}.json"
+        if found.exists():
+            block = f"<!-- {name} -->\n{table(json.loads(found.read_text()))}\n<!-- /{name} -->"
+            text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _, b=block: b, text, flags=re.DOTALL)
     if "--check" in sys.argv:
         return int(text != before)
     readme.write_text(text)
+    for name in ("conformance.json", "bench.svg"):
+        if (RESULTS / name).exists():
+            shutil.copy(RESULTS / name, ROOT / "docs" / name)
     return 0
 
 
