@@ -166,7 +166,10 @@ def test_functions_of_a_script_and_of_a_file_without_a_name_run_too(tmp_path: Pa
         "from dovetail.drivers.processes import Processes\n"
         "@dataclass\nclass P:\n    x: int\n"
         "def double(p):\n    return P(p.x * 2)\n"
-        "async def main():\n    pool = Processes(1)\n    print(await pool.run(double, P(21)))\n    await pool.close()\n"
+        "async def main():\n    pool = Processes(1)\n"
+        # It gives the main module a second name, which must not be taken for the script.
+        "    await pool.run(exec, 'import multiprocessing')\n"
+        "    print(await pool.run(double, P(21)))\n    await pool.close()\n"
         "if __name__ == '__main__':\n    asyncio.run(main())\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)

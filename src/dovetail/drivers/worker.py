@@ -21,8 +21,9 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 HEADER = struct.Struct("!Q")
-MAIN = "__mp_main__"
-"""The name `multiprocessing` gives to the main file in a spawned process; the parent knows it as an alias."""
+MAIN = "__dovetail_main__"
+"""The name of the parent's main file in a worker; the parent knows it as an alias. `multiprocessing` has one of
+its own, and lets it stand for whatever is the main module when it is imported."""
 
 
 def main() -> None:
