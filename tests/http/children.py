@@ -54,8 +54,8 @@ async def ask(ctx: Context) -> str:
 STUCK = """
 import asyncio, ctypes, sys, time
 from dovetail import Server
-from dovetail.transports.http import host
-host.MARGIN = 1.0
+from dovetail.transports.http.host import uvicorn_host
+uvicorn_host.MARGIN = 1.0
 server = Server("stuck")
 
 @server.tool

@@ -89,7 +89,7 @@ def work(seat):
 def supervise(work: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import os, signal, sys, time\n"
-        "from dovetail.transports.http import workers\n"
+        "from dovetail.transports.http.host import workers\n"
         f"{work}\n"
         "sys.exit(workers.Supervisor(2, work, patience=5.0).run())\n"
     )
