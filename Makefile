@@ -3,8 +3,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+SUITE := -n 2 --dist loadgroup -m "not slow" -rs
+# Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
+UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow check format bench interop conformance soak tables peers lock clean
+.PHONY: help setup run test test-slow coverage check format bench interop conformance soak tables peers lock clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,7 +26,14 @@ check: setup     ## lint, format, types
 	$(BIN)/pyright
 
 test: check peers ## checks and the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest $(SUITE)
+
+coverage: setup  ## how much of each package the tests reach; fails below the floor
+	rm -rf results/coverage && mkdir -p results/coverage
+	@# The tracer slows everything down, so `make test` judges the tests; here only the floor counts.
+	$(BIN)/coverage run -m pytest $(SUITE) $(UNTRACED) || [ $$? -eq 1 ]
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python scripts/coverage_floor.py
 
 test-slow: setup peers ## slow peers, soak and fuzz
 	$(BIN)/python -m pytest -m slow

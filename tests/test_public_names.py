@@ -155,7 +155,10 @@ import sys
 outside = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
 print(*sorted(name for name in outside if not name.startswith("_")))
 """
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    # An empty environment, for what watches over the tests may reach into their processes through it.
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, env={}
+    )
     # msgspec takes typing_extensions when it finds it; we never do.
     assert set(done.stdout.split()) <= {"dovetail", "msgspec", "typing_extensions"}
 
