@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from dovetail.errors import DovetailError
 from dovetail.transports import running
 from tests.support.aio import run
 from tests.support.faces import FILE
-from tests.support.process import CLI, started
+from tests.support.process import CLI, Served, started
+from tests.support.waiting import reached
 
 HALF = 0.5 + 0.4
 """Half a second, and what a busy machine adds to it."""
@@ -191,7 +193,7 @@ async def test_the_end_of_stdin_ends_a_server_whose_thread_is_busy() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         served.start("stuck", seconds=60)
-        await asyncio.sleep(0.1)
+        await served.says("blocking")
         served.close_stdin()
         await served.ends(running.GRACE + HALF)
         assert served.process.returncode == 0
@@ -203,7 +205,7 @@ async def test_sigterm_ends_a_server_whose_loop_is_blocked() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         served.start("frozen", seconds=60)
-        await asyncio.sleep(0.1)
+        await served.says("blocking")
         served.process.send_signal(signal.SIGTERM)
         await served.ends(running.DRAIN + running.TEARDOWN + HALF)
         assert served.process.returncode == 143
@@ -217,7 +219,7 @@ def test_one_sigint_ends_it_within_half_a_second_whatever_it_does(tool: str | No
             await served.ask("tools/list")
             if tool is not None:
                 served.start(tool, **({"key": "k"} if tool == "wait" else {"seconds": 60}))
-                await asyncio.sleep(0.4 if tool == "spin" else 0.1)  # let it begin
+                await served.says("blocking")
             served.process.send_signal(signal.SIGINT)
             await served.ends(HALF)
             assert served.process.returncode == 130
@@ -239,16 +241,21 @@ def alive_in_group(group: int) -> list[int]:
     return found
 
 
+async def refused(served: Served) -> dict[str, Any]:
+    """Call until a call is refused, because the server ends."""
+    while "error" not in (answer := await served.call("shout", words="late")):
+        pass
+    return answer
+
+
 @run
 async def test_sigterm_lets_calls_finish_and_refuses_new_ones() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         id = served.start("stuck", seconds=0.6)
-        await asyncio.sleep(0.1)
+        await served.says("blocking")
         served.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.1)
-        late = served.start("shout", words="late")
-        assert (await served.answer(late))["error"]["code"] == 1008
+        assert (await refused(served))["error"]["code"] == 1008
         assert text(await served.answer(id)) == "awake"
         await served.ends(HALF)
         assert served.process.returncode == 0
@@ -259,9 +266,9 @@ async def test_a_second_signal_ends_it_at_once() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         served.start("stuck", seconds=60)
-        await asyncio.sleep(0.1)
+        await served.says("blocking")
         served.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.1)
+        await refused(served)
         served.process.send_signal(signal.SIGTERM)
         await served.ends(HALF)
         assert served.process.returncode == 143
@@ -271,13 +278,14 @@ async def test_a_second_signal_ends_it_at_once() -> None:
 async def test_a_thread_of_the_authors_own_does_not_hold_up_the_end(tmp_path: Path) -> None:
     path = tmp_path / "threads.py"
     path.write_text(
-        "import asyncio, time\nfrom dovetail import Server\nserver = Server('t')\n"
-        "@server.tool\nasync def nap() -> str:\n    await asyncio.to_thread(time.sleep, 60)\n    return ''\n"
+        "import asyncio, sys, time\nfrom dovetail import Server\nserver = Server('t')\n"
+        "def block():\n    print('blocking', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
+        "@server.tool\nasync def nap() -> str:\n    await asyncio.to_thread(block)\n    return ''\n"
     )
     async with started("run", str(path)) as served:
         await served.ask("tools/list")
         served.start("nap")
-        await asyncio.sleep(0.1)
+        await served.says("blocking")
         served.close_stdin()
         await served.ends(running.GRACE + HALF)
         assert served.process.returncode == 0
@@ -309,12 +317,7 @@ async def test_tcp_and_unix_sockets(tmp_path: Path) -> None:
         (("--unix", path), lambda: asyncio.open_unix_connection(path)),
     ):
         async with started("run", FILE, *arguments) as served:
-            for _ in range(200):
-                try:
-                    reader, writer = await connect()
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
+            reader, writer = await reached(connect)
             writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
             assert json.loads(await reader.readline())["id"] == 1
             served.process.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ from dovetail import Client, Context, Server, Timeouts, ToolError
 from dovetail.errors import CapabilityError, ProtocolError, RequestTimeout, SessionLost, StateError
 from dovetail.model import ElicitResult
 from dovetail.testing import connect
+from tests.support.waiting import turns, until
 
 from ..support.aio import run
 
@@ -285,7 +286,7 @@ async def test_closing_ends_what_is_pending_with_its_cause() -> None:
         client = Client(make_server(), revision=revision)
         await client.open()
         calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await until(lambda client=client: client.pending == 3)
         await client.close()
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(outcome, SessionLost)
@@ -313,19 +314,19 @@ async def test_open_and_close_in_any_task_in_any_order_twice() -> None:
 @run
 async def test_draining_lets_calls_finish() -> None:
     server = Server("s")
-    release = asyncio.Event()
+    begun, release = asyncio.Event(), asyncio.Event()
 
     @server.tool
     async def work() -> str:
+        begun.set()
         await release.wait()
         return "finished"
 
     client = await Client(server).open()
     call = asyncio.create_task(client.call_tool("work"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     closing = asyncio.create_task(client.close(drain=5))
-    await asyncio.sleep(0.01)
-    assert client.state == "draining"
+    await until(lambda: client.state == "draining")
     with pytest.raises(StateError):
         await client.call_tool("work")
     release.set()
@@ -385,7 +386,7 @@ async def test_more_calls_than_may_be_under_way_wait_their_turn() -> None:
     async def work(n: int) -> int:
         running[0] += 1
         running[1] = max(running)
-        await asyncio.sleep(0.001)
+        await turns()
         running[0] -= 1
         return n
 
@@ -401,11 +402,11 @@ async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit(
 
     async with connect(make_server(), limits=Limits(pending=1)) as client:
         first = asyncio.create_task(client.call_tool("slow"))
-        await asyncio.sleep(0.01)
+        await until(lambda: client.pending == 1)
         with pytest.raises(RequestTimeout, match="too many"):
             await client.call_tool("add", {"a": 1, "b": 1}, timeout=0.05)
         waiting = asyncio.create_task(client.call_tool("add", {"a": 1, "b": 1}))
-        await asyncio.sleep(0.01)
+        await turns()
         await client.close()
         for call in (first, waiting):
             with pytest.raises((SessionLost, StateError)):

@@ -13,6 +13,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.client.connecting.known_servers import KnownServers
+from tests.support.waiting import until
 
 from ..support.aio import run
 from .test_calls import REVISIONS, make_server
@@ -21,15 +22,14 @@ uvicorn = pytest.importorskip("uvicorn")
 
 
 @asynccontextmanager
-async def serving(server: Server) -> AsyncIterator[str]:
+async def serving(server: Server, app: Any = None) -> AsyncIterator[str]:
     """The server's ASGI application on a port of the loopback."""
-    config = uvicorn.Config(server.asgi(), port=0, log_level="error", lifespan="on", ws="websockets-sansio")
+    config = uvicorn.Config(app or server.asgi(), port=0, log_level="error", lifespan="on", ws="websockets-sansio")
     runner = uvicorn.Server(config)
     runner.install_signal_handlers = lambda: None  # type: ignore[method-assign]
     task = asyncio.create_task(runner.serve())
-    while not runner.started:
-        await asyncio.sleep(0.005)
-        assert not task.done(), "the server did not start"
+    await until(lambda: runner.started or task.done())
+    assert not task.done(), "the server did not start"
     port = runner.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}/mcp"
@@ -122,11 +122,12 @@ async def test_changes_reach_the_client_over_http(revision: str) -> None:
     server = make_server()
     changed: asyncio.Queue[str] = asyncio.Queue()
     updated: asyncio.Queue[str] = asyncio.Queue()
-    async with serving(server) as url:
+    app = server.asgi()
+    async with serving(server, app) as url:
         options = {"on_list_changed": changed.put_nowait, "on_resource_updated": updated.put_nowait}
         async with client(url, revision, **options) as connected:
             await connected.subscribe_resource("weather://oslo/now")
-            await asyncio.sleep(0.1)  # the legacy GET stream opens by itself; nothing tells when
+            await until(lambda: app.life.streams)  # the legacy GET stream opens by itself
             await server.notify_resource_updated("weather://oslo/now")
             assert await asyncio.wait_for(updated.get(), 3) == "weather://oslo/now"
             server.remove_tool("broken")

@@ -78,7 +78,7 @@ async def test_our_server_runs_tasks_for_our_client_on_both_designs() -> None:
 
     @served.tool(task="optional")
     async def work(n: int) -> int:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         return n * 2
 
     for revision in ("2025-11-25", "2026-07-28"):

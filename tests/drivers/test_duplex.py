@@ -14,6 +14,7 @@ from dovetail.model import ProgressNotificationParams, RequestParams
 from dovetail.settings import Limits
 from tests.support.aio import run
 from tests.support.rawclient import LEGACY, META, MODERN, REVISIONS, until
+from tests.support.waiting import turns
 
 from .parrot import Gate, Parrot, call, connected, said, text
 
@@ -387,7 +388,7 @@ async def test_the_end_of_input_does_not_cut_a_drain_short_but_a_hard_close_does
     draining = asyncio.ensure_future(duplex.close(drain=60))
     await asyncio.sleep(0)
     duplex.ended()
-    await asyncio.sleep(0.01)
+    await turns()
     assert not gate.cancelled
     await duplex.close()
     assert gate.cancelled

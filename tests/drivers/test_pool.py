@@ -12,8 +12,20 @@ import pytest
 
 from dovetail.drivers.pool import DaemonExecutor, Threads
 from tests.support.aio import run
+from tests.support.waiting import turns, until
 
 word = contextvars.ContextVar("word", default="none")
+
+
+class Stuck:
+    """A call that says when it has begun and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def __call__(self) -> bool:
+        self.begun.set()
+        return self.release.wait(20)
 
 
 def workers() -> list[threading.Thread]:
@@ -22,11 +34,7 @@ def workers() -> list[threading.Thread]:
 
 async def gone(pool: Threads) -> None:
     pool.close()
-    for _ in range(500):
-        if not workers():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"threads are left: {workers()}")
+    await until(lambda: not workers())
 
 
 @run
@@ -58,15 +66,17 @@ async def test_no_more_threads_than_the_limit_and_the_rest_wait_their_turn() -> 
     pool = Threads(3, name="test-pool")
     most = running = 0
     lock = threading.Lock()
+    three = threading.Barrier(3)
 
     def busy() -> None:
         nonlocal most, running
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.01)
+        three.wait(10)
         with lock:
             running -= 1
+        three.wait(10)
 
     await asyncio.gather(*(pool.run(busy) for _ in range(12)))
     assert most == 3
@@ -77,14 +87,14 @@ async def test_no_more_threads_than_the_limit_and_the_rest_wait_their_turn() -> 
 @run
 async def test_a_cancelled_call_that_has_not_begun_never_begins() -> None:
     pool = Threads(1, name="test-pool")
-    release = threading.Event()
-    first = asyncio.ensure_future(pool.run(release.wait))
+    stuck = Stuck()
+    first = asyncio.ensure_future(pool.run(stuck))
     begun: list[int] = []
     second = asyncio.ensure_future(pool.run(begun.append, 1))
-    await asyncio.sleep(0.01)
+    await until(stuck.begun.is_set)
     second.cancel()
     await asyncio.sleep(0)
-    release.set()
+    stuck.release.set()
     assert await first
     assert await pool.run(lambda: "next") == "next"
     assert begun == []
@@ -98,20 +108,20 @@ class Heavy:
 @run
 async def test_a_cancelled_call_that_has_not_begun_lets_go_of_its_arguments() -> None:
     pool = Threads(1, name="test-pool")
-    release = threading.Event()
-    first = asyncio.ensure_future(pool.run(release.wait))
+    stuck = Stuck()
+    first = asyncio.ensure_future(pool.run(stuck))
     heavy = Heavy()
     seen = weakref.ref(heavy)
     waiting = asyncio.ensure_future(pool.run(lambda one: None, heavy))
     order: list[int] = []
     others = [asyncio.ensure_future(pool.run(order.append, n)) for n in range(3)]
-    await asyncio.sleep(0.01)
+    await until(stuck.begun.is_set)
     waiting.cancel()
     await asyncio.wait([waiting])
     del heavy, waiting
     gc.collect()
     assert seen() is None
-    release.set()
+    stuck.release.set()
     await asyncio.gather(first, *others)
     assert order == [0, 1, 2]
     await gone(pool)
@@ -120,23 +130,24 @@ async def test_a_cancelled_call_that_has_not_begun_lets_go_of_its_arguments() ->
 @run
 async def test_threads_that_never_return_are_replaced_so_that_others_are_served() -> None:
     pool = Threads(2, name="test-pool")
-    release = threading.Event()
-    for _ in range(2):
-        stuck = asyncio.ensure_future(pool.run(release.wait))
-        await asyncio.sleep(0.01)
-        stuck.cancel()
+    holding = [Stuck() for _ in range(4)]
+    for one in holding[:2]:
+        call = asyncio.ensure_future(pool.run(one))
+        await until(one.begun.is_set)
+        call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await stuck
+            await call
     assert await asyncio.wait_for(pool.run(lambda: "served"), 5) == "served"
     # More than the limit are not written off: then calls wait until a thread comes back.
-    again = [asyncio.ensure_future(pool.run(release.wait)) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    for one in again:
-        one.cancel()
+    again = [asyncio.ensure_future(pool.run(one)) for one in holding[2:]]
+    await until(lambda: all(one.begun.is_set() for one in holding))
+    for call in again:
+        call.cancel()
     late = asyncio.ensure_future(pool.run(lambda: "late"))
-    await asyncio.sleep(0.05)
+    await turns()
     assert not late.done()
-    release.set()
+    for one in holding:
+        one.release.set()
     assert await late == "late"
     await gone(pool)
 
@@ -147,7 +158,7 @@ async def test_no_call_is_lost_between_cancellations_and_closings() -> None:
     pool = Threads(3, name="test-pool")
     for _ in range(60):
         calls = [asyncio.ensure_future(pool.run(time.sleep, chance.random() / 500)) for _ in range(6)]
-        await asyncio.sleep(chance.random() / 500)
+        await turns(chance.randrange(40))
         if chance.random() < 0.5:
             pool.close()
         given_up = chance.sample(calls, 2)
@@ -163,11 +174,7 @@ async def test_idle_threads_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("dovetail.drivers.pool.IDLE", 0.02)
     pool = Threads(4, name="test-pool")
     await asyncio.gather(*(pool.run(time.sleep, 0.01) for _ in range(4)))
-    for _ in range(500):
-        if not workers():
-            break
-        await asyncio.sleep(0.01)
-    assert not workers()
+    await until(lambda: not workers())
     assert await pool.run(lambda: "again") == "again"
     await gone(pool)
 
@@ -180,14 +187,14 @@ async def test_the_executor_behind_to_thread_never_waits_for_its_threads() -> No
     assert await asyncio.to_thread(lambda: "done") == "done"
     with pytest.raises(ValueError, match="no"):
         await asyncio.to_thread(_refuse)
-    release = threading.Event()
-    stuck = asyncio.ensure_future(asyncio.to_thread(release.wait))
-    await asyncio.sleep(0.01)
+    stuck = Stuck()
+    call = asyncio.ensure_future(asyncio.to_thread(stuck))
+    await until(stuck.begun.is_set)
     begun = time.monotonic()
     await loop.shutdown_default_executor()
     assert time.monotonic() - begun < 1
-    release.set()
-    await stuck
+    stuck.release.set()
+    await call
     await gone(pool)
 
 

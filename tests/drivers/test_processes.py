@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dovetail.drivers.processes import Processes, WorkerLost, locate
 from dovetail.errors import RegistrationError, ToolError
 from tests.support.aio import run
 from tests.support.rawclient import until
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -76,13 +76,15 @@ def counted(value: int) -> int:
 
 
 def gone(pid: int) -> bool:
-    for _ in range(500):
+    def looked_for() -> bool:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
-        time.sleep(0.01)
-    return False
+        return False
+
+    wait_until(looked_for)
+    return True
 
 
 @run
@@ -187,10 +189,7 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[2])
     with subprocess.Popen([sys.executable, str(script), root]) as parent:
         file = tmp_path / "pid"
-        for _ in range(1000):
-            if file.exists() and file.read_text():
-                break
-            time.sleep(0.01)
+        wait_until(lambda: file.exists() and file.read_text())
         parent.kill()
         parent.wait()
     assert gone(int(file.read_text()))

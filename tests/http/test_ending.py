@@ -81,7 +81,7 @@ def test_calls_that_outlast_the_drain_are_told_so() -> None:
 
         @server.tool
         async def nap() -> str:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             return ""
 
         async with served(server, drain=0.05) as site:

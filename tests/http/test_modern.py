@@ -98,12 +98,16 @@ async def test_hanging_up_late_cancels_at_once() -> None:
 async def test_a_slow_call_of_a_patient_client_is_answered() -> None:
     server = build()
 
+    ready = asyncio.Event()
+
     @server.tool
     async def slow() -> str:
-        await asyncio.sleep(0.2)
+        await ready.wait()
         return "here"
 
     async with served(server) as site, await post(site, modern("tools/call", {"name": "slow"})) as connection:
+        await until(lambda: site.app.modern.watching.watches)
+        ready.set()
         found = await connection.response()
         assert text(found.message["result"]) == "here"
         message = modern("tools/call", {"name": "slow"})  # the connection is still good

@@ -1,6 +1,5 @@
 """Several processes on one address."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from dovetail.transports.http.server.ended_sessions import Board, Ended
 from tests.http.children import NEWEST, ask_until_complete, child
 from tests.support.aio import run
 from tests.support.process import CLI
+from tests.support.waiting import until
 from tests.support.web import (
     Web,
     legacy_headers,
@@ -36,8 +36,7 @@ def test_four_workers_serve_both_eras_while_one_is_killed(slow: str) -> None:
                     victim = int(sorted(pids)[0])
                     os.kill(victim, signal.SIGKILL)
                     # Connections the kernel had already given to the dead worker are lost with it.
-                    while Path(f"/proc/{victim}/fd").exists() and _alive(victim):  # noqa: ASYNC110, ASYNC240
-                        await asyncio.sleep(0.01)
+                    await until(lambda pid=victim: not (Path(f"/proc/{pid}/fd").exists() and _alive(pid)))
             assert len(pids) >= 3
             question = await web.legacy(NEWEST, session, "tools/call", {"name": "ask"})
             assert question.message["result"]["isError"] is True

@@ -32,10 +32,16 @@ class Seat:
 
 def spin(seconds: float) -> str:
     """For a process: busy, and deaf to everything but a signal."""
+    _blocking()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
     return str(os.getpid())
+
+
+def _blocking() -> None:
+    """Tell whoever watches the process that nothing but a signal will reach this call any more."""
+    print("blocking", file=sys.stderr, flush=True)
 
 
 def build(**options: Any) -> Server:
@@ -95,6 +101,7 @@ def build(**options: Any) -> Server:
     @server.tool
     async def wait(key: str) -> str:
         """Wait for ever."""
+        _blocking()
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
@@ -165,12 +172,14 @@ def build(**options: Any) -> Server:
     @server.tool
     def stuck(seconds: float) -> str:
         """Block a thread."""
+        _blocking()
         time.sleep(seconds)
         return "awake"
 
     @server.tool
     async def frozen(seconds: float) -> str:
         """Block the event loop."""
+        _blocking()
         time.sleep(seconds)  # noqa: ASYNC251  that is its fault
         return "awake"
 

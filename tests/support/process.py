@@ -56,6 +56,13 @@ class Served:
         assert self.process.stderr is not None
         return (await self.process.stderr.read()).decode()
 
+    async def says(self, words: str) -> None:
+        """Wait until it writes a line with ``words`` to its stderr."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(15):
+            while words not in (line := (await self.process.stderr.readline()).decode()):
+                assert line, f"it ended without a word of {words!r}"
+
     async def ends(self, limit: float) -> float:
         """Wait for the end; the seconds it took, which must not be more than ``limit``."""
         begun = time.monotonic()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import schemas
+from .waiting import until as until
 
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -222,10 +223,3 @@ class RawClient:
             wait_closed = getattr(self.link, "wait_closed", None)
             if wait_closed is not None:
                 await wait_closed()
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait for what nobody announces: the end of a connection on the other side, a file, a table."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  there is no event to wait for
-            await asyncio.sleep(0.005)

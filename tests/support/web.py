@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN
 from .schemas import validate
+from .waiting import until
 
 BOTH = "application/json, text/event-stream"
 Json = dict[str, Any]
@@ -275,9 +276,3 @@ def text(result: Json) -> str:
 def messages(body: bytes) -> list[Json]:
     """The messages of an event stream that has been read to its end."""
     return [json.loads(event.data) for event in EventParser(1 << 26).feed(body) if event.data is not None]
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait for something that nobody announces."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.002)

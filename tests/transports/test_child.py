@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from dovetail.errors import TransportError
 from dovetail.transports import child
 from tests.support.aio import run
+from tests.support.waiting import wait_until
 
 from .recorder import Recorder
 
@@ -30,11 +30,8 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    for _ in range(500):
-        if not alive(pid):
-            return True
-        time.sleep(0.01)
-    return False
+    wait_until(lambda: not alive(pid))
+    return True
 
 
 @run

@@ -8,6 +8,7 @@ import pytest
 
 from dovetail.settings import Limits
 from tests.support.aio import run
+from tests.support.waiting import turns
 
 from .recorder import PAIRS, Recorder, pair
 
@@ -122,7 +123,7 @@ async def test_drain_waits_while_the_peer_does_not_read(left: Recorder, right: R
         await asyncio.sleep(0)
         assert sent < 2000, "the link never says that it is full"
     waiting = asyncio.ensure_future(left.link.drain())
-    await asyncio.sleep(0.01)
+    await turns()
     assert not waiting.done()
     right.link.resume()
     await waiting
@@ -137,7 +138,7 @@ async def test_who_does_not_read_is_not_heard(left: Recorder, right: Recorder) -
         left.link.send(b"x" * 9_999)
         await asyncio.sleep(0)
     right.link.send(b"[1]")
-    await asyncio.sleep(0.02)
+    await turns()
     assert left.messages == []
     right.link.resume()
     await left.until(lambda: left.messages)
@@ -176,7 +177,7 @@ async def test_abort_ends_both_sides_though_nobody_reads(left: Recorder, right: 
 
 @on_every_link("tcp", "unix", "pipes")
 async def test_the_last_line_counts_without_its_newline(left: Recorder, right: Recorder) -> None:
-    left.link._sink.write(b"[1]\r\n\n  \n[2]")
+    right.link.data_received(b"[1]\r\n\n  \n[2]")
     left.link.close()
     await right.until(lambda: right.has_ended)
     assert [message.strip() for message in right.messages] == [b"[1]", b"[2]"]

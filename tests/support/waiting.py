@@ -1,0 +1,46 @@
+"""Wait for what nobody announces, without guessing how long it takes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LIMIT = 10.0
+"""Seconds within which a condition must come true; far more than any needs."""
+
+PAUSE = 0.002
+TURNS = 20
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait until ``condition`` is true: the end of a connection on the other side, a file, a table."""
+    async with asyncio.timeout(LIMIT):
+        while not condition():  # noqa: ASYNC110  there is no event to wait for
+            await asyncio.sleep(PAUSE)
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    """The same where there is no event loop."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(PAUSE)
+
+
+async def reached(connect: Callable[[], Awaitable[T]]) -> T:
+    """What ``connect`` returns, as soon as somebody listens there."""
+    async with asyncio.timeout(LIMIT):
+        while True:
+            try:
+                return await connect()
+            except OSError:
+                await asyncio.sleep(PAUSE)
+
+
+async def turns(count: int = TURNS) -> None:
+    """Let whatever is ready run; for what must not happen, and would if it could."""
+    for _ in range(count):
+        await asyncio.sleep(0)
