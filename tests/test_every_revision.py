@@ -521,7 +521,7 @@ async def test_a_modern_request_is_served_beside_a_legacy_session(client: RawCli
     other = RawClient(MODERN)
     other.link = client.link
     id = other.start("tools/call", {"name": "shout", "arguments": {"words": "x"}}, id=fresh())
-    client._futures[id] = other._futures[id]
+    client.futures[id] = other.futures[id]
     client.check = False
     answer = await client.response(id)
     client.check = True

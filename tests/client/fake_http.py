@@ -64,6 +64,7 @@ class FakeHttp:
         self.handler = handler
         self.requests: list[Request] = []
         self.connections = 0
+        self.hanging = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def heard(self, verb: str = "POST") -> list[str]:
@@ -80,7 +81,9 @@ class FakeHttp:
                 made = self.handler(request)
                 reply = made if isinstance(made, Reply) else await made
                 if reply.hang:
+                    self.hanging += 1
                     await reader.read()
+                    self.hanging -= 1
                     return
                 if reply.drop:
                     return

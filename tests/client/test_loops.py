@@ -68,17 +68,18 @@ ABANDONED = """
 import asyncio, os, sys, time
 from dovetail import Client
 server = '''
-import json, sys
+import json, os, sys
 for line in sys.stdin:
     message = json.loads(line)
     if message["method"] == "initialize":
-        found = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+        info = {"name": "x", "version": str(os.getpid())}
+        found = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found}), flush=True)
 '''
 client = Client([sys.executable, "-c", server], revision="2025-06-18")
 loop = asyncio.new_event_loop()
 loop.run_until_complete(client.open())
-pid = client._life.conversation.link.pid
+pid = int(client.server_info.version)
 loop.close()
 asyncio.run(asyncio.wait_for(client.close(), 5))
 print(client.state)

@@ -24,7 +24,9 @@ uvicorn = pytest.importorskip("uvicorn")
 @asynccontextmanager
 async def serving(server: Server, app: Any = None) -> AsyncIterator[str]:
     """The server's ASGI application on a port of the loopback."""
-    config = uvicorn.Config(app or server.asgi(), port=0, log_level="error", lifespan="on", ws="websockets-sansio")
+    config = uvicorn.Config(
+        app or server.asgi(), port=0, log_level="error", lifespan="on", ws="websockets-sansio"
+    )
     runner = uvicorn.Server(config)
     runner.install_signal_handlers = lambda: None  # type: ignore[method-assign]
     task = asyncio.create_task(runner.serve())

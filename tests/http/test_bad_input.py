@@ -11,6 +11,7 @@ import pytest
 from dovetail.settings import Limits
 from tests.support.aio import run
 from tests.support.everything import build
+from tests.support.held import held
 from tests.support.web import (
     BOTH,
     Web,
@@ -36,19 +37,21 @@ async def test_a_body_that_never_comes_is_408() -> None:
     async with served(build(), body_timeout=0.1) as site:
         message = modern("tools/list")
         headers = modern_headers(message)
-        slow = []
-        for beginning in (b"", b"{"):
-            connection = await site.connect()
-            connection.request("POST", "/mcp", headers | {"Content-Length": "100"})
-            connection.send(beginning)
-            slow.append(connection)
-        assert text(await Web(site).call("shout", words="others")) == "OTHERS"
-        for connection in slow:
-            found = await connection.response()
-            assert (found.status, found.headers["connection"]) == (408, "close")
-            assert await connection.at_end()
-        assert len(site.app._bodies.reading) == 0
-        assert not site.app._bodies._late
+        sizes: list[int] = []
+        for _ in range(4):
+            slow = []
+            for beginning in (b"", b"{"):
+                connection = await site.connect()
+                connection.request("POST", "/mcp", headers | {"Content-Length": "100"})
+                connection.send(beginning)
+                slow.append(connection)
+            assert text(await Web(site).call("shout", words="others")) == "OTHERS"
+            for connection in slow:
+                found = await connection.response()
+                assert (found.status, found.headers["connection"]) == (408, "close")
+                assert await connection.at_end()
+            sizes.append(held(site.app))
+        assert sizes[-1] < sizes[0] + 600  # a table may keep a few empty slots
 
 
 @run
@@ -83,12 +86,15 @@ async def test_a_head_that_never_ends_is_cut_off() -> None:
 @run
 async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing() -> None:
     async with served(build()) as site:
-        connection = await site.connect()
-        connection.request("POST", "/mcp", modern_headers(modern("tools/list")) | {"Content-Length": "100"})
-        connection.send(b'{"jsonrpc"')
-        await until(lambda: len(site.app._bodies.reading) == 1)
-        connection.writer.transport.abort()
-        await until(lambda: len(site.app._bodies.reading) == 0)
+        headers = modern_headers(modern("tools/list")) | {"Content-Length": "100", "Expect": "100-continue"}
+        before = held(site.app)
+        for _ in range(10):
+            connection = await site.connect()
+            connection.request("POST", "/mcp", headers)
+            assert (await connection.head()).status == 100  # the body is awaited
+            connection.send(b'{"jsonrpc"')
+            connection.writer.transport.abort()
+        await until(lambda: held(site.app) < before + 1000)  # a table may keep a few empty slots
 
 
 @pytest.mark.parametrize(
@@ -202,7 +208,6 @@ async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat
     assert len(gc.get_objects()) - objects < 1000
     assert resident() - before < 16 << 20  # sessions that stayed would take 50 and more
     assert len(app.legacy.sessions) == 500
-    assert len(server.hub._lists["tools"]) == 500
     # One of the first is long out of memory, and still served.
     assert (await call("POST", legacy_headers(NEWEST, early), json.dumps(request("ping")).encode()))[0] == 200
     await app.drain(0)
@@ -213,10 +218,11 @@ async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
     app = build().asgi()
     call = Caller(app)
     body = json.dumps(request("ping")).encode()
+    before = held(app.legacy.sessions)
     for number in range(10_000):
         assert (await call("POST", legacy_headers(NEWEST, f"v1.{number}.x.y"), body))[0] == 404
     assert len(app.legacy.sessions) == 0
-    assert len(app.legacy.sessions._ended._known) == 0
+    assert held(app.legacy.sessions) <= before + 1000
     await app.drain(0)
 
 
@@ -255,7 +261,7 @@ async def test_a_call_whose_client_reads_nothing_is_cut_off() -> None:
     async with served(server, write_timeout=5) as site:
         connection = await site.connect()
         message = modern("tools/call", {"name": "big"})
-        connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
         connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())
         held: set[Any] = site.host.server_state.connections
         await until(lambda: any(one.transport.get_write_buffer_size() for one in held))

@@ -138,8 +138,10 @@ async def test_a_body_that_arrives_after_the_drain_began_is_not_served() -> None
         ]
         connections = [await site.connect() for _ in posts]
         for connection, (headers, body) in zip(connections, posts, strict=True):
-            connection.request("POST", "/mcp", headers | {"Content-Length": str(len(body))})
-        await until(lambda: len(site.app._bodies.reading) == 2)
+            connection.request(
+                "POST", "/mcp", headers | {"Content-Length": str(len(body)), "Expect": "100-continue"}
+            )
+            assert (await connection.head()).status == 100  # the body is awaited
         site.app.life.draining = True
         for connection, (_, body) in zip(connections, posts, strict=True):
             connection.send(body)

@@ -9,6 +9,7 @@ from dovetail.errors import TransportError
 from tests.http.raw_server import Peer, answer, answering, ask, outcome, raw_server, session, turns
 from tests.http.test_fetch_answers import CHUNKED, LENGTH, OPEN
 from tests.support.aio import run
+from tests.support.held import descriptors
 from tests.support.rawclient import until
 
 BODY = b"hello world"
@@ -84,8 +85,9 @@ async def test_a_connection_that_is_gone_is_not_mistaken_for_whoever_has_its_des
         peer.send(answer())
 
     async with raw_server(script) as server, session() as send:
+        before = descriptors()
         assert await ask(send, server.url) == b"hello"
-        await until(lambda: not send.connections)
+        await until(lambda: descriptors() <= before)
         await turns()
         others = [each for _ in range(4) for each in socket.socketpair()]
         assert await ask(send, server.url) == b"hello"
@@ -98,7 +100,7 @@ async def test_an_end_that_nobody_has_noticed_yet_costs_no_request() -> None:
     async with raw_server(answering(answer())) as server, session() as send:
         for number in range(3):
             assert await ask(send, server.url) == b"hello"
-            server.peers[number].writer.get_extra_info("socket")._sock.shutdown(1)
+            server.peers[number].writer.write_eof()
         assert len(server.peers) == 3
 
 

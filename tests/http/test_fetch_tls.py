@@ -12,6 +12,7 @@ from dovetail.errors import TransportError
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.http.raw_server import Peer, answer, answering, ask, raw_server, session, turns
 from tests.support.aio import run
+from tests.support.held import descriptors
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +210,8 @@ async def test_giving_up_while_connecting_leaves_nothing() -> None:
         deaf.listen(0)
         url = f"https://127.0.0.1:{deaf.getsockname()[1]}/"
         async with session() as send:
+            before = descriptors()
             with pytest.raises(TransportError, match=r"did not answer within 0\.05 s"):
                 await send("GET", url, {}, None, 0.05)
             await turns()
-            assert not send.connections
+            assert descriptors() == before

@@ -219,7 +219,7 @@ async def test_a_client_that_never_reads_loses_its_stream_and_nobody_else_notice
     server = build(limits=Limits(write_buffer=20_000))
     async with served(server, write_timeout=0.3) as site:
         connection, _ = await listen(site, resourceSubscriptions=["notes://static"])
-        connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
         web = Web(site)
         meta = {"big": "x" * 50_000}
         async with asyncio.timeout(20):

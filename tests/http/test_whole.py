@@ -15,7 +15,6 @@ NEWEST = "2025-11-25"
 
 @pytest.fixture
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "_NEEDED", frozenset({"something uvicorn does not have"}))
     monkeypatch.setattr(whole, "WHOLE", {})
     for module in ("server.modern", "server.session_calls"):
         monkeypatch.setattr(f"dovetail.transports.http.{module}.WHOLE", {})

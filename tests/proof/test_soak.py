@@ -10,6 +10,8 @@ from bench.soak.alarms import Points, Window
 from bench.soak.histogram import Histogram
 from bench.soak.weights import STAYS
 
+from tests.support.held import held
+
 MINUTES = [number / 6 for number in range(60)]
 """The windows of a whole run: ten minutes, ten seconds each."""
 
@@ -88,7 +90,7 @@ def test_traffic_that_has_stopped_is_not_fine() -> None:
 
 def test_a_histogram_finds_quantiles_within_two_percent_and_does_not_grow() -> None:
     times = Histogram()
-    size = sys.getsizeof(times._counts)
+    size = held(times)
     for number in range(1, 10_001):
         times.add(number / 1e4)
     assert times.quantile(0.5) == pytest.approx(0.5, rel=0.02)
@@ -96,7 +98,7 @@ def test_a_histogram_finds_quantiles_within_two_percent_and_does_not_grow() -> N
     assert times.count / times.total == pytest.approx(10_000 / 5000.5)
     times.add(0.0)
     times.add(1e9)
-    assert sys.getsizeof(times._counts) == size
+    assert held(times) < size + 200  # a few numbers outgrew those the interpreter keeps anyway
     times.clear()
     assert (times.count, times.total, times.quantile(0.99)) == (0, 0.0, 0.0)
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from dovetail.errors import ProtocolError, RegistrationError
-from dovetail.server import smallschema, validators
+from dovetail.server import smallschema
 from dovetail.server.signatures.functions import (
     InvalidArguments,
     prepare_prompt,
@@ -270,7 +270,7 @@ RAW = {
 @pytest.fixture(params=["jsonschema-rs", "built in"])
 def validator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "built in":
-        monkeypatch.setattr(validators, "_library", lambda: None)
+        monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     return request.param
 
 
@@ -321,7 +321,7 @@ def test_a_schema_that_is_none_or_reaches_outside_is_refused(schema: dict[str, A
 def test_without_the_extra_unchecked_keywords_are_named_with_the_command(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(validators, "_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     schema = {
         "type": "object",
         "unevaluatedProperties": False,

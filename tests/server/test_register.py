@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Limits, RegistrationError, Server
+from dovetail.wire.codec import Codec
 from tests.support.aio import run
+from tests.support.held import held
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.schemas import REVISIONS, validate
 
@@ -76,27 +78,41 @@ async def test_a_wished_page_size_is_an_upper_bound_and_nonsense_is_ignored() ->
     assert (await strict.error("tools/list", limit=11))["code"] == -32074
 
 
-@run
-async def test_pages_are_encoded_once_and_dropped_when_the_list_changes() -> None:
-    server = numbered(3)
-    peer = Peer(server)
-    before = await peer.result("tools/list")
-    pages = server._builtin.tools._pages  # pyright: ignore[reportPrivateUsage]
-    (kept,) = pages.values()
-    await peer.result("tools/list")
-    assert list(pages.values()) == [kept]
-    add(server, "late")
-    after = await peer.result("tools/list")
-    assert [tool["name"] for tool in after["tools"]] == [*(t["name"] for t in before["tools"]), "late"]
+def test_pages_are_encoded_once_and_dropped_when_the_list_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Any] = []
+    prepare = Codec.prepare
+
+    def counted(self: Codec, result: Any) -> Any:
+        encoded.append(result)
+        return prepare(self, result)
+
+    monkeypatch.setattr(Codec, "prepare", counted)
+
+    @run
+    async def scenario() -> None:
+        server = numbered(3)
+        peer = Peer(server)
+        before = await peer.result("tools/list")
+        assert await peer.result("tools/list") == before
+        assert len(encoded) == 1
+        add(server, "late")
+        after = await peer.result("tools/list")
+        assert [tool["name"] for tool in after["tools"]] == [*(t["name"] for t in before["tools"]), "late"]
+        assert len(encoded) == 2
+
+    scenario()
 
 
 @run
 async def test_asking_for_every_page_size_does_not_grow_the_cache() -> None:
     server = numbered(3, page_size=5000)
     peer = Peer(server, "2025-06-18")
-    for limit in range(1, 700):
+    sizes: list[int] = []
+    for limit in range(1, 2000):
         await peer.send("tools/list", limit=limit)
-    assert len(server._builtin.tools._pages) <= 512  # pyright: ignore[reportPrivateUsage]
+        if limit % 100 == 0:
+            sizes.append(held(server))
+    assert max(sizes[10:]) <= max(sizes[:10])
 
 
 @run

@@ -60,9 +60,9 @@ class RawClient:
         self.notifications: list[Json] = []
         self.questions: list[Json] = []
         self.over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
         self._methods: dict[Any, str] = {}
-        self._futures: dict[Any, asyncio.Future[Json]] = {}
+        self.futures: dict[Any, asyncio.Future[Json]] = {}
         self._news = asyncio.Event()
 
     # --- Receiver ---------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class RawClient:
         self._news.set()
 
     def _fail(self, error: BaseException) -> None:
-        for future in self._futures.values():
+        for future in self.futures.values():
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # whoever still waits gets it; nobody has to
@@ -102,7 +102,7 @@ class RawClient:
             except AssertionError as fault:
                 self._fail(fault)
         if "method" not in message:
-            future = self._futures.get(message.get("id"))
+            future = self.futures.get(message.get("id"))
             if future is not None and not future.done():
                 future.set_result(message)
         elif "id" in message:
@@ -140,23 +140,23 @@ class RawClient:
         self, method: str, params: Json | None = None, *, meta: Json | None = None, id: Any = None
     ) -> Any:
         """Send a request and return its id; `response` waits for the answer."""
-        id = next(self._ids) if id is None else id
+        id = next(self.ids) if id is None else id
         whole = {**self._modern_meta(), **self.meta, **(meta or {})}
         params = {**(params or {}), **({"_meta": whole} if whole else {})}
         self._methods[id] = method
-        self._futures[id] = asyncio.get_running_loop().create_future()
+        self.futures[id] = asyncio.get_running_loop().create_future()
         self.send({"id": id, "method": method} | ({"params": params} if params else {}))
         return id
 
     async def response(self, id: Any) -> Json:
         """The whole answer to ``id``."""
-        future = self._futures.get(id)
+        future = self.futures.get(id)
         assert future is not None, f"{id} was answered already"
         try:
             async with asyncio.timeout(10):
                 return await future
         finally:
-            self._futures.pop(id, None)
+            self.futures.pop(id, None)
 
     async def request(self, method: str, params: Json | None = None, *, meta: Json | None = None) -> Json:
         """Ask, answer what the server asks meanwhile, and return the result; raises `Failed`."""

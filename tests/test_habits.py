@@ -1,0 +1,106 @@
+"""The tests keep to their own rules: none sleeps for a result, none reaches into private parts."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+
+SLEEPS = {
+    ("support/waiting.py", "until"): "polls a condition with a bound",
+    ("support/waiting.py", "wait_until"): "polls a condition with a bound",
+    ("support/waiting.py", "reached"): "polls an address with a bound",
+    ("support/everything.py", "stuck"): "a tool that blocks its thread for as long as it is told to",
+    ("support/everything.py", "frozen"): "a tool that blocks the event loop for as long as it is told to",
+    ("model/test_support.py", "blocking"): "blocking the loop is the fault the test is about",
+    ("server/test_asking.py", "request"): "a user who takes longer to answer than the tool may take",
+    ("client/test_calls.py", "thinking"): "a user who takes longer to answer than the connection may be idle",
+    ("client/test_http.py", "stream"): "a stream that says something each time before the limit is reached",
+    (
+        "client/test_modern.py",
+        "hesitate",
+    ): "rounds that take so long that time ends them and not their number",
+}
+"""Where time itself is what the test is about: file, function, why."""
+
+PRIVATE = {
+    ("cli/test_run.py", "_transport"): "asyncio offers no other way to close one pipe of a child",
+    ("http/test_fetch_breaks.py", "_free"): "two callers in one turn of the loop cannot be had from outside",
+    ("http/test_fetch_breaks.py", "_open"): "as above: it finds the connection whose answer is held up",
+}
+"""What has no other way: file, name, why."""
+
+NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public in spite of their names
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE and name != "_"
+
+
+def sleeps(tree: ast.AST, function: str = "") -> Iterator[tuple[str, int]]:
+    """The function around each call of ``sleep`` with anything but 0, and its line."""
+    for node in ast.iter_child_nodes(tree):
+        inner = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("asyncio.sleep", "time.sleep", "sleep"):
+            nothing = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
+            yield from () if nothing else ((function, node.lineno),)
+        yield from sleeps(node, inner)
+
+
+def private_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Each private name of something that is not ``self``, also where it stands in a string, and its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                yield node.attr, node.lineno
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dovetail"):
+            yield from ((one.name, node.lineno) for one in node.names if is_private(one.name))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("setattr", "getattr", "hasattr")
+        ):
+            names = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
+            last = [str(name).rpartition(".")[2] for name in names]
+            yield from ((name, node.lineno) for name in last if name.isidentifier() and is_private(name))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import " in node.value:
+            yield from ((name, node.lineno) for name, _ in _names_in_code(node.value))
+
+
+def _names_in_code(text: str) -> Iterator[tuple[str, int]]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
+    yield from private_names(tree)
+
+
+def read() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(TESTS.rglob("*.py")):
+        if path != Path(__file__):
+            yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text())
+
+
+def test_no_test_sleeps_for_a_result() -> None:
+    found = [(file, name, line) for file, tree in read() for name, line in sleeps(tree)]
+    assert [one for one in found if one[:2] not in SLEEPS] == [], "wait for it: see tests/support/waiting.py"
+    assert set(SLEEPS) - {one[:2] for one in found} == set(), "these sleep no more: take them out of SLEEPS"
+
+
+def test_no_test_reaches_into_private_parts() -> None:
+    found = [(file, name, line) for file, tree in read() for name, line in private_names(tree)]
+    assert [one for one in found if one[:2] not in PRIVATE] == [], (
+        "test what it does: see tests/support/held.py"
+    )
+    assert set(PRIVATE) - {one[:2] for one in found} == set(), "no longer used: take them out of PRIVATE"
+
+
+def test_what_is_looked_for_is_found() -> None:
+    code = (
+        "async def test():\n"
+        "    await asyncio.sleep(0)\n    await asyncio.sleep(0.1)\n    time.sleep(PAUSE)\n"
+        "    self._own\n    other._x.y\n    t._replace(a=1)\n    monkeypatch.setattr('dovetail.a._b', 1)\n"
+        "    getattr(one, '_c')\n    run('import os\\nclient._d')\n"
+        "from dovetail.core import _e\n"
+    )
+    tree = ast.parse(code)
+    assert list(sleeps(tree)) == [("test", 3), ("test", 4)]
+    assert sorted(name for name, _ in private_names(tree)) == ["_b", "_c", "_d", "_e", "_x"]

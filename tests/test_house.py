@@ -1,0 +1,69 @@
+"""The house stays small: modules, functions and the whole of src have a size they do not outgrow."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
+MODULE = 450
+FUNCTION = 40
+WHOLE = 34_000
+
+MODULES = {
+    "client/client.py": "to be cut",
+    "client/conversation.py": "to be cut",
+    "core/admit.py": "to be cut",
+    "core/endpoint.py": "to be cut",
+    "errors.py": "to be cut",
+    "server/tasks/work.py": "to be cut",
+    "transports/http/client/link.py": "to be cut",
+    "transports/http/server/app.py": "to be cut",
+}
+"""Modules with more lines than `MODULE`, and why. The list only gets shorter."""
+
+FUNCTIONS = {
+    "core/admit.py:admit": "hot path: every request passes here, and a call is what costs",
+    "transports/http/server/app.py:_post": "hot path: every POST passes here, and a call is what costs",
+    "transports/http/server/modern.py:serve": "hot path: every modern call over HTTP passes here",
+    "client/calling/calls.py:call": "to be cut",
+    "client/client.py:__init__": "to be cut",
+    "client/conversation.py:request": "to be cut",
+    "client/calling/tools.py:call": "to be cut",
+    "server/server.py:__init__": "to be cut",
+    "transports/child.py:spawn": "to be cut",
+    "transports/http/server/legacy.py:post": "to be cut",
+    "transports/http/host/serving.py:serve": "to be cut",
+}
+"""Functions with more lines than `FUNCTION`, and why. The list only gets shorter."""
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), path.read_text()
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    for name, text in modules():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def lines(text: str) -> int:
+    return len(text.splitlines())
+
+
+def test_a_module_has_at_most_450_lines() -> None:
+    large = {name: lines(text) for name, text in modules() if lines(text) > MODULE}
+    assert {name: size for name, size in large.items() if name not in MODULES} == {}
+    assert set(MODULES) - set(large) == set(), "no longer large: take them out of MODULES"
+
+
+def test_a_function_has_at_most_40_lines() -> None:
+    large = {name: size for name, size in functions() if size > FUNCTION}
+    assert {name: size for name, size in large.items() if name not in FUNCTIONS} == {}
+    assert set(FUNCTIONS) - set(large) == set(), "no longer large: take them out of FUNCTIONS"
+
+
+def test_the_whole_does_not_grow() -> None:
+    assert sum(lines(text) for _, text in modules()) <= WHOLE
