@@ -18,6 +18,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -215,6 +216,9 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._closing = True
         self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
         self._guard.dismiss()
+        if sys.version_info >= (3, 12):
+            # From then on asyncio takes note of a child's end in its loop, and this one is closed.
+            threading.Thread(target=_reap, args=(self.pid,), daemon=True).start()
         if self._pipes is not None:
             self._pipes.close(loop=False)
 
@@ -315,6 +319,13 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         last = self.stderr_tail.strip()
         words = f"; its last words: {last[-1000:]}" if last else ""
         self.finish(TransportError(f"{self._name} {how}{words}", cause="eof"))
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, 0)
+    except OSError:
+        pass  # somebody else took note of it
 
 
 def _status(code: int) -> str:
