@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow coverage check format bench interop conformance soak tables peers lock clean
+.PHONY: help setup run test test-slow test-pythons coverage check format bench interop conformance soak tables peers lock clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ coverage: setup  ## how much of each package the tests reach; fails below the fl
 
 test-slow: setup peers ## slow peers, soak and fuzz
 	$(BIN)/python -m pytest -m slow
+
+test-pythons: peers ## the whole test suite on every Python from 3.11 to 3.13 that is on this machine
+	scripts/pythons.sh
 
 peers: setup     ## the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
