@@ -7,28 +7,19 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 34_000
+WHOLE = 36_000
 
 MODULES = {
-    "client/client.py": "to be cut",
-    "client/conversation.py": "to be cut",
-    "core/admit.py": "to be cut",
-    "core/endpoint.py": "to be cut",
     "errors.py": "to be cut",
     "server/tasks/work.py": "to be cut",
-    "transports/http/client/link.py": "to be cut",
-    "transports/http/server/app.py": "to be cut",
 }
 """Modules with more lines than `MODULE`, and why. The list only gets shorter."""
 
 FUNCTIONS = {
     "core/admit.py:admit": "hot path: every request passes here, and a call is what costs",
+    "drivers/requests.py:request": "hot path: a coroutine more between caller and socket is two calls a request",
     "transports/http/server/app.py:_post": "hot path: every POST passes here, and a call is what costs",
     "transports/http/server/modern.py:serve": "hot path: every modern call over HTTP passes here",
-    "client/calling/calls.py:call": "to be cut",
-    "client/client.py:__init__": "to be cut",
-    "client/conversation.py:request": "to be cut",
-    "client/calling/tools.py:call": "to be cut",
     "server/server.py:__init__": "to be cut",
     "transports/child.py:spawn": "to be cut",
     "transports/http/server/legacy.py:post": "to be cut",
