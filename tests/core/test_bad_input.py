@@ -118,13 +118,17 @@ def test_bad_input_gets_its_answer_and_the_next_message_is_served(
 
 
 @pytest.mark.parametrize("version", PEERS)
-def test_of_duplicate_keys_the_last_one_wins(version: str) -> None:
-    endpoint = PEERS[version]()
+def test_a_key_that_comes_twice_is_an_invalid_request(version: str) -> None:
     meta = json.dumps(META) if version == "2026-07-28" else "{}"
-    twice = '{"jsonrpc":"2.0","id":1,"id":2,"method":"x","method":"tools/list","params":{"_meta":'
-    call = endpoint.receive(f"{twice}{meta}}}}}".encode())
-    assert isinstance(call, Call)
-    assert (call.id, call.method) == (2, "tools/list")
+    for members in (
+        f'"method":"x","method":"tools/list","params":{{"_meta":{meta}}}',
+        f'"method":"tools/list","params":{{"_meta":{meta},"_meta":{meta}}}',
+        f'"method":"tools/list","params":{{"_meta":{meta},"_m\\u0065ta":{meta}}}',
+    ):
+        reply = PEERS[version]().receive(f'{{"jsonrpc":"2.0","id":1,{members}}}'.encode())
+        assert isinstance(reply, Reply)
+        assert json.loads(reply.data)["error"]["code"] == -32600
+        assert json.loads(reply.data)["id"] == 1
 
 
 WRONG: list[Any] = [None, True, 0, -1.5, "", "x", [], [1], {}, {"a": None}]

@@ -173,8 +173,10 @@ def test_every_legal_id_is_kept_as_it_is(id: int | str) -> None:
     assert type(frame.id) is type(id)
 
 
-def test_of_duplicate_keys_the_last_wins() -> None:
-    assert decode(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a","method":"b"}').id == 2
+def test_two_ids_are_answered_without_one() -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}')
+    assert caught.value.id is None
 
 
 def test_unknown_members_are_ignored() -> None:

@@ -13,7 +13,8 @@ an id that is null, a boolean, a fraction, beyond     invalid_request  none
 64 bits or longer than `LONGEST_ID`
 ====================================================  ===============  ==========================
 
-Of duplicate keys the last one wins; member names are case-sensitive; unknown members are ignored.
+Member names are case-sensitive; unknown members are ignored; a key that comes twice in the message or in its params,
+however it is spelt, makes it an invalid request.
 After `decode` every raw member is known to be valid UTF-8 and valid JSON, so it may be stored, compared or
 passed on as it is.
 """
@@ -29,6 +30,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RemoteProtocolError
 from ..settings import BATCH_DECODERS_KEPT, LONGEST_ID, REREAD_BYTES, SHALLOW_BYTES, SHALLOW_DEPTH, Limits
+from .duplicates import twice
 
 RequestId = int | str
 
@@ -45,6 +47,9 @@ _TOKEN = re.compile(
     rb'|"(?:[^"\\]|\\.)*+"|[\[\]{}"]',
     re.DOTALL,
 )
+
+_REQUEST = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
+"""Bytes of a request without its id, method and params, when nothing is wasted."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
@@ -111,6 +116,19 @@ def decode(data: bytes | Raw) -> Frame:
         _refuse(frame, "the message has neither a method nor exactly one of result and error")
     elif id is UNSET and frame.error is UNSET:
         _refuse(frame, "the response lacks its id")
+    params = frame.params
+    if params is not UNSET and (key := twice(params)) is not None:
+        _refuse(frame, f"params has the key {key[:64]!r} twice")
+    # The shortest text of such a request; see `duplicates`. What is written otherwise is looked at more closely.
+    if (
+        params is UNSET
+        or type(id) is not int
+        or method is UNSET
+        or len(data) != _REQUEST + len(str(id)) + len(method) + len(params)
+    ) and (key := twice(data)) is not None:
+        if key == "id":
+            frame.id = UNSET  # nobody can tell which of the two to answer
+        _refuse(frame, f"the message has the key {key[:64]!r} twice")
     return frame
 
 
