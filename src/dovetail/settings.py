@@ -315,3 +315,11 @@ WEBSOCKET_PING: Final = 30.0
 """Seconds between two pings, and those a server has to answer one."""
 WEBSOCKET_CLOSING: Final = 1.0
 """Seconds the server gets to answer our close frame."""
+# --- what is read of texts that others wrote ------------------------------------------------------------
+
+FRONTMATTER_SIZE: Final = 64 << 10
+"""Characters of the frontmatter of a skill."""
+FRONTMATTER_FLOW: Final = 8 << 10
+"""Characters of one list or mapping in brackets there; reading it costs the square of its length."""
+EVENT_LINES: Final = 64 << 10
+"""Lines of one event of an event stream."""

@@ -1,5 +1,7 @@
 """Frontmatter: the part of YAML that skills use, and a refusal for all the rest."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -81,3 +83,35 @@ def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
         assert isinstance(read(text), dict)
     except FrontmatterError:
         pass
+
+
+def test_no_line_is_tried_over_and_over() -> None:
+    # Where reading grows with the square of a line's length, these take minutes.
+    hostile = [
+        "a" + " " * 60_000,
+        "a: " + " " * 60_000 + "b",
+        "'" * 60_000,
+        "- " * 30_000,
+        "a: {" + "a: " * 2000,
+        "a" * 60_000,
+    ]
+    code = (
+        "import sys; from dovetail.wire.frontmatter import *\n"
+        "try: read_frontmatter(sys.stdin.read())\n"
+        "except FrontmatterError: pass\n"
+    )
+    for line in hostile:
+        subprocess.run(
+            [sys.executable, "-c", code], input=f"---\n{line}\n---\n", text=True, timeout=20, check=True
+        )
+
+
+@pytest.mark.parametrize("text", ["a: " + "x" * 70_000, "a: [" + "1," * 5000 + "1]"])
+def test_what_is_too_long_is_refused(text: str) -> None:
+    with pytest.raises(FrontmatterError, match="longer than"):
+        read_frontmatter(f"---\n{text}\n---\n")
+
+
+def test_a_key_may_have_spaces_and_ends_before_its_colon() -> None:
+    text = "---\nlong name  : x\n'quoted: key' : y\nlist of things:\n  - z\n---\n"
+    assert read_frontmatter(text) == {"long name": "x", "quoted: key": "y", "list of things": ["z"]}

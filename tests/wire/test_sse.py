@@ -172,3 +172,29 @@ def test_events_before_one_that_is_too_large_are_given_out_first() -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         next(events)
     assert caught.value.kind == "message_too_large"
+
+
+@pytest.mark.parametrize("idle", [b"\n", b"\r", b"\r\n", b":\n", b": a comment\r\n", b"\n:x\r\r\n"])
+@pytest.mark.parametrize("cut", [1, 2, 3, 7, 1000])
+def test_empty_lines_and_comments_between_events_change_nothing(idle: bytes, cut: int) -> None:
+    stream = (
+        idle * 5
+        + b"data: 1\n\n"
+        + idle * 6
+        + b"id: 7\n"
+        + b":\n"
+        + b"data: 2\r\r"
+        + idle * 4
+        + b"data: 3\n\n"
+    )
+    parser = EventParser(limit=100)
+    pieces = [stream[at : at + cut] for at in range(0, len(stream), cut)]
+    events = [event for piece in pieces for event in parser.feed(piece)]
+    assert [event.data for event in events] == [b"1", b"2", b"3"]
+    assert [event.id for event in events] == [None, "7", None]
+
+
+def test_an_event_of_very_many_lines_is_refused() -> None:
+    parser = EventParser(limit=16 << 20)
+    with pytest.raises(RemoteProtocolError, match="lines"):
+        list(parser.feed(b"data:\n" * 70_000))

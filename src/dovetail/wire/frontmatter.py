@@ -12,9 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ..settings import DEEPEST_FRONTMATTER
+from ..settings import DEEPEST_FRONTMATTER, FRONTMATTER_FLOW, FRONTMATTER_SIZE
 
-_KEY = re.compile(r"""^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:,\[\]{}&*!|>'"%@`][^#:]*?)\s*:(?:\s+(.*))?$""")
+# Possessive throughout: a long line that is no key must not be tried over and over.
+_KEY = re.compile(
+    r"""^("(?:[^"\\]|\\.)*+"\s*+|'(?:[^']|'')*+'\s*+|[^\s#:,\[\]{}&*!|>'"%@`][^#:]*+):(?:\s++(.*))?$"""
+)
 _INTEGER = re.compile(r"[-+]?[0-9]+$")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -33,7 +36,11 @@ def read_frontmatter(text: str) -> dict[str, Any]:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if not lines or lines[0].rstrip() != "---":
         raise FrontmatterError("the file does not begin with ---")
+    size = 0
     for number, line in enumerate(lines[1:], 1):
+        size += len(line) + 1
+        if size > FRONTMATTER_SIZE:
+            raise FrontmatterError(f"the frontmatter is longer than {FRONTMATTER_SIZE} characters")
         if line.rstrip() in ("---", "..."):
             value = _Reader(lines[1:number]).read()
             if not isinstance(value, dict):
@@ -96,7 +103,8 @@ class _Reader:
             match = _KEY.match(here[1])
             if match is None:
                 raise FrontmatterError(f"line {self._at + 2} is no `key: value`")
-            key = str(_plain(match[1]) if match[1][0] in "\"'" else match[1])
+            name = match[1].rstrip()
+            key = str(_plain(name) if name[0] in "\"'" else name)
             if key in found:
                 raise FrontmatterError(f"the key {key!r} stands there twice")
             self._at += 1
@@ -116,6 +124,10 @@ class _Reader:
         if text[0] in "&*!%@`?" or text == "-" or text.startswith("- "):
             raise FrontmatterError(f"{text[0]!r} is not used in frontmatter")
         if text[0] in "[{":
+            if len(text) > FRONTMATTER_FLOW:
+                raise FrontmatterError(
+                    f"a list or mapping in brackets is longer than {FRONTMATTER_FLOW} characters"
+                )
             value, rest = _flow(text, depth)
             if rest.strip():
                 raise FrontmatterError("text after a closing bracket")

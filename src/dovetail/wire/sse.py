@@ -9,18 +9,21 @@ id or a retry alone, with ``data`` None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from ..errors import RemoteProtocolError
-from ..settings import LONGEST_EVENT_ID
+from ..settings import EVENT_LINES, LONGEST_EVENT_ID
 from .frames import too_large
 
 COMMENT = b":\n\n"
 """Write this to keep an idle stream alive."""
 
 _BOM = b"\xef\xbb\xbf"
+_IDLE = re.compile(rb"(?:[\r\n]++|:[^\r\n]*+[\r\n]++)++")
+"""Empty lines and comments: between two events they say nothing, and a stream may be made of little else."""
 
 
 class Event(Struct, frozen=True):
@@ -98,8 +101,13 @@ class EventParser:
 
     def _line_ends(self, buffer: bytearray) -> Iterator[tuple[int, int]]:
         """Where each line ends and where the next begins. Each byte is looked at a fixed number of times."""
-        position, newline = self._searched, -1
+        position, newline, fresh = self._searched, -1, not self._searched
         while True:
+            if fresh and self._between and (idle := _IDLE.match(buffer, position)):
+                self._after_cr = idle.end() == len(buffer) and buffer[-1] == 0x0D
+                yield position, idle.end()  # as one empty line
+                position = idle.end()
+            fresh = True
             if newline < position:
                 found = buffer.find(b"\n", position)
                 newline = found if found >= 0 else len(buffer)
@@ -116,6 +124,11 @@ class EventParser:
                     position += 1
             yield end, position
 
+    @property
+    def _between(self) -> bool:
+        """Whether nothing of an event has come yet."""
+        return not (self._data or self._event) and self._id is None and self._retry is None
+
     def _take(self, line: bytes) -> Event | None:
         if not line:
             return self._dispatch()
@@ -125,6 +138,8 @@ class EventParser:
         if name == b"data":
             self._size += len(value) + 1
             self._data.append(value)
+            if len(self._data) > EVENT_LINES:
+                raise RemoteProtocolError("message_too_large", f"the event exceeds {EVENT_LINES} lines")
         elif name == b"event":
             self._event = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value and len(value) <= LONGEST_EVENT_ID:
