@@ -15,7 +15,10 @@ SLEEPS = {
     ("model/test_support.py", "blocking"): "blocking the loop is the fault the test is about",
     ("server/test_asking.py", "request"): "a user who takes longer to answer than the tool may take",
     ("client/test_calls.py", "thinking"): "a user who takes longer to answer than the connection may be idle",
-    ("client/test_http_clients.py", "stream"): "a stream that is silent for longer than the library would wait",
+    (
+        "client/test_http_clients.py",
+        "stream",
+    ): "a stream that is silent for longer than the library would wait",
     ("client/test_http.py", "stream"): "a stream that says something each time before the limit is reached",
     (
         "client/test_modern.py",

@@ -44,7 +44,7 @@ class Answering(asyncio.Protocol):
             self.transport.write(b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n")
             return
         result = {"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}
-        body = json.dumps(result).encode()
+        body = json.dumps(result, separators=(",", ":")).encode()
         self.transport.write(HEAD % len(body) + body)
 
 

@@ -28,7 +28,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     if "id" in asked:
         answer = {"jsonrpc": "2.0", "id": asked["id"], "result": RESULTS[asked["method"]]}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer, separators=(",", ":")), flush=True)
 """
 
 

@@ -45,7 +45,7 @@ def call_tool(codec: Codec) -> bytes:
 def test_a_modern_tools_call_costs_few_calls() -> None:
     codec = Codec(R5, OFFICIAL, INFO)
     python, builtin = calls(lambda: call_tool(codec))
-    assert python <= 5  # the helper above, decode, twice, decode_params, encode_result
+    assert python <= 4  # the helper above, decode, decode_params, encode_result
     assert python + builtin <= 23
 
 

@@ -30,7 +30,9 @@ def serving(tools: int) -> Server:
 
 
 def message(method: str, **params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, separators=(",", ":")
+    ).encode()
 
 
 def count(server: Server, data: bytes, scope: dict[str, Any] | None = None) -> int:

@@ -46,7 +46,7 @@ class Measured:
         self, message: dict[str, Any], headers: dict[str, str]
     ) -> tuple[dict[bytes, bytes], bytes]:
         sent: list[Any] = []
-        body = json.dumps(message).encode()
+        body = json.dumps(message, separators=(",", ":")).encode()
 
         async def receive() -> Any:
             return {"type": "http.request", "body": body, "more_body": False}

@@ -59,7 +59,7 @@ class Stream:
 
     async def say(self, **message: Any) -> dict[str, Any]:
         """Send a message and return the next one of the server."""
-        data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        data = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
         seen = len(self._pipe.written)
         self._link.data_received(data)
         while len(self._pipe.written) == seen:  # noqa: ASYNC110  each turn is counted

@@ -2,7 +2,7 @@
 
 Nobody counts keys while decoding, but there is a cheap proof that none came twice: the shortest text that decodes to
 these members has a known length, and a text of just that length has no room for one more. Usual messages are written
-that way. For all others (spaces, escapes) the text is walked from key to key.
+that way; `frames.decode` has the arithmetic. For all others (spaces, escapes) the text is walked from key to key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_key = msgspec.json.Decoder(str).decode
 _KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
@@ -24,12 +24,10 @@ def twice(data: bytes | Raw) -> str | None:
     ``data`` must be valid JSON; what is no object has no keys.
     """
     try:
-        members = _decode_members(data)
+        members = decode_members(data)
     except msgspec.ValidationError:
         return None
-    # Each member has two quotes, a colon and a comma, but for the last; the whole has two braces.
-    shortest = 1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members)
-    return None if len(data) == shortest else _walk(msgspec.json.format(bytes(data), indent=-1), members)
+    return _walk(msgspec.json.format(bytes(data), indent=-1), members)
 
 
 def _walk(text: bytes, members: dict[str, Raw]) -> str | None:

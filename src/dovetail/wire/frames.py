@@ -29,8 +29,16 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RemoteProtocolError
-from ..settings import BATCH_DECODERS_KEPT, LONGEST_ID, REREAD_BYTES, SHALLOW_BYTES, SHALLOW_DEPTH, Limits
-from .duplicates import twice
+from ..settings import (
+    BATCH_DECODERS_KEPT,
+    LONGEST_ECHO,
+    LONGEST_ID,
+    REREAD_BYTES,
+    SHALLOW_BYTES,
+    SHALLOW_DEPTH,
+    Limits,
+)
+from .duplicates import decode_members, twice
 
 RequestId = int | str
 
@@ -47,9 +55,6 @@ _TOKEN = re.compile(
     rb'|"(?:[^"\\]|\\.)*+"|[\[\]{}"]',
     re.DOTALL,
 )
-
-_REQUEST = len(b'{"jsonrpc":"2.0","id":,"method":"","params":}')
-"""Bytes of a request without its id, method and params, when nothing is wasted."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
@@ -116,19 +121,27 @@ def decode(data: bytes | Raw) -> Frame:
         _refuse(frame, "the message has neither a method nor exactly one of result and error")
     elif id is UNSET and frame.error is UNSET:
         _refuse(frame, "the response lacks its id")
+    # The shortest text with these members, and whether this is it: see `duplicates`.
+    size = 17  # {"jsonrpc":"2.0"}
+    if id is not UNSET:
+        size += 6 + (len(str(id)) if type(id) is int else len(id) + 2)
+    if method is not UNSET:
+        size += 12 + len(method)
     params = frame.params
-    if params is not UNSET and (key := twice(params)) is not None:
-        _refuse(frame, f"params has the key {key[:64]!r} twice")
-    # The shortest text of such a request; see `duplicates`. What is written otherwise is looked at more closely.
-    if (
-        params is UNSET
-        or type(id) is not int
-        or method is UNSET
-        or len(data) != _REQUEST + len(str(id)) + len(method) + len(params)
-    ) and (key := twice(data)) is not None:
-        if key == "id":
-            frame.id = UNSET  # nobody can tell which of the two to answer
-        _refuse(frame, f"the message has the key {key[:64]!r} twice")
+    if params is not UNSET:
+        size += 10 + len(params)
+        try:
+            members = decode_members(params)
+        except msgspec.ValidationError:
+            members = {}  # no object: it has no keys, and whoever reads params will say so
+        if len(params) != 1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members):
+            _refuse_twice(frame, params, "params has")
+    elif frame.result is not UNSET:
+        size += 10 + len(frame.result)
+    elif frame.error is not UNSET:
+        size += 9 + len(frame.error)
+    if size != len(data):
+        _refuse_twice(frame, data, "the message has")
     return frame
 
 
@@ -258,6 +271,14 @@ def _legal(id: Any) -> RequestId | None:
 
 def _refuse(frame: Frame, message: str) -> NoReturn:
     raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id), answers=frame.method is UNSET)
+
+
+def _refuse_twice(frame: Frame, data: bytes | Raw, what: str) -> None:
+    key = twice(data)
+    if key is not None:
+        if data is not frame.params and key == "id":
+            frame.id = UNSET  # nobody can tell which of the two to answer
+        _refuse(frame, f"{what} the key {key[:LONGEST_ECHO]!r} twice")
 
 
 def _check_text(data: bytes) -> None:
