@@ -323,3 +323,22 @@ FRONTMATTER_FLOW: Final = 8 << 10
 """Characters of one list or mapping in brackets there; reading it costs the square of its length."""
 EVENT_LINES: Final = 64 << 10
 """Lines of one event of an event stream."""
+
+# --- HTTP server ------------------------------------------------------------------------------------------
+
+USUAL_HEADS: Final = 256
+"""Combinations of headers remembered as good, so that the usual request costs one look-up."""
+HANGUP_LOOK: Final = 0.035
+"""Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
+SESSION_STREAMS: Final = 8
+"""General streams of one legacy session; the oldest makes room."""
+SESSION_ID_BYTES: Final = 3072
+"""Bytes of capabilities and client info in a session id, which travels in a header: many peers take 8 KiB at most."""
+ENDED_SESSIONS: Final = 10_000
+"""Deleted session ids remembered by one process; older ones are forgotten first."""
+PREFLIGHT_NAMES: Final = 64
+"""Header names read of a CORS preflight."""
+HTTP_TICK: Final = 1.0
+"""Seconds between two looks of an app at what takes too long."""
+HTTP_FLUSH: Final = 1.0
+"""Seconds clients have to take the last bytes of their streams, and connections to close."""

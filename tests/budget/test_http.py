@@ -144,7 +144,7 @@ async def test_a_call_is_watched_only_when_it_takes_a_while() -> None:
     message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     for _ in range(50):
         await measured.post(message, modern_headers(message))
-    watching = measured.app.modern.watching
+    watching = measured.app.app.modern.watching
     assert not watching.calls
     assert not watching.watches
     await measured.app.drain(0)

@@ -207,7 +207,7 @@ async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat
     gc.collect()
     assert len(gc.get_objects()) - objects < 1000
     assert resident() - before < 16 << 20  # sessions that stayed would take 50 and more
-    assert len(app.legacy.sessions) == 500
+    assert len(app.app.legacy.sessions) == 500
     # One of the first is long out of memory, and still served.
     assert (await call("POST", legacy_headers(NEWEST, early), json.dumps(request("ping")).encode()))[0] == 200
     await app.drain(0)
@@ -218,11 +218,11 @@ async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
     app = build().asgi()
     call = Caller(app)
     body = json.dumps(request("ping")).encode()
-    before = held(app.legacy.sessions)
+    before = held(app.app.legacy.sessions)
     for number in range(10_000):
         assert (await call("POST", legacy_headers(NEWEST, f"v1.{number}.x.y"), body))[0] == 404
-    assert len(app.legacy.sessions) == 0
-    assert held(app.legacy.sessions) <= before + 1000
+    assert len(app.app.legacy.sessions) == 0
+    assert held(app.app.legacy.sessions) <= before + 1000
     await app.drain(0)
 
 

@@ -1,9 +1,13 @@
 """Legacy clients where something is switched off: streams, sessions, or one process for all."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+from dovetail.settings import HttpOptions
 from dovetail.transports.http.server.app import HttpApp
+from dovetail.transports.http.server.asgi import AsgiFace
+from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.talk import NEWEST, SESSIONS, SHOUT
 from tests.support.aio import run
 from tests.support.everything import build
@@ -76,51 +80,56 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
         assert (await web.legacy(NEWEST, None, "ping")).status == 200
 
 
-@run
-async def test_workers_serve_each_others_sessions_and_hear_of_their_end() -> None:
-    from dovetail.settings import HttpOptions
-    from dovetail.transports.http.server.ended_sessions import Board
+def test_workers_serve_each_others_sessions_and_hear_of_their_end(tmp_path: Path) -> None:
+    @run
+    async def scenario() -> None:
+        shared = tmp_path / "ended"
+        shared.touch()
+        server = build()
+        one, two = (
+            AsgiFace(HttpApp(server, HttpOptions(shared=True), EndedSessions(str(shared)))) for _ in range(2)
+        )
 
-    board = Board(2)
-    server = build()
-    one = HttpApp(server, HttpOptions(shared=True), board)
-    board_two = Board.__new__(Board)
-    board_two.__dict__.update(board.__dict__)
-    board_two.take_seat(1)
-    two = HttpApp(server, HttpOptions(shared=True), board_two)
+        async def post(
+            app: AsgiFace, message: Any, session: str | None, method: str = "POST"
+        ) -> tuple[int, bytes, Any]:
+            sent: list[Any] = []
 
-    async def post(
-        app: HttpApp, message: Any, session: str | None, method: str = "POST"
-    ) -> tuple[int, bytes, Any]:
-        sent: list[Any] = []
+            async def receive() -> Any:
+                return {"type": "http.request", "body": json.dumps(message).encode()}
 
-        async def receive() -> Any:
-            return {"type": "http.request", "body": json.dumps(message).encode()}
+            async def send(message: Any) -> None:
+                sent.append(message)
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+            headers = {**legacy_headers(NEWEST, session), "Host": "localhost"}
+            raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            scope = {
+                "type": "http",
+                "method": method,
+                "path": "/mcp",
+                "headers": raw,
+                "server": ("127.0.0.1", 1),
+            }
+            await app(scope, receive, send)
+            return sent[0]["status"], sent[1]["body"], dict(sent[0]["headers"])
 
-        headers = {**legacy_headers(NEWEST, session), "Host": "localhost"}
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "server": ("127.0.0.1", 1)}
-        await app(scope, receive, send)
-        return sent[0]["status"], sent[1]["body"], dict(sent[0]["headers"])
+        params = {
+            "protocolVersion": NEWEST,
+            "capabilities": {"sampling": {}},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        _, _, headers = await post(one, request("initialize", params), None)
+        session = headers[b"mcp-session-id"].decode()
+        for app in (two, one, two):
+            status, body, _ = await post(app, request("tools/call", SHOUT), session)
+            assert (status, b"HEY" in body) == (200, True)
+        _, body, _ = await post(two, request("tools/call", {"name": "think"}), session)
+        assert b"workers=1" in body
+        _, body, _ = await post(two, request("resources/subscribe", {"uri": "notes://static"}), session)
+        assert b"several processes" in body
+        assert (await post(one, {}, session, "GET"))[0] == 405
+        assert (await post(two, {}, session, "DELETE"))[0] == 204
+        for app in (one, two):
+            assert (await post(app, request("ping"), session))[0] == 404
 
-    params = {
-        "protocolVersion": NEWEST,
-        "capabilities": {"sampling": {}},
-        "clientInfo": {"name": "c", "version": "1"},
-    }
-    _, _, headers = await post(one, request("initialize", params), None)
-    session = headers[b"mcp-session-id"].decode()
-    for app in (two, one, two):
-        status, body, _ = await post(app, request("tools/call", SHOUT), session)
-        assert (status, b"HEY" in body) == (200, True)
-    _, body, _ = await post(two, request("tools/call", {"name": "think"}), session)
-    assert b"workers=1" in body
-    _, body, _ = await post(two, request("resources/subscribe", {"uri": "notes://static"}), session)
-    assert b"several processes" in body
-    assert (await post(one, {}, session, "GET"))[0] == 405
-    assert (await post(two, {}, session, "DELETE"))[0] == 204
-    for app in (one, two):
-        assert (await post(app, request("ping"), session))[0] == 404
+    scenario()

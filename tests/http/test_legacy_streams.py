@@ -127,7 +127,7 @@ async def test_what_all_sessions_keep_is_bounded() -> None:
             session, _ = await web.initialize(NEWEST)
             call = {"name": "count", "arguments": {"steps": 5}, "_meta": {"progressToken": 1}}
             await web.legacy(NEWEST, session, "tools/call", call)
-        ledger = site.app.legacy.sessions.ledger
+        ledger = site.app.legacy.sessions.event_budget
         assert 0 < ledger.total <= 2000
         site.app.legacy.sessions.close()
         assert ledger.total == 0

@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from dovetail.settings import Limits
-from dovetail.transports.http.server.event_log import EventLog, Ledger
+from dovetail.transports.http.server.event_log import EventBudget, EventLog
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import (
@@ -131,7 +131,7 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
 
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     limits = Limits(events=1000)
-    ledger = Ledger(4000)
+    ledger = EventBudget(4000)
     large, small = EventLog(limits, ledger), EventLog(limits, ledger)
     for _ in range(60):
         large.general.write(b"x" * 100)

@@ -13,6 +13,7 @@ from websockets.exceptions import InvalidStatus
 
 from dovetail import Server
 from dovetail.errors import ProtocolError, Refusal
+from dovetail.transports.http.server.asgi import AsgiFace
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served, until
@@ -77,7 +78,7 @@ def test_a_socket_of_nobody_is_turned_away(error: Exception, status: int, code: 
                     pass
             assert caught.value.response.status_code == status
             assert b"hunter2" not in (caught.value.response.body or b"")
-            assert await plain_handshake(site.app) == code
+            assert await plain_handshake(AsgiFace(site.app)) == code
 
     scenario()
 
@@ -130,7 +131,7 @@ async def test_a_server_that_does_not_start_turns_sockets_away_and_says_why_in_i
             assert sent[0]["status"] == 500
         else:
             assert [(message["type"], message["code"]) for message in sent] == [("websocket.close", 1011)]
-    assert not app.life.started
+    assert not app.app.life.started
 
 
 @pytest.mark.parametrize(

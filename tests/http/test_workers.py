@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dovetail.transports.http.server.ended_sessions import Board, Ended
+from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.children import NEWEST, ask_until_complete, child
 from tests.support.aio import run
 from tests.support.process import CLI
@@ -121,17 +121,15 @@ def test_workers_that_cannot_start_are_given_up(tmp_path: Path) -> None:
     assert "no database" in ended.stderr
 
 
-def test_the_board_tells_every_worker_of_the_end_of_a_session() -> None:
-    board = Board(2, size=4)
-    other = Board.__new__(Board)
-    other.__dict__.update(board.__dict__)
-    other.take_seat(1)
-    one, two = Ended(board), Ended(other)
-    for number in range(10):  # more than the ring holds
+def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
+    shared = tmp_path / "ended"
+    shared.touch()
+    one, two = EndedSessions(str(shared)), EndedSessions(str(shared))
+    for number in range(10):
         one.add(f"id-{number}")
         assert two.news()
         assert f"id-{number}" in two
-    assert two.news() == []
+    assert two.news() == set()
     two.add("mine")
     one.news()
     assert "mine" in one

@@ -15,6 +15,7 @@ from dovetail.settings import HttpOptions
 from dovetail.transports.http.host import uvicorn_host as hosting
 from dovetail.transports.http.host.serving import listen
 from dovetail.transports.http.server.app import HttpApp
+from dovetail.transports.http.server.asgi import AsgiFace
 from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN
@@ -61,7 +62,7 @@ async def served(
     """Serve on a free port, with the same uvicorn set-up as `server.run`; ``application`` wraps the app."""
     settings = HttpOptions(**options)
     app = HttpApp(server, settings)
-    config = hosting.configure(application or app, server.limits, "warning")
+    config = hosting.configure(application or AsgiFace(app), server.limits, "warning")
     config.load()
     config.ssl = ssl_context
     listener = listen(host, 0, uds)

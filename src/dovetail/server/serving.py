@@ -46,9 +46,8 @@ def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
 
 def asgi(server: Server, options: Mapping[str, Any]) -> Any:
     """The ASGI application of ``server``."""
-    return importlib.import_module("dovetail.transports.http.server.app").app(
-        server, **_sized(server, "http", options)
-    )
+    module = importlib.import_module("dovetail.transports.http.server.asgi")
+    return module.face(server, **_sized(server, "http", options))
 
 
 def _sized(server: Server, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:

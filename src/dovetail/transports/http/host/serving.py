@@ -11,6 +11,7 @@ import socket
 import ssl
 import stat
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Final
@@ -22,9 +23,10 @@ from ....errors import DovetailError
 from ....settings import HttpOptions
 from ...running import Watchdog
 from ..server.app import HttpApp
-from ..server.ended_sessions import Board
+from ..server.asgi import AsgiFace
+from ..server.ended_sessions import EndedSessions
+from ..server.exchange import HttpService
 from ..server.guards import is_loopback
-from ..server.service import HttpService
 from .workers import Supervisor
 
 BACKLOG: Final = 2048
@@ -42,15 +44,17 @@ def run(server: HttpService, *, workers: int = 1, **options: Any) -> int:
     patience = options.get("drain", HttpOptions().drain) + 2 * _hosting().MARGIN + 1.0
     listener = listen(**where)
     _announce(listener, options)
-    board = Board(workers)
+    descriptor, path = tempfile.mkstemp(prefix="dovetail-")
+    os.close(descriptor)
 
     def work(seat: int) -> int:
-        board.take_seat(seat)
-        return _run(server, {**options, "allow_remote": True, "listener": listener, "board": board})
+        ended = EndedSessions(path)
+        return _run(server, {**options, "allow_remote": True, "listener": listener, "ended": ended})
 
     try:
         return Supervisor(workers, work, patience).run()
     finally:
+        os.unlink(path)
         listener.close()
         _remove(where.get("uds"))
 
@@ -83,7 +87,7 @@ async def serve(
     allow_remote: bool = False,
     log_level: str = "warning",
     quiet: bool = False,
-    board: Board | None = None,
+    ended: EndedSessions | None = None,
     watchdog: Watchdog | None = None,
     **options: Any,
 ) -> int:
@@ -98,10 +102,12 @@ async def serve(
         DovetailError: the address may not be served like this, or the ``http`` extra is missing.
     """
     check({**options, "allow_remote": allow_remote}, host=host, port=port, uds=uds)
-    settings = msgspec.structs.replace(HttpOptions(), shared=board is not None, **options)
+    settings = msgspec.structs.replace(HttpOptions(), shared=ended is not None, **options)
     hosting = _hosting()
-    app = HttpApp(server, settings, board)
-    config = hosting.configure(app, server.limits, log_level, ssl_certfile=certfile, ssl_keyfile=keyfile)
+    app = HttpApp(server, settings, ended)
+    config = hosting.configure(
+        AsgiFace(app), server.limits, log_level, ssl_certfile=certfile, ssl_keyfile=keyfile
+    )
     config.load()
     if ssl_context is not None:
         config.ssl = ssl_context
@@ -144,7 +150,7 @@ _OWN: Final = {
     "log_level",
     "quiet",
     "listener",
-    "board",
+    "ended",
 }
 
 

@@ -23,7 +23,7 @@ import uvicorn
 from ....settings import HttpOptions, Limits
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
 from ..server.app import HttpApp
-from . import whole
+from ..server.asgi import AsgiFace
 
 CONNECTIONS: Final = 10_000
 """Connections at once; one more is answered with 503."""
@@ -45,7 +45,7 @@ def has(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def configure(app: HttpApp, limits: Limits, log_level: str, **tls: Any) -> uvicorn.Config:
+def configure(app: AsgiFace, limits: Limits, log_level: str, **tls: Any) -> uvicorn.Config:
     """How uvicorn runs ``app``: the fastest parser there is, and nothing in between."""
     config = uvicorn.Config(
         app,
@@ -71,7 +71,6 @@ def configure(app: HttpApp, limits: Limits, log_level: str, **tls: Any) -> uvico
 def _http(limits: Limits) -> Any:
     if not has("httptools"):
         return "h11"
-    whole.register()
     return limited_protocol(limits.header_bytes)
 
 
@@ -201,7 +200,7 @@ class Host(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        await self._app.drain(0.0 if self.force_exit else self._drain())
+        await self._app.life.drain(0.0 if self.force_exit else self._drain())
         if self._watchdog is not None:
             self._watchdog.arm(MARGIN, self.status)
         connections: set[Any] = self.server_state.connections

@@ -24,7 +24,7 @@ GENERAL: Final = 0
 _ID: Final = re.compile(r"([0-9a-f]{8})-([0-9]{1,12})\.([0-9]{1,12})")
 
 
-class Ledger(Struct, eq=False):
+class EventBudget(Struct, eq=False):
     """What all event logs of one app hold together, and who holds most of it."""
 
     limit: int
@@ -32,7 +32,7 @@ class Ledger(Struct, eq=False):
     _holders: dict[int, dict[EventLog, None]] = field(default_factory=dict[int, "dict[EventLog, None]"])
     """The logs by the bit length of their size: finding one of the largest costs the same however many."""
 
-    def enter(self, log: EventLog, before: int, after: int) -> None:
+    def resized(self, log: EventLog, before: int, after: int) -> None:
         """The size of ``log`` has changed."""
         self.total += after - before
         old, new = before.bit_length(), after.bit_length()
@@ -98,11 +98,11 @@ class LoggedStream:
 class EventLog:
     """The streams and recent events of one session."""
 
-    __slots__ = ("_bytes", "_events", "_ledger", "_limits", "_next", "_tag", "general", "streams")
+    __slots__ = ("_budget", "_bytes", "_events", "_limits", "_next", "_tag", "general", "streams")
 
-    def __init__(self, limits: Limits, ledger: Ledger) -> None:
+    def __init__(self, limits: Limits, budget: EventBudget) -> None:
         self._limits = limits
-        self._ledger = ledger
+        self._budget = budget
         self._events: deque[tuple[LoggedStream, int, bytes]] = deque()
         self._bytes = 0
         self._next = 1
@@ -133,12 +133,12 @@ class EventLog:
         self._resize(len(event))
         while len(events) > limits.events or self._bytes > limits.event_bytes:
             self.drop_oldest()
-        self._ledger.balance()
+        self._budget.balance()
 
     def _resize(self, change: int) -> None:
         before = self._bytes
         self._bytes += change
-        self._ledger.enter(self, before, self._bytes)
+        self._budget.resized(self, before, self._bytes)
 
     def drop_oldest(self) -> None:
         """Forget one event; who missed it cannot go on from before it."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct, field
 
-from ....errors import Refusal
+from ....errors import Refusal, TransportError
 from ....wire.sse import COMMENT, encode_event
-from .asgi import EVENT_HEADERS, Headers, Send
+from .exchange import Exchange, Headers, Sink
 
 
 def crowded(limit: int, principal: str | None, owners: Collection[str | None]) -> Refusal | None:
@@ -29,29 +29,34 @@ def crowded(limit: int, principal: str | None, owners: Collection[str | None]) -
 class EventStream(Struct, eq=False):
     """One event-stream response. `write` opens it; whoever made it must `finish` it."""
 
-    send: Send
+    exchange: Exchange
     limit: int
     """Bytes that may wait to be sent; one message more is taken, so that a large one can be sent at all."""
-    headers: Headers | None = None
-    """Further lines of the head."""
-    patience: float = 30.0
+    patience: float
     """Seconds the client of an abandoned stream has to take the end of it."""
-    started: bool = False
-    """The response has begun; from now on its status cannot change."""
+    headers: Headers = ()
+    """Further lines of the head."""
+    principal: str | None = None
+    """Whose stream it is, if that is known; see `crowded`."""
     closed: bool = False
     """Nothing more is taken."""
     pending: list[bytes] = field(default_factory=list[bytes])
     """What waits to be sent."""
     on_abandon: Callable[[], object] | None = None
     """Called when the stream is given up because its client does not read."""
-    principal: str | None = None
-    """Whose stream it is, if that is known; see `crowded`."""
     _size: int = 0
+    _sink: Sink | None = None
     _ended: bool = False
-    _lock: asyncio.Lock | None = None
+    _woken: bool = False
     _task: asyncio.Task[None] | None = None
+    _flushed: asyncio.Future[None] | None = None
     _closer: asyncio.Task[None] | None = None
     _done: asyncio.Event | None = None
+
+    @property
+    def started(self) -> bool:
+        """The response has begun, or is about to: from now on its status cannot change."""
+        return self._sink is not None or bool(self.pending)
 
     def write(self, data: bytes) -> None:
         """Take encoded event-stream text. Silent once the stream is over."""
@@ -65,45 +70,46 @@ class EventStream(Struct, eq=False):
             return
         self._size += len(data)
         self.pending.append(data)
-        if self._task is None and (self._lock is None or not self._lock.locked()):
-            self._task = asyncio.get_running_loop().create_task(self._late())
+        if not self._woken and self._flushed is None:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._wake)
 
     def notify(self, message: bytes) -> None:
         self.write(encode_event(message))
 
     def keep_alive(self) -> None:
         """Say that we are still here, if the stream has begun and nothing is waiting to be sent."""
-        if self.started and not self._size:
+        if self._sink is not None and not self._size:
             self.write(COMMENT)
 
     async def drain(self) -> None:
         """Send what is waiting; returns when the host has taken it."""
+        while self._flushed is not None:
+            await asyncio.wait({self._flushed})
         if self.pending:
             await self._flush()
 
-    async def _late(self) -> None:
-        await self._flush()
-        self._task = None
+    def _wake(self) -> None:
+        """Nobody may have waited for what was written."""
+        self._woken = False
+        if self.pending and self._flushed is None:
+            self._task = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        async with self._lock:
-            try:
-                await self._send_pending()
-            except (OSError, RuntimeError):
-                self.abandon()  # hosts say in these ways that the client has gone, or that all has been said
-
-    async def _send_pending(self) -> None:
-        if not self.started:
-            self.started = True
-            head = EVENT_HEADERS if self.headers is None else [*EVENT_HEADERS, *self.headers]
-            await self.send({"type": "http.response.start", "status": 200, "headers": head})
-        while self.pending:
-            data = b"".join(self.pending)
-            self.pending.clear()
-            await self.send({"type": "http.response.body", "body": data, "more_body": True})
-            self._size -= len(data)
+        flushed = self._flushed = asyncio.get_running_loop().create_future()
+        if self._sink is None:
+            self._sink = self.exchange.stream(self.headers)
+        try:
+            while self.pending:
+                count, data = len(self.pending), b"".join(self.pending)
+                await self._sink.write(data)
+                del self.pending[:count]
+                self._size -= len(data)
+        except TransportError:
+            self.abandon()
+        finally:
+            self._flushed = None
+            flushed.set_result(None)
 
     async def finish(self, last: bytes | None = None) -> None:
         """Send ``last`` as an event, then end the response properly. Call it however the stream went."""
@@ -113,17 +119,19 @@ class EventStream(Struct, eq=False):
         if not given_up:
             if last is not None:
                 self.pending.append(encode_event(last))
-            await self._flush()
+            await self.drain()
         if self._ended:
             return
         self._ended = True
         self.abandon()
         if self._task is not None:
             self._task.cancel()
+        if self._sink is None:
+            self._sink = self.exchange.stream(self.headers)
         try:
             async with asyncio.timeout(self.patience if given_up else None):
-                await self.send({"type": "http.response.body", "body": b""})
-        except (OSError, RuntimeError, TimeoutError):
+                await self._sink.close()
+        except TimeoutError:
             pass  # nobody is there to be told
 
     def close_soon(self) -> None:
@@ -145,19 +153,3 @@ class EventStream(Struct, eq=False):
         if self._done is None:
             self._done = asyncio.Event()
         await self._done.wait()
-
-
-class Silence:
-    """A writer for answers that are JSON whatever happens: what comes before the reply is dropped."""
-
-    started = False
-    pending: tuple[bytes, ...] = ()
-
-    def notify(self, message: bytes) -> None: ...
-
-    async def drain(self) -> None: ...
-
-    async def finish(self, last: bytes | None = None) -> None: ...
-
-
-SILENCE = Silence()

@@ -1,4 +1,4 @@
-"""Who may call at all: `Host`, `Origin` and media types, before a body is read.
+"""Who may call at all: `Host`, `Origin`, media types and CORS, before a body is read.
 
 The rule follows the address the connection came in on. On loopback both headers are enforced, because a web
 page the user visits can reach a local server (DNS rebinding). Elsewhere `Host` belongs to whoever runs the
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from ....settings import HttpOptions
+from ....settings import PREFLIGHT_NAMES, HttpOptions
+from .exchange import Headers
 
-SINGLE: Final = frozenset(
-    {b"host", b"origin", b"content-type", b"content-length", b"mcp-session-id", b"last-event-id"}
-)
+SINGLE: Final = ("host", "origin", "content-type", "content-length", "mcp-session-id", "last-event-id")
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
 JSON: Final = 1
 EVENTS: Final = 2
@@ -33,7 +33,7 @@ def is_loopback(host: str | None) -> bool:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
 
 
@@ -51,58 +51,49 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
         self._origins = frozenset(origin.lower() for origin in options.allowed_origins)
 
-    def refusal(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str | None:
-        """Why this request is refused, naming the setting to change; None if it may pass."""
-        server = scope.get("server")
-        local: str | None = server[0] if server else None
-        return self._host_problem(headers.get(b"host"), local) or self._origin_problem(
-            headers.get(b"origin"), local
+    def refusal(self, local: str | None, headers: Mapping[str, str]) -> str | None:
+        """Why this request is refused, naming the setting to change; None if it may pass.
+
+        ``local`` is the address its connection came in on.
+        """
+        return self._host_problem(headers.get("host"), local) or self._origin_problem(
+            headers.get("origin"), local
         )
 
-    def _host_problem(self, value: bytes | None, local: str | None) -> str | None:
+    def _host_problem(self, value: str | None, local: str | None) -> str | None:
         # A unix socket has no address of this kind; no web page can reach it.
         enforced = is_loopback(local) or bool(self._hosts)
         if not enforced:
             return None
         if value is None:
             return "the Host header is missing"
-        whole = value.decode("latin-1").strip().lower()
+        whole = value.strip().lower()
         name = split_host(whole)
         if whole in self._hosts or name in self._hosts or (is_loopback(local) and is_loopback(name)):
             return None
         return "this Host is not served here; add it to allowed_hosts"
 
-    def _origin_problem(self, value: bytes | None, local: str | None) -> str | None:
+    def _origin_problem(self, value: str | None, local: str | None) -> str | None:
         if value is None:
             return None
-        origin = value.decode("latin-1").strip().lower()
+        origin = value.strip().lower()
         if origin in self._origins:
             return None
         if is_loopback(local) and is_loopback(split_host(origin.partition("://")[2])):
             return None
         return "pages of this Origin may not call; add it to allowed_origins"
 
-    def allows_origin(self, value: bytes) -> bool:
+    def allows_origin(self, value: str) -> bool:
         """Whether ``value`` is one of the configured origins (for CORS)."""
-        return value.decode("latin-1").strip().lower() in self._origins
+        return value.strip().lower() in self._origins
 
 
-def doubled(raw: list[tuple[bytes, bytes]]) -> str | None:
-    """The name of a header that came twice and must not."""
-    seen: set[bytes] = set()
-    for name, _ in raw:
-        if name in seen and name in SINGLE:
-            return name.decode("latin-1")
-        seen.add(name)
-    return None
-
-
-def parse_accept(value: bytes | None) -> int:
+def parse_accept(value: str | None) -> int:
     """What an ``Accept`` header lets us answer with: `JSON`, `EVENTS`, both or neither."""
     if value is None:
         return JSON | EVENTS
     found = 0
-    for part in value.decode("latin-1").lower().split(","):
+    for part in value.lower().split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
         if any(piece.replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000") for piece in parameters):
             continue
@@ -113,6 +104,36 @@ def parse_accept(value: bytes | None) -> int:
     return found
 
 
-def is_json(value: bytes | None) -> bool:
+def is_json(value: str | None) -> bool:
     """Whether a ``Content-Type`` says JSON."""
-    return value is not None and value.partition(b";")[0].strip().lower() == b"application/json"
+    return value is not None and value.partition(";")[0].strip().lower() == "application/json"
+
+
+# --- CORS: what browsers want to hear before pages of the allowed origins may call --------------------------
+
+METHODS: Final = "POST, GET, DELETE"
+_REQUEST_HEADERS: Final = (
+    "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, "
+    "Mcp-Method, Mcp-Name"
+)
+_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
+
+
+def preflight(headers: Mapping[str, str]) -> Headers:
+    """The answer to a preflight. Which ``Mcp-Param-*`` headers there are only the page knows."""
+    asked = headers.get("access-control-request-headers", "").split(",")[:PREFLIGHT_NAMES]
+    named = [name.strip() for name in asked if _PARAMETER.fullmatch(name.strip())]
+    return (
+        ("access-control-allow-methods", METHODS),
+        ("access-control-allow-headers", ", ".join([_REQUEST_HEADERS, *named])),
+        ("access-control-max-age", "600"),
+    )
+
+
+def permission(origin: str) -> Headers:
+    """What every answer says to a page of ``origin``."""
+    return (
+        ("access-control-allow-origin", origin),
+        ("access-control-expose-headers", "Mcp-Session-Id, WWW-Authenticate, Retry-After"),
+        ("vary", "Origin"),
+    )

@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any
 
 from ....drivers.duplex import Duplex
-from ....settings import HttpOptions
-from .asgi import Receive, Send
-from .bodies import Bodies
+from ....drivers.run import Runner
+from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
 from .event_streams import EventStream
+from .exchange import HttpService
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
-from .service import HttpService
-
-TICK: Final = 1.0
-FLUSH: Final = 1.0
-"""Seconds clients have to take the last bytes of their streams."""
+from .waiting import Bodies, Work
 
 
 class Life:
     """Starts, keeps alive and ends what the parts of one app have open."""
 
-    def __init__(self, service: HttpService, options: HttpOptions, bodies: Bodies) -> None:
+    def __init__(self, service: HttpService, options: HttpOptions, bodies: Bodies, runner: Runner) -> None:
         self._service = service
         self._options = options
         self._bodies = bodies
+        self._runner = runner
         self.started = False
         self.draining = False
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where we run. Asking which loop runs is a system call on Python 3.11."""
         self.streams: set[EventStream] = set()
         """Every open event stream, whatever it belongs to."""
-        self.in_sessions: set[asyncio.Task[Any]] = set()
-        """Every task that works on a legacy call."""
         self.sockets: set[Duplex] = set()
         self.legacy: Legacy
         self.modern: Modern
@@ -49,9 +44,9 @@ class Life:
         self._drained: asyncio.Future[None] | None = None
 
     @property
-    def running(self) -> set[asyncio.Task[Any]]:
+    def running(self) -> set[Work]:
         """Every task that works on a call."""
-        return {*self.in_sessions, *self.modern.watching.calls}
+        return {*self.legacy.running, *(task for task, _ in self.modern.watching.calls.values())}
 
     async def start(self) -> None:
         """Start the service; whoever comes second waits for the first."""
@@ -62,6 +57,11 @@ class Life:
             self._kept_alive = self.loop.time()
             self._on_tick()
 
+    async def stop(self) -> None:
+        """End everything in order, the service at last."""
+        await self.drain(self._options.drain)
+        await self._service.stop()
+
     def _on_tick(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -71,25 +71,8 @@ class Life:
             for stream in list(self.streams):
                 stream.keep_alive()
             self.legacy.sessions.reap()
-        pause = min(TICK, self._options.keep_alive, self._options.body_timeout)
+        pause = min(HTTP_TICK, self._options.keep_alive, self._options.body_timeout)
         self._tick = loop.call_later(pause, self._on_tick)
-
-    async def lifespan(self, receive: Receive, send: Send) -> None:
-        """The host's lifespan protocol."""
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                try:
-                    await self.start()
-                except Exception as error:  # noqa: BLE001  the host wants to hear of it in its own words
-                    await send({"type": "lifespan.startup.failed", "message": str(error)})
-                    return
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                await self.drain(self._options.drain)
-                await self._service.stop()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
@@ -109,20 +92,20 @@ class Life:
             self.pair.close(seconds),
             *(socket.close(drain=seconds) for socket in list(self.sockets)),
         )
-        await _within(FLUSH, *(_ended(task) for task in list(self.modern.listening)))
+        await _within(HTTP_FLUSH, *(_ended(task) for task in list(self.modern.listening)))
         self.legacy.sessions.close()
-        await _within(FLUSH, *(stream.finish() for stream in list(self.streams)))
+        await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
 
     async def _finish_calls(self, seconds: float) -> None:
         running = self.running
         if running:
             await asyncio.wait(running, timeout=seconds)
-        self.modern.draining = self.legacy.calls.draining = self.legacy.stateless.runner.draining = True
+        self._runner.draining = True
         late = self.running
         for task in late:
             task.cancel()
         if late:
-            await asyncio.wait(late, timeout=FLUSH)
+            await asyncio.wait(late, timeout=HTTP_FLUSH)
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

@@ -6,100 +6,75 @@ on. When the client hangs up the call is cancelled.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel, PlainChannel
+from ....core.channel import Call, NoBackChannel
 from ....core.endpoint import LISTEN
-from ....drivers.run import Runner, mask
-from ....errors import DovetailError, ProtocolError, Refusal
+from ....drivers.run import Outcome, Runner, ShuttingDown
+from ....errors import ProtocolError, Refusal
 from ....settings import HttpOptions
-from ..host.whole import WHOLE
-from .asgi import JSON_TYPE, Receive, Send, answer, retry
-from .disconnects import Watch, Watching
 from .event_streams import EventStream, crowded
-from .service import HttpService
-from .session_calls import shutting_down
+from .exchange import Exchange, HttpService, retry_after
+from .waiting import Watching, Work, watch_call
 
 
 class Modern:
     """The modern half of one app."""
 
-    def __init__(self, service: HttpService, options: HttpOptions, streams: set[EventStream]) -> None:
+    def __init__(
+        self, service: HttpService, options: HttpOptions, runner: Runner, streams: set[EventStream]
+    ) -> None:
         self.service = service
-        self.options = options
         self.streams = streams
-        self.listening: set[asyncio.Task[Any]] = set()
+        self.listening: set[Work] = set()
         self.watching = Watching()
+        self.json_only = options.json_only
+        self._runner = runner
         self._limit = service.limits.write_buffer
         self._most = service.limits.streams
-        self.json_only = options.json_only
         self._patience = options.write_timeout
-        self.draining = False
-        """Calls that are cancelled now are cancelled because the server shuts down, and are told so."""
 
-    async def serve(self, call: Call, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
-        """Answer one admitted call; ``task`` is the one that runs this.
-
-        This is `drivers.exchange` written out: a call of its own for each part would cost more than the part.
-        """
+    async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:
+        """Answer one admitted call; ``task`` is the one that runs this."""
         if call.method == LISTEN:
-            await self._listen(call, receive, send, task)
+            await self._listen(call, exchange, task)
             return
-        channel = ModernChannel(call, send, self)
+        channel = ModernChannel(call, exchange, self)
         watching = self.watching
-        watching.calls[task] = receive
+        watching.calls[call] = (task, exchange)
         if watching.idle:
             watching.start()
-        error: DovetailError | None = None
-        status = 0
-        data = b""
         try:
-            data = call.codec.encode_result(call.id, await self.service.respond(call, channel))
-        except DovetailError as reason:
-            error = reason
-        except asyncio.CancelledError:
-            if not task.cancelling():
-                error = mask(call.method)  # the handler let the end of something of its own escape
-            else:
-                call.cancelled = True
-                if watching.leave(task):
-                    # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request.
-                    task.uncancel()
-                    await channel.finish()
-                    return
-                if not self.draining:
-                    raise
-                task.uncancel()
-                error, status = shutting_down(), 503
-        except (Exception, SystemExit):  # noqa: BLE001  the net below the service
-            error = mask(call.method)
+            data, error = await self._runner.run(call, channel)
         finally:
-            watching.calls.pop(task, None)
+            del watching.calls[call]
             if watching.watches:
-                watching.leave(task)
-        if error is not None:
-            data = call.codec.encode_error(call.id, error)
+                watching.leave(call)
         if channel.stream is not None:
             await channel.stream.finish(data)
-        elif error is None:
-            host: object = getattr(send, "__self__", None)
-            whole = WHOLE.get(type(host))
-            if whole is not None and whole(host, data):
-                return
-            length = (b"content-length", b"%d" % len(data))
-            await send({"type": "http.response.start", "status": 200, "headers": [JSON_TYPE, length]})
-            await send({"type": "http.response.body", "body": data})
+        elif error is None and data is not None:
+            await exchange.answer(200, data)
         else:
-            status = status or self.service.admission.status_of(error, call.revision)
-            await answer(send, status, data, retry(error, status))
+            await self._reply(exchange, call, (data, error))
 
-    def stream(self, send: Send) -> EventStream:
-        return EventStream(send, self._limit, None, self._patience)
+    async def _reply(self, exchange: Exchange, call: Call, outcome: Outcome) -> None:
+        """Answer with JSON, unless the client has gone."""
+        data, error = outcome
+        if data is None:
+            return
+        status = 200
+        if error is not None:
+            status = (
+                503 if type(error) is ShuttingDown else self.service.admission.status_of(error, call.revision)
+            )
+        await exchange.answer(status, data, () if error is None else retry_after(error, status))
 
-    async def _listen(self, call: Call, receive: Receive, send: Send, task: asyncio.Task[Any]) -> None:
+    def stream(self, exchange: Exchange) -> EventStream:
+        return EventStream(exchange, self._limit, self._patience)
+
+    async def _listen(self, call: Call, exchange: Exchange, task: Work) -> None:
         """``subscriptions/listen`` stays open: it is kept alive, counted, and ended in order at shutdown."""
         refusal = self._listening_problem(call.principal)
         if refusal is not None:
@@ -107,35 +82,27 @@ class Modern:
             busy = isinstance(refusal, Refusal)
             status = 503 if busy else self.service.admission.status_of(refusal, call.revision)
             data = call.codec.encode_error(call.id, refusal)
-            await answer(send, status, data, retry(refusal, status))
+            await exchange.answer(status, data, retry_after(refusal, status))
             return
-
-        def give_up() -> None:
-            call.cancelled = True
-            task.cancel()
-
-        stream = self.stream(send)
-        stream.on_abandon = give_up
+        stream = self.stream(exchange)
         stream.principal = call.principal
-        watch = Watch(receive, give_up)
+        watch = watch_call(call, task, exchange)
+        stream.on_abandon = watch.gone
         self.streams.add(stream)
         self.listening.add(task)
         try:
-            channel = ModernChannel(call, send, self, stream)
-            data, error = await Runner(self.service).run(call, channel)
+            data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
         finally:
             watch.stop()
             stream.on_abandon = None
             self.streams.discard(stream)
             self.listening.discard(task)
-        if data is None:
+        if call.cancelled:
             stream.abandon()
-            await stream.finish()
-        elif stream.started or stream.pending:
+        if stream.started or call.cancelled:
             await stream.finish(data)
         else:
-            status = 200 if error is None else self.service.admission.status_of(error, call.revision)
-            await answer(send, status, data, [] if error is None else retry(error, status))
+            await self._reply(exchange, call, (data, error))
 
     def _listening_problem(self, principal: str | None) -> ProtocolError | Refusal | None:
         if self.json_only:
@@ -145,11 +112,11 @@ class Modern:
         return crowded(self._most, principal, [stream.principal for stream in self.streams])
 
 
-class ModernChannel(PlainChannel, Struct, eq=False):
+class ModernChannel(Struct, eq=False):
     """What a call may say before its result. The stream is made when there is something to say."""
 
     call: Call
-    send: Send
+    exchange: Exchange
     modern: Modern
     stream: EventStream | None = None
 
@@ -157,7 +124,7 @@ class ModernChannel(PlainChannel, Struct, eq=False):
         if self.call.cancelled or self.modern.json_only:
             return
         if self.stream is None:
-            self.stream = self.modern.stream(self.send)
+            self.stream = self.modern.stream(self.exchange)
         self.stream.notify(self.call.codec.encode_notification(method, params))
 
     async def request(self, method: str, params: Struct) -> Any:
@@ -166,7 +133,3 @@ class ModernChannel(PlainChannel, Struct, eq=False):
     async def drain(self) -> None:
         if self.stream is not None:
             await self.stream.drain()
-
-    async def finish(self) -> None:
-        if self.stream is not None:
-            await self.stream.finish()

@@ -15,10 +15,9 @@ from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
 from ....settings import HttpOptions
 from ....wire.sse import encode_event
-from .asgi import Receive, Scope, Send, answer, refuse
-from .disconnects import Watch
 from .event_streams import EventStream, crowded
-from .service import HttpService
+from .exchange import Exchange, HttpService, refuse
+from .waiting import Watch
 
 
 class EventLink(Link):
@@ -54,28 +53,27 @@ class Pair:
         self._streams = streams
         self._live: dict[str, tuple[Duplex, str | None]] = {}
 
-    async def stream(self, scope: Scope, receive: Receive, send: Send, principal: str | None) -> None:
+    async def stream(self, exchange: Exchange, principal: str | None) -> None:
         """The GET: open a connection and say where to post."""
-        limits = self._service.limits
+        limits, admission = self._service.limits, self._service.admission
         if self._options.shared:
             error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process: serve with workers=1")
-            await refuse(send, self._service.admission, error, status=501)
+            await refuse(exchange, admission, error, status=501)
             return
         busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
-            await refuse(send, self._service.admission, busy, status=503)
+            await refuse(exchange, admission, busy, status=503)
             return
         id = secrets.token_urlsafe(24)
-        stream = EventStream(send, limits.write_buffer, patience=self._options.write_timeout)
+        stream = EventStream(exchange, limits.write_buffer, self._options.write_timeout)
         stream.principal = principal
-        scope["transport"] = "sse"
-        duplex = accept(self._service, principal=principal, scope=scope)
-        stream.write(encode_event(self._address(scope, id), event="endpoint"))
+        duplex = accept(self._service, principal=principal, scope={**exchange.scope, "transport": "sse"})
+        stream.write(encode_event(self._address(exchange, id), event="endpoint"))
         receiver: Receiver = duplex
         receiver.connected(EventLink(stream))
         self._live[id] = (duplex, principal)
         self._streams.add(stream)
-        watch = Watch(receive, stream.abandon)
+        watch = Watch(exchange, stream.abandon)
         try:
             await stream.wait()
         finally:
@@ -87,21 +85,19 @@ class Pair:
         await duplex.wait_closed(1.0)
         await stream.finish()
 
-    def _address(self, scope: Scope, id: str) -> bytes:
+    def _address(self, exchange: Exchange, id: str) -> bytes:
         """Where to post: a path from the root of this origin, whatever prefix we are mounted at."""
-        root = quote((scope.get("root_path") or "").rstrip("/"))
-        return f"{root}{self._options.messages_path}?session_id={id}".encode()
+        return f"{quote(exchange.prefix)}{self._options.messages_path}?session_id={id}".encode()
 
-    async def post(self, scope: Scope, send: Send, body: bytes, principal: str | None) -> None:
+    async def post(self, exchange: Exchange, body: bytes, principal: str | None) -> None:
         """One message of the client; the answer, if any, comes on the stream."""
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        found = self._live.get(query.get("session_id", [""])[0])
+        found = self._live.get(parse_qs(exchange.query).get("session_id", [""])[0])
         if found is None or found[1] != principal:
             error = ProtocolError("session_not_found", "no such session")
-            await refuse(send, self._service.admission, error, status=404)
+            await refuse(exchange, self._service.admission, error, status=404)
             return
         found[0].received(body)
-        await answer(send, 202)
+        await exchange.answer(202)
 
     async def close(self, seconds: float) -> None:
         """End every connection; calls under way get ``seconds``."""

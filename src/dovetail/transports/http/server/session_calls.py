@@ -7,120 +7,100 @@ events are also kept in the session's log. Hanging up does not cancel a call of 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel, PlainChannel
-from ....drivers.run import mask
-from ....errors import DovetailError, Refusal, TransportError
-from ....settings import HttpOptions, Limits
-from ..host.whole import WHOLE
-from .asgi import JSON_TYPE, Headers, Send, answer
-from .event_log import EventLog, LoggedStream
+from ....core.channel import Call, NoBackChannel
+from ....drivers.run import Outcome, Runner
+from ....errors import RequestTimeout, TransportError
+from ....settings import HttpOptions, Timeouts
+from .event_log import LoggedStream
 from .event_streams import EventStream
-from .service import HttpService
-from .sessions import HttpSession, Sessions
+from .exchange import Exchange, Headers, HttpService
+from .sessions import LiveSession, Sessions
+from .waiting import Work
+
+PRIMED_SINCE: Final = 4
+"""Index of the first revision whose clients understand an event without data."""
 
 
 class Calls:
     """What the calls of all legacy sessions of one app share."""
 
     def __init__(
-        self, service: HttpService, options: HttpOptions, streams: set[EventStream], running: set[Any]
+        self,
+        service: HttpService,
+        options: HttpOptions,
+        runner: Runner,
+        sessions: Sessions,
+        streams: set[EventStream],
+        running: set[Work],
     ) -> None:
         self.service = service
         self.options = options
-        self.limits: Limits = service.limits
+        self.sessions = sessions
         self.streams = streams
         """Every open event stream of the app; `Life` keeps them alive and ends them."""
-        self.running: set[asyncio.Task[Any]] = running
-        """Every task of the app that works on a call."""
-        self.draining = False
-        """Calls that are cancelled now are cancelled because the server shuts down, and are told so."""
-        self.sessions: Sessions
+        self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
+        self._runner = runner
+        self._running = running
 
-    def log(self, entry: HttpSession) -> EventLog:
-        if entry.log is None:
-            entry.log = EventLog(self.limits, self.sessions.ledger)
-        return entry.log
-
-    def primes(self, entry: HttpSession) -> bool:
+    def primes(self, live: LiveSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
-        return entry.session.revision.primed_streams and not self.options.shared
+        return live.session.revision.index >= PRIMED_SINCE and not self.options.shared
 
-    async def run(self, entry: HttpSession, call: Call, send: Send, headers: Headers | None = None) -> None:
+    async def run(
+        self, live: LiveSession, call: Call, exchange: Exchange, task: Work, headers: Headers = ()
+    ) -> None:
         """Answer one call, in the task of its POST."""
-        channel = SessionChannel(self, entry, send, headers, call)
-        data = await self.answer(entry, call, channel)
+        channel = SessionChannel(self, live, exchange, call, headers)
+        data, error = await self.answer(live, call, channel, task)
         if channel.stream is not None:
             await channel.conclude(data)
-        elif data is not None:
-            host: object = getattr(send, "__self__", None)
-            whole = WHOLE.get(type(host)) if headers is None and channel.status == 200 else None
-            if whole is not None and whole(host, data):
-                return
-            length = (b"content-length", b"%d" % len(data))
-            lines = [JSON_TYPE, length] if headers is None else [JSON_TYPE, length, *headers]
-            await send({"type": "http.response.start", "status": channel.status, "headers": lines})
-            await send({"type": "http.response.body", "body": data})
+        elif data is None:
+            await exchange.answer(202)  # cancelled: there is nothing to say
         else:
-            await answer(send, 202)  # cancelled: there is nothing to say
+            status = 200 if error is None else self.service.admission.status_of(error, call.revision)
+            await exchange.answer(status, data, headers)
 
-    async def answer(self, entry: HttpSession, call: Call, channel: SessionChannel) -> bytes | None:
-        """Run the call; None when there is no answer: it was cancelled, or its batch is not complete."""
-        endpoint = entry.endpoint
-        task = asyncio.current_task()
-        assert task is not None
-        entry.running[call.id] = task
-        self.running.add(task)
-        error: DovetailError
+    async def answer(
+        self, live: LiveSession, call: Call, channel: SessionChannel, task: Work | None = None
+    ) -> Outcome:
+        """Run the call; no bytes when there is no answer: it was cancelled, or its batch is not complete."""
+        if task is None:
+            task = asyncio.current_task()
+            assert task is not None
+        live.running[call.id] = task
+        self._running.add(task)
         try:
-            return endpoint.send_result(call, await self.service.respond(call, channel))
-        except DovetailError as reason:
-            error = reason
-        except asyncio.CancelledError:
-            if call.cancelled:
-                task.uncancel()
-                return None
-            if self.draining:
-                task.uncancel()
-                error = shutting_down()
-            elif task.cancelling():
-                raise
-            else:
-                error = mask(call.method)  # the handler let the end of something of its own escape
-        except (Exception, SystemExit):  # noqa: BLE001  the net below the service
-            error = mask(call.method)
+            return await self._runner.run(call, channel, live.endpoint)
         finally:
-            if entry.running.get(call.id) is task:
+            if live.running.get(call.id) is task:
                 # A call that was cancelled may end after another one has taken its id.
-                del entry.running[call.id]
-            if entry.aside:
-                self.sessions.settle(entry)
-            self.running.discard(task)
-        channel.status = self.service.admission.status_of(error, call.revision)
-        return endpoint.send_error(call, error)
+                del live.running[call.id]
+            if live.at_work:
+                self.sessions.settle(live)
+            self._running.discard(task)
 
 
-class SessionChannel(PlainChannel, Struct, eq=False):
+class SessionChannel(Struct, eq=False):
     """The way back for one POST."""
 
     calls: Calls
-    entry: HttpSession
-    send: Send
-    headers: Headers | None
+    live: LiveSession
+    exchange: Exchange
     call: Call | None = None
+    headers: Headers = ()
     together: SessionChannel | None = None
     """The channel of the whole array, for a call that came in one."""
-    status: int = 200
     stream: LoggedStream | None = None
     sink: EventStream | None = None
 
     def notify(self, method: str, params: Struct | None) -> None:
         if self.calls.options.json_only:
             return
-        data = self.entry.endpoint.send_notification(method, params, call=self.call)
+        data = self.live.endpoint.send_notification(method, params, call=self.call)
         if data is not None:
             self.open().write(data)
 
@@ -130,29 +110,13 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             raise NoBackChannel("questions need a stream to the client; this server answers with JSON only")
         if options.shared:
             raise NoBackChannel("questions to clients of older revisions need one process: use workers=1")
-        entry = self.entry
-        if entry.session.codec.dialect.refuse_responses:
+        live = self.live
+        if live.session.codec.dialect.refuse_responses:
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
-        id, data = entry.endpoint.send_request(method, params)
-        future = entry.expect(id)
-        self.open().write(data)
         try:
-            async with asyncio.timeout(options.answer_timeout):
-                reply = await future
-        except TimeoutError:
-            self._withdraw(id, "no answer in time")
+            return await live.ask().request(method, params, self.calls.answer_limits, write=self.open().write)
+        except RequestTimeout:
             raise TransportError("the client did not answer in time", cause="idle") from None
-        except asyncio.CancelledError:
-            self._withdraw(id, "the call was cancelled")
-            raise
-        return entry.read(reply)
-
-    def _withdraw(self, id: Any, reason: str) -> None:
-        if self.entry.answers is not None:
-            self.entry.answers.pop(id, None)
-        data = self.entry.endpoint.send_cancel(id, reason)
-        if data is not None:
-            self.open().write(data)
 
     async def drain(self) -> None:
         if self.together is not None:
@@ -162,7 +126,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
 
     async def close_stream(self) -> None:
         """2025-11-25: end the response but not the call; the client comes back for the rest."""
-        if self.calls.options.json_only or self.together is not None or not self.calls.primes(self.entry):
+        if self.calls.options.json_only or self.together is not None or not self.calls.primes(self.live):
             return
         stream = self.open()
         for sink in list(stream.sinks):
@@ -176,20 +140,18 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             return self.together.open()
         if self.stream is None:
             calls = self.calls
-            self.stream = calls.log(self.entry).open()
-            self.sink = EventStream(
-                self.send, calls.limits.write_buffer, self.headers, calls.options.write_timeout
-            )
-            self.sink.principal = self.entry.session.principal
+            self.stream = calls.sessions.log(self.live).open()
+            limit, patience = calls.service.limits.write_buffer, calls.options.write_timeout
+            self.sink = EventStream(self.exchange, limit, patience, self.headers, self.live.session.principal)
             self.stream.attach(self.sink)
             calls.streams.add(self.sink)
-            if calls.primes(self.entry):
+            if calls.primes(self.live):
                 self.stream.prime(calls.options.retry)
         return self.stream
 
     async def conclude(self, data: bytes | None) -> None:
         """End the stream, with the reply as its last event if there is one."""
-        stream, sink, log = self.stream, self.sink, self.entry.log
+        stream, sink, log = self.stream, self.sink, self.live.log
         assert stream is not None
         assert sink is not None
         if data is not None:
@@ -202,7 +164,3 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         for one in sinks:
             await one.finish()
         await sink.finish()
-
-
-def shutting_down() -> Refusal:
-    return Refusal(1008, message="the server is shutting down", retry_after=1)

@@ -12,26 +12,23 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from ....core.channel import Answer, Session
+from ....core.channel import Session
 from ....core.endpoint import Endpoint
+from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
-from ....settings import HttpOptions
+from ....settings import SESSION_ID_BYTES, HttpOptions
 from ....wire.frames import RequestId
-from ....wire.methods import METHODS
 from ....wire.revisions import BY_NAME
 from ....wire.seal import bind
-from .ended_sessions import Board, Ended, digest
-from .event_log import EventLog, Ledger
-from .service import HttpService
-
-LARGEST: Final = 3072
-"""Bytes of capabilities and client info in an id, which travels in a header: many peers take 8 KiB at most."""
+from .ended_sessions import EndedSessions, digest
+from .event_log import EventBudget, EventLog
+from .exchange import HttpService
 
 
 class _Token(Struct, array_like=True):
@@ -44,11 +41,11 @@ class _Token(Struct, array_like=True):
     nonce: str
 
 
-class HttpSession:
+class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "answers", "aside", "endpoint", "id", "listened", "log", "open_streams", "running", "session", "used",
+        "at_work", "endpoint", "id", "listened", "log", "open_streams", "requests", "running", "session", "used",
     )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
@@ -59,52 +56,36 @@ class HttpSession:
         """When a request last named it, on the service's clock."""
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
-        self.answers: dict[RequestId, asyncio.Future[Answer]] | None = None
-        """Our own requests that wait for the client."""
+        self.requests: Requests | None = None
         self.log: EventLog | None = None
         """Made with the first event stream."""
         self.open_streams = 0
-        self.aside = False
-        """It was at work when room was needed: whoever ends that work tells `Sessions.settle`."""
+        self.at_work = False
+        """It was found at work when room was needed: whoever ends that work tells `Sessions.settle`."""
         self.listened = False
         """The client has opened the general stream before, so what it misses there is kept."""
 
     @property
     def busy(self) -> bool:
-        return bool(self.running or self.answers or self.open_streams)
+        asked = self.requests is not None and self.requests.waiting
+        return bool(self.running or asked or self.open_streams)
 
     def cancel(self, id: RequestId) -> None:
         task = self.running.pop(id, None)
         if task is not None:
             task.cancel()
 
-    def expect(self, id: RequestId) -> asyncio.Future[Answer]:
-        """A future for the client's answer to our request ``id``."""
-        if self.answers is None:
-            self.answers = {}
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.answers[id] = future
-        return future
-
-    def answered(self, answer: Answer) -> None:
-        future = None if self.answers is None else self.answers.pop(answer.id, None)
-        if future is not None and not future.done():
-            future.set_result(answer)
-
-    def read(self, answer: Answer) -> Any:
-        """The decoded result of an answer; raises the client's error if it is one."""
-        if answer.error is not None:
-            raise answer.error
-        assert isinstance(answer.result, Raw)
-        return self.session.codec.decode_result(METHODS[answer.method], answer.result)
+    def ask(self) -> Requests:
+        """Our own requests to this client, kept from the first one on."""
+        if self.requests is None:
+            self.requests = Requests(self.endpoint, _nowhere)
+        return self.requests
 
     def close(self) -> None:
         """Fail what waits, cancel what runs, end the streams."""
         self.endpoint.close()
-        for future in list((self.answers or {}).values()):
-            if not future.done():
-                future.set_exception(TransportError("the session has ended", cause="closed"))
-                future.exception()  # whoever waited may have gone already
+        if self.requests is not None:
+            self.requests.fail(TransportError("the session has ended", cause="closed"))
         for task in list(self.running.values()):
             task.cancel()
         if self.log is not None:
@@ -118,7 +99,7 @@ class _Share:
 
     def __init__(self) -> None:
         self.size = 0
-        self.order: OrderedDict[str, HttpSession] = OrderedDict()
+        self.order: OrderedDict[str, LiveSession] = OrderedDict()
         """Who makes room, the one unused longest first. Those that were found at work are not in it."""
 
 
@@ -132,27 +113,26 @@ class Sessions:
         self,
         service: HttpService,
         options: HttpOptions,
-        opened: Callable[[HttpSession], None],
-        board: Board | None = None,
+        opened: Callable[[LiveSession], None],
+        ended: EndedSessions | None = None,
     ) -> None:
         self._service = service
         self._options = options
         self._limits = service.limits
         self._opened = opened
-        self._live: dict[str, HttpSession] = {}
+        self._live: dict[str, LiveSession] = {}
         self._all = _Share()
         self._owned: dict[str, _Share] = {}
-        self._ended = Ended(board)
-        self._shared = board is not None
-        self.ledger = Ledger(service.limits.all_event_bytes)
+        self.ended = EndedSessions() if ended is None else ended
+        self.event_budget = EventBudget(service.limits.all_event_bytes)
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def __iter__(self) -> Iterator[HttpSession]:
+    def __iter__(self) -> Iterator[LiveSession]:
         return iter(list(self._live.values()))
 
-    def open(self, session: Session, endpoint: Endpoint) -> HttpSession:
+    def open(self, session: Session, endpoint: Endpoint) -> LiveSession:
         """A new session with a new id.
 
         Raises:
@@ -169,19 +149,19 @@ class Sessions:
                 secrets.token_urlsafe(16),
             )
         )
-        if len(payload) > LARGEST:
-            raise ProtocolError("invalid_params", f"the capabilities exceed {LARGEST} bytes")
+        if len(payload) > SESSION_ID_BYTES:
+            raise ProtocolError("invalid_params", f"the capabilities exceed {SESSION_ID_BYTES} bytes")
         expires = self._service.clock() + self._options.session_lifetime
         id = self._service.seal.seal("session", payload, expires=expires, bound=bind(session.principal))
         return self._add(id, session, endpoint)
 
-    def find(self, id: str, principal: str | None) -> HttpSession | None:
+    def find(self, id: str, principal: str | None) -> LiveSession | None:
         """The session of this id if it belongs to ``principal``, brought back into memory if need be.
 
         Raises:
             Refusal: it would have to come back into memory, and too many are in use.
         """
-        if self._shared:
+        if self.ended.shared:
             self._hear()
         entry = self._live.get(id)
         if entry is None:
@@ -191,38 +171,43 @@ class Sessions:
         self._touch(entry)
         return entry
 
-    def _touch(self, entry: HttpSession) -> None:
+    def _touch(self, entry: LiveSession) -> None:
         """It is in use: now it is the last to make room."""
         entry.used = self._service.clock()
-        if entry.aside:
+        if entry.at_work:
             return
         self._all.order.move_to_end(entry.id)
         principal = entry.session.principal
         if principal is not None:
             self._owned[principal].order.move_to_end(entry.id)
 
-    def settle(self, entry: HttpSession) -> None:
+    def log(self, entry: LiveSession) -> EventLog:
+        """The events of a session, kept from its first stream on."""
+        if entry.log is None:
+            entry.log = EventLog(self._limits, self.event_budget)
+        return entry.log
+
+    def settle(self, entry: LiveSession) -> None:
         """A piece of its work has ended: if that was the last one, it may make room again."""
-        if entry.aside and not entry.busy and self._live.get(entry.id) is entry:
-            entry.aside = False
+        if entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
+            entry.at_work = False
             entry.used = self._service.clock()
             for share in self._shares(entry):
                 share.order[entry.id] = entry
 
-    def _shares(self, entry: HttpSession) -> tuple[_Share, ...]:
+    def _shares(self, entry: LiveSession) -> tuple[_Share, ...]:
         principal = entry.session.principal
         return (self._all,) if principal is None else (self._all, self._owned[principal])
 
     def _hear(self) -> None:
-        news = self._ended.news()
+        news = self.ended.news()
         if news:
-            ended = set(news)
             for entry in self:
-                if digest(entry.id) in ended:
+                if digest(entry.id) in news:
                     self._forget(entry)
 
-    def _revive(self, id: str, principal: str | None) -> HttpSession | None:
-        if id in self._ended:
+    def _revive(self, id: str, principal: str | None) -> LiveSession | None:
+        if id in self.ended:
             return None
         service = self._service
         try:
@@ -244,14 +229,14 @@ class Sessions:
         endpoint = Endpoint(service.admission, self._limits, principal=principal, session=session)
         return self._add(id, session, endpoint)
 
-    def _add(self, id: str, session: Session, endpoint: Endpoint) -> HttpSession:
+    def _add(self, id: str, session: Session, endpoint: Endpoint) -> LiveSession:
         principal = session.principal
         self._make_room(self._all, self._limits.sessions)
         own = None if principal is None else self._owned.get(principal)
         if own is not None:
             self._make_room(own, self._limits.sessions_per_principal)
         session.id = id
-        entry = self._live[id] = HttpSession(id, session, endpoint, self._service.clock())
+        entry = self._live[id] = LiveSession(id, session, endpoint, self._service.clock())
         if principal is not None:
             self._owned.setdefault(principal, _Share())
         for share in self._shares(entry):
@@ -273,17 +258,17 @@ class Sessions:
             if not entry.busy:
                 self._forget(entry)
                 return
-            entry.aside = True
+            entry.at_work = True
             for one in self._shares(entry):
                 del one.order[entry.id]
         raise Refusal(1004, message="too many sessions are in use", retry_after=5)
 
-    def end(self, entry: HttpSession) -> None:
+    def end(self, entry: LiveSession) -> None:
         """The client has deleted it: the id is worth nothing any more."""
-        self._ended.add(entry.id)
+        self.ended.add(entry.id)
         self._forget(entry)
 
-    def _forget(self, entry: HttpSession) -> None:
+    def _forget(self, entry: LiveSession) -> None:
         if self._live.pop(entry.id, None) is None:
             return
         for share in self._shares(entry):
@@ -316,6 +301,10 @@ def _short(info: dict[str, Any] | None) -> dict[str, Any] | None:
     return {
         name: info[name][:200] for name in ("name", "version", "title") if isinstance(info.get(name), str)
     }
+
+
+def _nowhere(message: bytes) -> None:
+    """Where our requests go by default: each one names the stream of its own call."""
 
 
 def unknown_session() -> ProtocolError:

@@ -1,4 +1,4 @@
-"""The server's side of a WebSocket: one JSON-RPC message per text frame, through any ASGI host.
+"""The server's side of a WebSocket: one JSON-RPC message per text frame, through any host.
 
 The subprotocol is ``mcp`` (``mcp.v1`` is understood too); a client that offers none gets none. Frames with
 several messages separated by newlines are read, as erlmcp sends them, but never written.
@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from ....core.channel import Link
 from ....drivers.duplex import Duplex, accept
 from ....errors import TransportError
-from .asgi import TEXT_TYPE, Message, Receive, Scope, Send
-from .service import HttpService
+from .exchange import HttpService, Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
 INVALID_TEXT: Final = 1007
-POLICY: Final = 1008
 TOO_BIG: Final = 1009
-INTERNAL_ERROR: Final = 1011
 
 
 class SocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
-    def __init__(self, send: Send, limit: int) -> None:
-        self._send = send
+    def __init__(self, socket: Socket, limit: int) -> None:
+        self._socket = socket
         self._limit = limit
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -55,12 +52,12 @@ class SocketLink(Link):
         try:
             while self._waiting:
                 message = self._waiting.popleft()
-                await self._send({"type": "websocket.send", "text": message.decode()})
+                await self._socket.send_text(message.decode())
                 self._size -= len(message)
             if self._closed:
-                await self._send({"type": "websocket.close", "code": self._code})
-        except (OSError, RuntimeError):
-            self._waiting.clear()  # the host says that the client has gone
+                await self._socket.close(self._code)
+        except TransportError:
+            self._waiting.clear()
             self._closed = True
         finally:
             self._task = None
@@ -91,74 +88,44 @@ class SocketLink(Link):
         self.done.set()
 
 
-async def refuse_websocket(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
-    """Turn a handshake down, with a status and a reason where the host can carry them."""
-    await receive()  # websocket.connect
-    if "websocket.http.response" not in (scope.get("extensions") or {}):
-        code = INTERNAL_ERROR if status == 500 else POLICY
-        await send({"type": "websocket.close", "code": code, "reason": reason})
-        return
-    body = reason.encode()
-    head = [TEXT_TYPE, (b"content-length", b"%d" % len(body))]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": head})
-    await send({"type": "websocket.http.response.body", "body": body})
-
-
 async def serve_websocket(
-    service: HttpService,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    principal: str | None,
-    live: set[Duplex],
+    service: HttpService, socket: Socket, principal: str | None, live: set[Duplex]
 ) -> None:
     """Serve one WebSocket from its handshake to its end."""
-    await receive()  # websocket.connect
-    offered: list[str] = scope.get("subprotocols") or []
-    chosen = next((name for name in offered if name in SUBPROTOCOLS), None)
-    await send({"type": "websocket.accept", "subprotocol": chosen})
-    scope["transport"] = "websocket"
-    duplex = accept(service, principal=principal, scope=scope)
-    link = SocketLink(send, service.limits.write_buffer)
+    await socket.accept(next((name for name in socket.offered if name in SUBPROTOCOLS), None))
+    duplex = accept(service, principal=principal, scope=socket.scope)
+    link = SocketLink(socket, service.limits.write_buffer)
     duplex.connected(link)
     live.add(duplex)
+    reading = asyncio.ensure_future(_read(socket, duplex, link, service.limits.message_size))
     ended = asyncio.ensure_future(link.done.wait())
     try:
-        await _read(receive, duplex, link, ended, service.limits.message_size)
+        await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         live.discard(duplex)
+        reading.cancel()
         ended.cancel()
         duplex.lost(TransportError("the client closed the WebSocket", cause="eof"))
         link.abort()
         await duplex.wait_closed(1.0)
 
 
-async def _read(
-    receive: Receive, duplex: Duplex, link: SocketLink, ended: asyncio.Future[Any], limit: int
-) -> None:
-    while True:
-        arrival = asyncio.ensure_future(receive())
-        await asyncio.wait({arrival, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not arrival.done():
-            arrival.cancel()
-            return
-        code = _take(arrival.result(), duplex, limit)
+async def _read(socket: Socket, duplex: Duplex, link: SocketLink, limit: int) -> None:
+    """Hand frames to the driver until the socket is closed, or one comes that we cannot take."""
+    while (message := await socket.receive_message()) is not None:
+        code = _take(message, duplex, limit)
         if code is not None:
-            if code:
-                link.close(code)
-                await link.done.wait()
+            link.close(code)
+            await link.done.wait()
             return
 
 
-def _take(message: Message, duplex: Duplex, limit: int) -> int | None:
-    """Hand one frame to the driver; a code when the socket is to be closed, 0 when it is closed already."""
-    if message["type"] == "websocket.disconnect":
-        return 0
-    text: str | None = message.get("text")
-    if text is None:
+def _take(message: str | bytes, duplex: Duplex, limit: int) -> int | None:
+    """Hand one frame to the driver; a code when the socket is to be closed because of it."""
+    if isinstance(message, bytes):
         return UNSUPPORTED_DATA
     try:
-        data = text.encode()
+        data = message.encode()
     except UnicodeEncodeError:
         return INVALID_TEXT
     if len(data) > limit:

@@ -1,0 +1,205 @@
+"""One HTTP request and its answer, whatever host it came through.
+
+The parts of this room speak to the protocols below and to nothing else. `asgi` and `rsgi` implement them for the two
+interfaces hosts have; for a third one, write a third module like them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from ....core.admit import Admission
+from ....core.channel import Service
+from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ....wire.codec import Codec
+from ....wire.frames import Frame, RequestId
+from ....wire.headers import RoutingHeaders
+from ....wire.seal import Seal
+
+Headers = Sequence[tuple[str, str]]
+Scope = Mapping[str, Any]
+
+JSON_TYPE: Final = ("content-type", "application/json")
+TEXT_TYPE: Final = ("content-type", "text/plain; charset=utf-8")
+EVENT_HEADERS: Final = (
+    ("content-type", "text/event-stream"),
+    ("cache-control", "no-cache"),
+    ("x-accel-buffering", "no"),
+)
+CLOSE: Final = (("connection", "close"),)
+"""For answers after which the rest of what the client sends is not worth reading."""
+
+
+class HttpService(Service, Protocol):
+    """What HTTP asks of a server: a service with a life of its own, and keys for what it hands out."""
+
+    seal: Seal
+    clock: Callable[[], float]
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def end_listening(self) -> None:
+        """Complete every listen stream: the server shuts down."""
+        ...
+
+
+class Head(Protocol):
+    """What came before the body."""
+
+    method: str
+    path: str
+    """Below the prefix we are mounted at."""
+    headers: Mapping[str, str]
+    """Names are in lower case. Of a header that came twice only one value is here; see `plain`."""
+    plain: bool
+    """Every header came once, could be read, and all of them together are not too long."""
+    server: Hashable
+    """The address we listen on, in the words of the host."""
+
+    @property
+    def prefix(self) -> str:
+        """Where we are mounted; empty at the root."""
+        ...
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def local(self) -> str | None:
+        """The address the connection came in on; None for a Unix socket."""
+        ...
+
+    @property
+    def scope(self) -> Scope:
+        """The head as users see it: an ASGI scope, or a mapping that looks like one."""
+        ...
+
+    def size(self) -> int:
+        """Bytes of all headers together; 0 where the host has its own limit."""
+        ...
+
+    def doubled(self, names: Sequence[str]) -> str | None:
+        """The first of ``names`` that came twice, or with bytes that cannot be read."""
+        ...
+
+    def routing(self) -> RoutingHeaders:
+        """The headers that repeat what the body says, duplicates and parameters included."""
+        ...
+
+
+class Sink(Protocol):
+    """The body of a response that is written piece by piece."""
+
+    async def write(self, data: bytes) -> None:
+        """Send ``data``; returns when the host takes more.
+
+        Raises:
+            TransportError: the client has gone.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the response properly. Raises nothing for a client that has gone."""
+        ...
+
+
+class Exchange(Head, Protocol):
+    """One request that is to be answered once, with `answer` or with `stream`."""
+
+    extra: Headers
+    """Lines that every answer gets, whoever gives it."""
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            RemoteProtocolError: (``message_too_large``) it exceeds ``limit`` bytes.
+            TransportError: the client went away before it had come.
+        """
+        ...
+
+    async def answer(
+        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+    ) -> None:
+        """Send one whole response; a body is JSON unless ``kind`` says otherwise."""
+        ...
+
+    def stream(self, headers: Headers = ()) -> Sink:
+        """Begin an event stream with status 200; its head leaves with the first bytes."""
+        ...
+
+    async def disconnected(self) -> None:
+        """Return when the client has hung up. Cancel it once the response is complete."""
+        ...
+
+
+class Socket(Head, Protocol):
+    """One WebSocket, from its handshake on."""
+
+    offered: Sequence[str]
+    """The subprotocols the client would speak."""
+
+    async def refuse(self, status: int, reason: str) -> None:
+        """Turn the handshake down, as far as the host can say why."""
+        ...
+
+    async def accept(self, subprotocol: str | None) -> None: ...
+
+    async def receive_message(self) -> str | bytes | None:
+        """The next message: text, bytes, or None when the socket is closed."""
+        ...
+
+    async def send_text(self, text: str) -> None:
+        """Send one message; returns when the host takes more.
+
+        Raises:
+            TransportError: the client has gone.
+        """
+        ...
+
+    async def close(self, code: int) -> None: ...
+
+
+class Posted(Struct, eq=False):
+    """One POST to the endpoint: the exchange, and what it said."""
+
+    exchange: Exchange
+    body: bytes
+    frame: Frame | RemoteProtocolError
+    """The message, or why ``body`` is not a single one."""
+    routing: RoutingHeaders
+    principal: str | None
+    task: asyncio.Task[Any]
+    """The one that works on it."""
+
+
+async def refuse(
+    exchange: Exchange,
+    admission: Admission,
+    error: DovetailError,
+    *,
+    id: RequestId | None = None,
+    status: int | None = None,
+    headers: Headers = (),
+    codec: Codec | None = None,
+) -> None:
+    """Answer with ``error`` in the words of ``codec``, or else of the newest revision served."""
+    if id is None and isinstance(error, RemoteProtocolError):
+        id = error.id
+    rejection = admission.refuse(error, id, status=status, codec=codec)
+    lines = (*headers, *retry_after(error, rejection.status))
+    await exchange.answer(rejection.status, rejection.body, lines)
+
+
+def retry_after(error: DovetailError, status: int) -> Headers:
+    """When to come back, for the statuses that tell a client to."""
+    if status not in (429, 503):
+        return ()
+    seconds = error.retry_after if isinstance(error, Refusal | ProtocolError) else None
+    return (("retry-after", str(max(1, round(seconds or 1)))),)
