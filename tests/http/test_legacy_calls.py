@@ -19,6 +19,8 @@ from tests.support.web import (
     until,
 )
 
+ON = ("granian", "uvicorn")
+
 
 @pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])
 def test_a_question_goes_out_on_the_stream_of_its_own_call(revision: str) -> None:
@@ -133,7 +135,6 @@ async def test_hanging_up_does_not_cancel_and_delete_does() -> None:
         await until(lambda: site.app.life.running)
         (task,) = site.app.life.running
         await connection.close()
-        await until(lambda: not site.host.server_state.connections)
         await asyncio.wait({task}, timeout=0.15)
         assert not task.done()
         assert (await web.ask("DELETE", legacy_headers(NEWEST, session))).status == 204

@@ -20,6 +20,8 @@ from tests.support.web import (
     text,
 )
 
+ON = ("granian", "uvicorn")
+
 
 @run
 async def test_json_only_never_streams_and_needs_only_json_to_be_accepted() -> None:

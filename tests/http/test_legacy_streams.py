@@ -18,6 +18,8 @@ from tests.support.web import (
     until,
 )
 
+ON = ("granian", "granian-asgi", "uvicorn")
+
 
 @run
 async def test_a_get_stream_brings_what_belongs_to_no_call_once() -> None:

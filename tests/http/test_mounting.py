@@ -1,11 +1,14 @@
 """Below a prefix, in other people's applications, with a lifespan and without."""
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -14,7 +17,32 @@ from starlette.routing import Mount
 from dovetail import Server
 from tests.support.aio import run
 from tests.support.everything import build
-from tests.support.web import Web, legacy_headers, messages, served, text
+from tests.support.web import Connection, Web, legacy_headers, messages, text, until
+
+
+class Elsewhere:
+    """Where somebody else's application is reached."""
+
+    def __init__(self, address: Any) -> None:
+        self.address = address
+
+    async def connect(self) -> Connection:
+        return Connection(*await asyncio.open_connection(*self.address))
+
+
+@asynccontextmanager
+async def mounted(application: Any) -> AsyncIterator[Any]:
+    """Somebody else's application, run by a host in somebody else's program."""
+    config = uvicorn.Config(application, log_level="warning", access_log=False)
+    host = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        task = asyncio.create_task(host.serve(sockets=[listener]))
+        await until(lambda: host.started or task.done())
+        try:
+            yield Elsewhere(listener.getsockname())
+        finally:
+            host.should_exit = True
+            await task
 
 
 def in_starlette(app: Any) -> Any:
@@ -50,7 +78,7 @@ def test_an_app_works_below_a_prefix_without_a_lifespan_of_its_own(mount: Any) -
 
         server = build(lifespan=lifespan)
         app = server.asgi()
-        async with served(server, application=mount(app)) as site:
+        async with mounted(mount(app)) as site:
             web = Web(site, "/api/mcp")
             assert entered == []  # the host does not pass its lifespan on
             assert text(await web.call("shout", words="hey")) == "HEY"
@@ -83,7 +111,7 @@ def test_an_app_works_below_a_prefix_without_a_lifespan_of_its_own(mount: Any) -
 async def test_an_app_can_be_the_whole_of_its_prefix() -> None:
     server = build()
     app = server.asgi(path="/")
-    async with served(server, application=Starlette(routes=[Mount("/mcp", app)])) as site:
+    async with mounted(Starlette(routes=[Mount("/mcp", app)])) as site:
         assert text(await Web(site, "/mcp/").call("shout", words="x")) == "X"
         await app.drain(0)
 
@@ -99,7 +127,7 @@ async def test_the_host_may_run_our_lifespan() -> None:
             yield
         await app.drain(0)
 
-    async with served(server, application=Starlette(routes=[Mount("/api", app)], lifespan=lifespan)) as site:
+    async with mounted(Starlette(routes=[Mount("/api", app)], lifespan=lifespan)) as site:
         assert text(await Web(site, "/api/mcp").call("shout", words="x")) == "X"
 
 

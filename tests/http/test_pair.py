@@ -9,6 +9,7 @@ from tests.support.everything import build
 from tests.support.schemas import validate
 from tests.support.web import Connection, Site, Web, request, served, text, until
 
+ON = ("granian", "uvicorn")
 REVISION = "2024-11-05"
 JSON = {"Content-Type": "application/json"}
 
@@ -107,5 +108,5 @@ async def test_the_stream_ends_properly_when_the_server_does() -> None:
         _, events, path = await open_pair(site)
         await say(site, path, initialize())
         await hear(events)
-        site.host.should_exit = True
+        site.end()
         assert [event async for event in events] == []

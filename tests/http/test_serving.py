@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.transports.http.host import serving
+from dovetail.transports.http.host.places import Place
 from tests.http.children import child
+from tests.support import web as support
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.faces import FILE
@@ -21,20 +22,23 @@ from tests.support.web import (
     Web,
     modern,
     modern_headers,
+    served,
     text,
 )
 
+ON = ("granian", "uvicorn")
 
-def test_a_unix_socket_and_one_left_behind(slow: str, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_unix_socket_and_one_left_behind(slow: str, tmp_path: Path, workers: str) -> None:
     @run
     async def scenario() -> None:
         path = str(tmp_path / "mcp.sock")
-        stale = serving.listen(uds=path)
-        stale.close()
-        async with child(slow, "--uds", path) as served:
-            assert text(await Web(served).call("pid")) == str(served.process.pid)  # type: ignore[arg-type]
+        Place(uds=path).listen().close()
+        async with child(slow, "--uds", path, "--workers", workers) as served:
+            assert text(await Web(served).call("pid")).isdecimal()  # type: ignore[arg-type]
             with pytest.raises(DovetailError, match="cannot serve on"):
-                serving.listen(uds=path)
+                Place(uds=path).listen()
             served.process.send_signal(signal.SIGTERM)
             assert await served.ended() == 0
         assert not Path(path).exists()  # noqa: ASYNC240
@@ -45,37 +49,25 @@ def test_a_unix_socket_and_one_left_behind(slow: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_tls(slow: str, tmp_path: Path) -> None:
     certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {certificate}"
     subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=localhost",
-            ),
-            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
-        ],
-        check=True,
-        capture_output=True,
+        [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True
     )
 
     @run
     async def scenario() -> None:
         async with child(slow, "--port", "0", "--certfile", certificate, "--keyfile", key) as served:
             assert "https://" in served.said
-            context = ssl.create_default_context(cafile=certificate)
-            connection = await served.connect(ssl=context)
-            message = modern("tools/call", {"name": "pid"})
-            found = await connection.ask(
-                "POST", "/mcp", modern_headers(message), json.dumps(message).encode()
-            )
-            assert text(found.message["result"]) == str(served.process.pid)
+            for newest in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                context = ssl.create_default_context(cafile=certificate)
+                context.maximum_version = newest
+                connection = await served.connect(ssl=context)
+                message = modern("tools/call", {"name": "pid"})
+                found = await connection.ask(
+                    "POST", "/mcp", modern_headers(message), json.dumps(message).encode()
+                )
+                assert text(found.message["result"]) == str(served.process.pid)
+                await connection.close()
             served.process.send_signal(signal.SIGTERM)
             assert await served.ended() == 0
 
@@ -86,11 +78,10 @@ def test_beyond_loopback_needs_a_word() -> None:
     for workers in (1, 2):
         with pytest.raises(DovetailError, match="allow_remote"):
             build().run("http", host="0.0.0.0", port=0, workers=workers)
-    serving.check({"allow_remote": True}, host="0.0.0.0")
-    serving.check({"principal": lambda scope: "ada"}, host="0.0.0.0")
-    serving.check({}, host="::1")
     with pytest.raises(DovetailError, match="no option 'prot'"):
         build().run("http", prot=1)
+    with pytest.raises(DovetailError, match="granian, uvicorn"):
+        build().run("http", server="apache")
     ended = subprocess.run(
         [*CLI, "run", FILE, "--http", "--host", "0.0.0.0", "--port", "0"],
         capture_output=True,
@@ -102,23 +93,45 @@ def test_beyond_loopback_needs_a_word() -> None:
     assert "--allow-remote" in ended.stderr
 
 
+@run
+async def test_on_every_address_at_once_loopback_is_guarded_as_ever() -> None:
+    async with served(build(), host="0.0.0.0") as site:
+        site.address = ("127.0.0.1", site.port)
+        message = modern("tools/list")
+        for _ in range(2):
+            good = await Web(site).ask("POST", modern_headers(message), json.dumps(message).encode())
+            bad = await Web(site).ask("POST", modern_headers(message) | {"Host": "evil.example"}, b"{}")
+            assert (good.status, bad.status) == (200, 403)
+
+
 def test_an_address_in_use_is_explained() -> None:
-    listener = serving.listen("127.0.0.1", 0)
+    listener = Place(port=0).listen()
     try:
         with pytest.raises(DovetailError, match="cannot serve on"):
-            build().run("http", port=listener.getsockname()[1])
+            build().run("http", server=support.HOST, port=listener.getsockname()[1])
     finally:
         listener.close()
 
 
-def test_without_uvicorn_the_extra_is_named() -> None:
+def test_the_address_of_another_server_of_ours_is_in_use() -> None:
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site:
+            with pytest.raises(DovetailError, match="cannot serve on"):
+                await build().serve("http", server=support.HOST, port=site.port)
+
+    scenario()
+
+
+def test_without_the_host_its_extra_is_named(hosted: str) -> None:
+    extra = {"granian": "http", "uvicorn": "uvicorn"}[hosted]
     code = (
-        "import sys; sys.modules['uvicorn'] = None\n"
+        f"import sys; sys.modules[{hosted!r}] = None\n"
         "from dovetail import Server\n"
-        "try:\n    Server('x').run('http', port=0)\n"
+        f"try:\n    Server('x').run('http', server={hosted!r}, port=0)\n"
         "except Exception as error:\n    print(error)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
-    assert "pip install 'dovetail[http]'" in ended.stdout
+    assert f"pip install 'dovetail[{extra}]'" in ended.stdout

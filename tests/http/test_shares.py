@@ -26,6 +26,7 @@ from tests.support.web import (
     until,
 )
 
+ON = ("granian", "uvicorn")
 NEWEST = "2025-11-25"
 ADA = {"X-User": "ada"}
 EVE = {"X-User": "eve"}

@@ -23,6 +23,7 @@ from tests.support.web import (
     text,
 )
 
+ON = ("granian", "uvicorn")
 SMALL = Limits(message_size=2000, header_bytes=4000)
 
 
@@ -209,12 +210,6 @@ async def test_a_head_over_the_limit_is_431() -> None:
             "POST", modern_headers({"method": "x"}) | {"X-Padding": "x" * 5000}, b"{}"
         )
         assert found.status == 431
-        async with await site.connect() as connection:  # one that never ends
-            connection.send(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-            for _ in range(100):
-                connection.send(b"X-More: " + b"x" * 100 + b"\r\n")
-                await connection.writer.drain()
-            assert (await connection.head()).status == 431
 
 
 @run

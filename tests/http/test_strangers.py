@@ -18,6 +18,7 @@ from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served, until
 
+ON = ("granian", "uvicorn")
 NEWEST = "2025-11-25"
 
 

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.host import uvicorn_host as hosting
-from dovetail.transports.http.host.serving import listen
+from dovetail.transports.http.host import granian_host, uvicorn_host
+from dovetail.transports.http.host.places import Place
+from dovetail.transports.http.host.process import Serving
 from dovetail.transports.http.server.app import HttpApp
-from dovetail.transports.http.server.asgi import AsgiFace
 from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN
@@ -27,18 +27,32 @@ Json = dict[str, Any]
 _ids = itertools.count(1)
 
 
+HOSTS = {
+    "granian": (granian_host.Host, "rsgi"),
+    "granian-asgi": (granian_host.Host, "asgi"),
+    "uvicorn": (uvicorn_host.Host, "asgi"),
+}
+"""What can be between a socket and our app."""
+HOST = "granian"
+"""Which one is. `tests/http/conftest.py` runs tests with each."""
+
+
 class Site:
     """A served app: where it is, and its insides."""
 
-    def __init__(self, app: HttpApp, host: Any, address: Any) -> None:
+    def __init__(self, app: HttpApp, serving: Serving, address: Any) -> None:
         self.app = app
-        self.host = host
         self.address = address
         self.connections: list[Connection] = []
+        self._serving = serving
 
     @property
     def port(self) -> int:
         return self.address[1]
+
+    def end(self) -> None:
+        """Begin to shut down, as a signal would."""
+        self._serving.end(self.app.options.drain)
 
     async def connect(self, **options: Any) -> "Connection":
         if isinstance(self.address, str):
@@ -50,34 +64,26 @@ class Site:
 
 
 @asynccontextmanager
-async def served(
-    server: Any,
-    *,
-    host: str = "127.0.0.1",
-    uds: str | None = None,
-    ssl_context: ssl.SSLContext | None = None,
-    application: Any = None,
-    **options: Any,
-) -> AsyncIterator[Site]:
-    """Serve on a free port, with the same uvicorn set-up as `server.run`; ``application`` wraps the app."""
-    settings = HttpOptions(**options)
-    app = HttpApp(server, settings)
-    config = hosting.configure(application or AsgiFace(app), server.limits, "warning")
-    config.load()
-    config.ssl = ssl_context
-    listener = listen(host, 0, uds)
-    runner = hosting.Host(config, app, settings)
-    task = asyncio.create_task(runner.serve(sockets=[listener]))
-    await until(lambda: runner.started or task.done())
+async def served(server: Any, *, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[Site]:
+    """Serve on a free port as `server.run` does, on the host of this test."""
+    app = HttpApp(server, HttpOptions(**options))
+    await app.life.start()
+    make, face = HOSTS[HOST]
+    running = make(app, Place(host=host, port=0), face=face)
+    serving, ready = Serving(app, running), asyncio.Event()
+    address = running.bound.getsockname()
+    task = asyncio.create_task(serving.run(ready.set))
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
-    site = Site(app, runner, listener.getsockname())
+    site = Site(app, serving, address)
     try:
         yield site
     finally:
-        runner.should_exit = True
+        waiting.cancel()
+        site.end()
         await task
-        listener.close()
         for connection in site.connections:
             await connection.close()
 

@@ -45,6 +45,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]
+    group.add_argument(
+        "--server",
+        default="granian",
+        choices=("granian", "uvicorn"),
+        help="the HTTP server (default: granian)",
+    )
     group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
@@ -96,14 +102,18 @@ def address(value: str) -> tuple[str, int]:
 
 
 def _run_http(server: Server, options: argparse.Namespace) -> int:
-    # One application has all three faces: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
+    # One application serves all three: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
     serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
     return serving.run(
         server,
+        server=options.server,
+        # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
+        face="asgi" if options.ws else "rsgi",
         host=options.host,
         port=options.port,
         uds=options.uds,
         workers=options.workers,
+        again=(f"{__name__}:uvicorn_worker", options.target),
         certfile=options.certfile,
         keyfile=options.keyfile,
         allow_remote=options.allow_remote,
@@ -112,3 +122,10 @@ def _run_http(server: Server, options: argparse.Namespace) -> int:
         stateless=options.stateless,
         json_only=options.json_only,
     )
+
+
+def uvicorn_worker() -> Any:
+    """The ASGI application of one of uvicorn's own processes, which have only the name of the file."""
+    hosting: Any = importlib.import_module("dovetail.transports.http.host.uvicorn_host")
+    told = hosting.told()
+    return hosting.worker(target.load(told.target), told)

@@ -401,6 +401,10 @@ class Server(Registration, Answering):
         """This server as an ASGI application, for any ASGI host."""
         return serving.asgi(self, options)
 
+    def rsgi(self, **options: Any) -> Any:
+        """This server as an RSGI application, for granian: ``granian --interface rsgi module:app``."""
+        return serving.rsgi(self, options)
+
     def __repr__(self) -> str:
         return f"Server({self.info.name!r}, tools={len(self.tools)})"
 

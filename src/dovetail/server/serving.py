@@ -50,6 +50,12 @@ def asgi(server: Server, options: Mapping[str, Any]) -> Any:
     return module.face(server, **_sized(server, "http", options))
 
 
+def rsgi(server: Server, options: Mapping[str, Any]) -> Any:
+    """The RSGI application of ``server``."""
+    module = importlib.import_module("dovetail.transports.http.server.rsgi")
+    return module.face(server, **_sized(server, "http", options))
+
+
 def _sized(server: Server, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options without erlmcp's names for limits; those that concern this transport are set."""
     others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}

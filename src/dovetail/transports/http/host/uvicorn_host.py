@@ -1,219 +1,152 @@
-"""uvicorn, with what it leaves open: limits on slow clients, and an end that always comes in order.
+"""uvicorn as a plain ASGI host: ``--server uvicorn``, with the extra of that name.
 
-uvicorn puts no limit on the size of a request head (with httptools) or on the time a client takes to send
-one, and lets a client that reads nothing keep its buffers for ever. Both are looked after here, by one sweep
-over all connections a second and without a timer of their own for each. Imported only when HTTP is served.
+One process runs it in our event loop; several are uvicorn's own, which start from nothing and import the server again:
+they need to be told its file. Imported only when HTTP is served.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
-import socket
-import threading
-from collections.abc import Generator
+import os
+import secrets
 from importlib.util import find_spec
-from types import FrameType
+from math import ceil
 from typing import Any, Final
 
+import msgspec
 import uvicorn
 
-from ....settings import HttpOptions, Limits
-from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
+from ....errors import DovetailError
+from ....settings import HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_LOOK, HTTP_MARGIN, HttpOptions, Limits
+from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
+from ..server.exchange import HttpService
+from .places import Place
+from .process import Worker, supervised
 
-CONNECTIONS: Final = 10_000
-"""Connections at once; one more is answered with 503."""
-FLUSH: Final = 1.0
-"""Seconds connections have to close once everything has been said on them."""
-INTERRUPTED: Final = 1.0
-"""Seconds calls get to finish after SIGINT: somebody sits there and waits."""
-MARGIN: Final = 5.0
-"""Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
-_SWEEP_EVERY: Final = 10
-"""Ticks of uvicorn's main loop, which ticks ten times a second."""
-_HEAD_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-)
+TOLD: Final = "DOVETAIL_WORKER"
+"""The environment variable in which workers are told what they serve."""
 
 
-def has(module: str) -> bool:
-    """Whether ``module`` is installed."""
-    return find_spec(module) is not None
+class Host:
+    """uvicorn in this process."""
+
+    def __init__(self, app: HttpApp, place: Place, *, face: str = "asgi") -> None:
+        self.bound = place.listen()
+        self._place = place
+        config = uvicorn.Config(
+            AsgiFace(app), lifespan="off", **_options(place, app.service.limits, HTTP_FLUSH)
+        )
+        self._server = uvicorn.Server(config)
+
+    async def serve(self) -> None:
+        try:
+            await self._server.serve(sockets=[self.bound])
+        finally:
+            self.bound.close()
+            self._place.remove()
+
+    async def started(self) -> None:
+        # Nobody says so; there is only something to look at.
+        while not self._server.started:  # noqa: ASYNC110
+            await asyncio.sleep(HTTP_LOOK)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
 
 
-def configure(app: AsgiFace, limits: Limits, log_level: str, **tls: Any) -> uvicorn.Config:
-    """How uvicorn runs ``app``: the fastest parser there is, and nothing in between."""
-    config = uvicorn.Config(
-        app,
-        log_level=log_level,
-        access_log=False,
-        interface="asgi3",
-        lifespan="on",
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
-        h11_max_incomplete_event_size=limits.header_bytes,
-        ws_max_size=limits.message_size + 1,
-        ws_per_message_deflate=False,  # it would cost each socket more memory than all of the rest
-        ws=_sockets(),
-        http=_http(limits),
-        **tls,
-    )
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has to know."""
+
+    target: str
+    """What the author's file is called; for whoever imports it again."""
+    options: HttpOptions
+    folder: str
+    key: str
+    """The name of the key that the parent's server seals with."""
+    secret: str
+    """The key for all workers, unless the author's file brings one."""
+
+
+def run_workers(
+    service: HttpService,
+    options: HttpOptions,
+    place: Place,
+    count: int,
+    folder: str,
+    *,
+    quiet: bool,
+    again: tuple[str, str] | None,
+    face: str,
+) -> int:
+    """Serve in ``count`` processes of uvicorn's until a signal. Returns the exit status.
+
+    ``again`` is how a process gets hold of the server once more: the name of a factory of ASGI applications, which
+    calls `worker`, and what it is told as `Told.target`.
+    """
+    if again is None:
+        raise DovetailError(
+            "several workers of uvicorn import the server again: use `dovetail run FILE --http --server uvicorn "
+            "--workers N`, or granian"
+        )
+    if options.principal is not None:
+        raise DovetailError("several workers of uvicorn cannot be given a principal function: use granian")
+    factory, target = again
+    key, secret = service.seal.keys.current.id, secrets.token_hex(32)
+    told = Told(target=target, options=options, folder=folder, key=key, secret=secret)
+    os.environ[TOLD] = msgspec.json.encode(told).decode()
+    bound = place.listen()
+    if not quiet:
+        place.announce(bound, options.path)
+    how = _options(place, service.limits, options.drain + 2 * HTTP_MARGIN)
+    try:
+        return supervised(
+            lambda: uvicorn.run(factory, factory=True, workers=count, fd=bound.fileno(), lifespan="on", **how)
+        )
+    finally:
+        bound.close()
+        place.remove()
+        del os.environ[TOLD]
+
+
+def told() -> Told:
+    """What this process was told by the one that started it."""
+    return msgspec.json.decode(os.environ[TOLD], type=Told)
+
+
+def worker(service: HttpService, told: Told) -> AsgiFace:
+    """The application of one worker; ``service`` has been imported again."""
+    if service.seal.keys.current.id != told.key:
+        service.seal = Seal(Keys(bytes.fromhex(told.secret)), service.limits.request_state)
+    one = Worker(service, told.options, told.folder, None)
+    return AsgiFace(one.app, one)
+
+
+def _options(place: Place, limits: Limits, seconds: float) -> dict[str, Any]:
+    """How uvicorn runs an app: the fastest parser there is, and nothing in between."""
     # A client that sends rubbish gets its 400; it does not get to fill the log.
     logging.getLogger("uvicorn.error").addFilter(_not_about_clients)
-    return config
-
-
-def _http(limits: Limits) -> Any:
-    if not has("httptools"):
-        return "h11"
-    return limited_protocol(limits.header_bytes)
-
-
-def _sockets() -> Any:
-    """The implementation of WebSockets that uvicorn is to use."""
-    if not has("websockets"):
-        return "none"
-    from uvicorn.config import WS_PROTOCOLS
-
-    return "websockets-sansio" if "websockets-sansio" in WS_PROTOCOLS else "auto"
+    return {
+        "log_config": None,
+        "log_level": "warning",
+        "access_log": False,
+        "interface": "asgi3",
+        "server_header": False,
+        "proxy_headers": False,
+        "limit_concurrency": HTTP_CONNECTIONS,
+        "timeout_graceful_shutdown": ceil(seconds),
+        "h11_max_incomplete_event_size": limits.header_bytes,
+        "ws_max_size": limits.message_size + 1,
+        "ws_per_message_deflate": False,  # it would cost each socket more memory than all of the rest
+        "ws": "websockets-sansio" if find_spec("websockets") is not None else "none",
+        "ssl_certfile": place.certfile,
+        "ssl_keyfile": place.keyfile,
+    }
 
 
 def _not_about_clients(record: logging.LogRecord) -> bool:
     return not (
         record.levelno == logging.WARNING and str(record.msg).startswith(("Invalid HTTP", "Unsupported"))
     )
-
-
-def limited_protocol(header_bytes: int) -> Any:
-    """uvicorn's protocol for httptools, which refuses a request head that does not end."""
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-    take = HttpToolsProtocol.data_received
-
-    class LimitedProtocol(HttpToolsProtocol):
-        _head: tuple[Any, int] = (None, 0)
-        """Bytes of a head that is not complete yet, and the request before it."""
-
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            take(self, data)
-            if self.cycle is not before:  # the usual case: a whole head has come
-                return
-            if before is None or before.response_complete or not before.more_body:  # pyright: ignore
-                self._grow(data)
-
-        def _grow(self, data: bytes) -> None:
-            last, size = self._head
-            size = size + len(data) if last is self.cycle else len(data)
-            self._head = (self.cycle, size)
-            if size > header_bytes and not self.transport.is_closing():
-                self.transport.write(_HEAD_TOO_LARGE)
-                self.transport.close()
-
-    return LimitedProtocol
-
-
-class Host(uvicorn.Server):
-    """Runs one app until a signal; `status` is what the process should exit with.
-
-    With a ``watchdog`` the process ends even if code of the author's blocks the loop or its end.
-    """
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        app: HttpApp,
-        options: HttpOptions,
-        watchdog: Watchdog | None = None,
-    ) -> None:
-        super().__init__(config)
-        self._app = app
-        self._options = options
-        self._watchdog = watchdog
-        self._heads: dict[Any, tuple[Any, float]] = {}
-        self._buffers: dict[Any, tuple[int, float]] = {}
-        self.status = 0
-
-    # --- slow clients ---------------------------------------------------------------------------------------
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % _SWEEP_EVERY == 0:
-            self.sweep(asyncio.get_running_loop().time())
-        return await super().on_tick(counter)
-
-    def sweep(self, now: float) -> None:
-        """Cut the connections whose clients do not get to the end of a head, or read nothing."""
-        heads: dict[Any, tuple[Any, float]] = {}
-        buffers: dict[Any, tuple[int, float]] = {}
-        connections: set[Any] = set(self.server_state.connections)
-        for connection in connections:
-            transport = connection.transport
-            if transport is None:
-                continue
-            unsent = transport.get_write_buffer_size()
-            if unsent:
-                size, since = self._buffers.get(connection, (unsent + 1, now))
-                since = now if unsent < size else since
-                buffers[connection] = (unsent, since)
-                if now - since > self._options.write_timeout:
-                    transport.abort()
-            cycle = getattr(connection, "cycle", connection)
-            if cycle is None or (cycle is not connection and cycle.response_complete):
-                same, since = self._heads.get(connection, (None, now))
-                since = since if same is cycle else now
-                heads[connection] = (cycle, since)
-                if now - since > self._options.header_timeout:
-                    transport.abort()
-        self._heads, self._buffers = heads, buffers
-
-    # --- the end --------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Take the signals while serving. uvicorn would raise them again afterwards, and so never exit with 0."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if sig == signal.SIGINT:
-            self.status = EXIT_INTERRUPTED
-        if self._watchdog is not None and not self.should_exit:  # a second signal gives no second chance
-            self._watchdog.arm(self._drain() + MARGIN, self.status or EXIT_TERMINATED)
-        super().handle_exit(sig, frame)
-
-    def _drain(self) -> float:
-        return min(self._options.drain, INTERRUPTED) if self.status else self._options.drain
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
-        await self._app.life.drain(0.0 if self.force_exit else self._drain())
-        if self._watchdog is not None:
-            self._watchdog.arm(MARGIN, self.status)
-        connections: set[Any] = self.server_state.connections
-        for connection in list(connections):
-            connection.shutdown()
-        await self._wait_for_connections()
-        for connection in list(connections):
-            connection.transport.abort()
-        await super().shutdown(sockets)
-
-    async def _wait_for_connections(self) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + FLUSH
-        # uvicorn tells nobody when a connection has gone.
-        while self.server_state.connections and loop.time() < until and not self.force_exit:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)

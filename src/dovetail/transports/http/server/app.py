@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
+from ....drivers.duplex import accept
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
 from ....settings import USUAL_HEADS, HttpOptions
@@ -34,7 +35,7 @@ from .life import Life
 from .modern import Modern
 from .pair import Pair
 from .waiting import Bodies, Work
-from .websockets import serve_websocket
+from .websockets import GOING_AWAY, choose, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
@@ -74,7 +75,7 @@ class HttpApp:
         headers = exchange.headers
         get = headers.get
         key = (
-            exchange.path, exchange.server, get("host"), get("origin"), get("content-type"), get("accept"),
+            exchange.path, exchange.local, get("host"), get("origin"), get("content-type"), get("accept"),
         )  # fmt: skip
         try:
             if not (
@@ -349,7 +350,18 @@ class HttpApp:
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
-        await serve_websocket(self.service, socket, principal, life.sockets)
+        await socket.accept(choose(socket.offered))
+        if life.draining:  # it was not before the handshake
+            await socket.close(GOING_AWAY)
+            return
+        task = current_task()
+        assert task is not None
+        duplex = accept(self.service, principal=principal, scope=socket.scope)
+        life.sockets[duplex] = task
+        try:
+            await serve_websocket(self.service, socket, duplex)
+        finally:
+            del life.sockets[duplex]
 
     async def _alive(self, exchange: Exchange) -> bool:
         await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)

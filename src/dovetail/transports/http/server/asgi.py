@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 from msgspec import Struct
 
-from ....errors import TransportError
 from ....settings import HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from .app import HttpApp
-from .exchange import EVENT_HEADERS, JSON_TYPE, TEXT_TYPE, Headers, HttpService
+from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, TEXT_TYPE, Headers, HttpService, Living, gone
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Raw = list[tuple[bytes, bytes]]
 
-GONE = (OSError, RuntimeError)
-"""How hosts say that the client has gone, or that everything has been said."""
 INTERNAL_ERROR = 1011
 POLICY_VIOLATION = 1008
 
@@ -33,8 +31,9 @@ def face(service: HttpService, **options: Any) -> AsgiFace:
 class AsgiFace:
     """What `Server.asgi` returns."""
 
-    def __init__(self, app: HttpApp) -> None:
+    def __init__(self, app: HttpApp, life: Living | None = None) -> None:
         self.app = app
+        self._life: Living = app.life if life is None else life
         self._header_bytes = app.service.limits.header_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -43,36 +42,37 @@ class AsgiFace:
             await self._lifespan(receive, send)
             return
         raw: Raw = scope["headers"]
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+        names, values = zip(*raw, strict=True) if raw else ((), ())
+        headers = dict(zip(map(_text, names), map(_text, values), strict=True))
         plain = len(headers) == len(raw) and len(b"".join(map(b"".join, raw))) <= self._header_bytes
         path = _below(scope) if scope.get("root_path") else scope["path"]
+        server = scope.get("server")
+        local = server[0] if server else ""
         if kind == "http":
             scope["transport"] = "http"
-            exchange = AsgiExchange(
-                scope, path, headers, plain, scope.get("server"), receive, send, scope["method"]
-            )
+            exchange = AsgiExchange(scope, receive, send, path, headers, plain, local, scope["method"])
             await self.app.handle(exchange)
         elif kind == "websocket":
             scope["transport"] = "websocket"
             offered: list[str] = scope.get("subprotocols") or []
-            socket = AsgiSocket(scope, path, headers, plain, scope.get("server"), receive, send, offered)
-            await self.app.connect(socket)
+            await self.app.connect(
+                AsgiSocket(scope, receive, send, path, headers, plain, local, "GET", offered)
+            )
 
     async def drain(self, seconds: float) -> None:
         """End everything in order; calls under way get ``seconds``."""
         await self.app.life.drain(seconds)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        life = self.app.life
         await receive()  # lifespan.startup
         try:
-            await life.start()
+            await self._life.start()
         except Exception as error:  # noqa: BLE001  the host wants to hear of it in its own words
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown
-        await life.stop()
+        await self._life.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -80,12 +80,13 @@ class AsgiHead(Struct, eq=False):
     """A request or a handshake, and how to hear and speak."""
 
     scope: MutableMapping[str, Any]
+    receive: Receive
+    send: Send
     path: str
     headers: Mapping[str, str]
     plain: bool
-    server: Hashable
-    receive: Receive
-    send: Send
+    local: str
+    method: str
 
     @property
     def prefix(self) -> str:
@@ -94,11 +95,6 @@ class AsgiHead(Struct, eq=False):
     @property
     def query(self) -> str:
         return self.scope.get("query_string", b"").decode("latin-1")
-
-    @property
-    def local(self) -> str | None:
-        server = self.scope.get("server")
-        return server[0] if server else None
 
     def size(self) -> int:
         raw: Raw = self.scope["headers"]
@@ -115,33 +111,30 @@ class AsgiHead(Struct, eq=False):
 class AsgiExchange(AsgiHead, eq=False):
     """An exchange over ``receive`` and ``send``."""
 
-    method: str
     extra: Headers = ()
 
     async def read(self, limit: int) -> bytes:
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body") and message["type"] == "http.request" and len(body) <= limit:
-            return body
         declared = self.headers.get("content-length", "")
         if declared.isdigit() and int(declared[:20]) > limit:
             raise too_large(limit)
-        return await self._read_on(message, limit)
-
-    async def _read_on(self, message: Message, limit: int) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            if message["type"] == "http.disconnect":
-                raise TransportError("the client went away", cause="eof")
-            part: bytes = message.get("body", b"")
-            size += len(part)
+        if "transfer-encoding" in self.headers:
+            declared = ""  # beside it a length means nothing
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        parts = [body]
+        size = len(body)
+        while message.get("more_body") and str(size) != declared:
+            # Some hosts say "more" until they have been asked once more: what was declared is all.
             if size > limit:
                 raise too_large(limit)
-            parts.append(part)
-            if not message.get("more_body"):
-                return b"".join(parts)
             message = await self.receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        if message["type"] == "http.disconnect":
+            raise gone()
+        if size > limit:
+            raise too_large(limit)
+        return body if len(parts) == 1 else b"".join(parts)
 
     async def answer(
         self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
@@ -191,8 +184,7 @@ class AsgiSink(Struct, eq=False):
 class AsgiSocket(AsgiHead, eq=False):
     """A WebSocket of the host's."""
 
-    offered: Sequence[str]
-    method: str = "GET"
+    offered: Sequence[str] = ()
 
     async def refuse(self, status: int, reason: str) -> None:
         await self.receive()  # websocket.connect
@@ -234,10 +226,7 @@ def encoded(line: tuple[str, str]) -> tuple[bytes, bytes]:
 
 
 _JSON = encoded(JSON_TYPE)
-
-
-def gone() -> TransportError:
-    return TransportError("the client has gone", cause="eof")
+_text = methodcaller("decode", "latin-1")
 
 
 def _below(scope: MutableMapping[str, Any]) -> str:

@@ -7,14 +7,14 @@ interfaces hosts have; for a third one, write a third module like them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from ....core.admit import Admission
 from ....core.channel import Service
-from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
@@ -30,6 +30,8 @@ EVENT_HEADERS: Final = (
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 )
+GONE: Final = (OSError, RuntimeError)
+"""How hosts say that the client has gone, or that everything has been said."""
 CLOSE: Final = (("connection", "close"),)
 """For answers after which the rest of what the client sends is not worth reading."""
 
@@ -49,6 +51,14 @@ class HttpService(Service, Protocol):
         ...
 
 
+class Living(Protocol):
+    """What a face starts with the host, and stops with it."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Head(Protocol):
     """What came before the body."""
 
@@ -58,9 +68,9 @@ class Head(Protocol):
     headers: Mapping[str, str]
     """Names are in lower case. Of a header that came twice only one value is here; see `plain`."""
     plain: bool
-    """Every header came once, could be read, and all of them together are not too long."""
-    server: Hashable
-    """The address we listen on, in the words of the host."""
+    """Every header came once and could be read; where the host has no limit of its own, they are not too long."""
+    local: str
+    """The address the connection came in on; a path, or nothing, for a Unix socket."""
 
     @property
     def prefix(self) -> str:
@@ -71,17 +81,12 @@ class Head(Protocol):
     def query(self) -> str: ...
 
     @property
-    def local(self) -> str | None:
-        """The address the connection came in on; None for a Unix socket."""
-        ...
-
-    @property
     def scope(self) -> Scope:
         """The head as users see it: an ASGI scope, or a mapping that looks like one."""
         ...
 
     def size(self) -> int:
-        """Bytes of all headers together; 0 where the host has its own limit."""
+        """Bytes of all headers together."""
         ...
 
     def doubled(self, names: Sequence[str]) -> str | None:
@@ -142,8 +147,10 @@ class Exchange(Head, Protocol):
 class Socket(Head, Protocol):
     """One WebSocket, from its handshake on."""
 
-    offered: Sequence[str]
-    """The subprotocols the client would speak."""
+    @property
+    def offered(self) -> Sequence[str]:
+        """The subprotocols the client would speak."""
+        ...
 
     async def refuse(self, status: int, reason: str) -> None:
         """Turn the handshake down, as far as the host can say why."""
@@ -203,3 +210,7 @@ def retry_after(error: DovetailError, status: int) -> Headers:
         return ()
     seconds = error.retry_after if isinstance(error, Refusal | ProtocolError) else None
     return (("retry-after", str(max(1, round(seconds or 1)))),)
+
+
+def gone() -> TransportError:
+    return TransportError("the client has gone", cause="eof")

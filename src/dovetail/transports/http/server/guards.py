@@ -51,7 +51,7 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in options.allowed_hosts)
         self._origins = frozenset(origin.lower() for origin in options.allowed_origins)
 
-    def refusal(self, local: str | None, headers: Mapping[str, str]) -> str | None:
+    def refusal(self, local: str, headers: Mapping[str, str]) -> str | None:
         """Why this request is refused, naming the setting to change; None if it may pass.
 
         ``local`` is the address its connection came in on.
@@ -60,7 +60,7 @@ class Guard:
             headers.get("origin"), local
         )
 
-    def _host_problem(self, value: str | None, local: str | None) -> str | None:
+    def _host_problem(self, value: str | None, local: str) -> str | None:
         # A unix socket has no address of this kind; no web page can reach it.
         enforced = is_loopback(local) or bool(self._hosts)
         if not enforced:
@@ -73,7 +73,7 @@ class Guard:
             return None
         return "this Host is not served here; add it to allowed_hosts"
 
-    def _origin_problem(self, value: str | None, local: str | None) -> str | None:
+    def _origin_problem(self, value: str | None, local: str) -> str | None:
         if value is None:
             return None
         origin = value.strip().lower()

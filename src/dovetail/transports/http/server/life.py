@@ -35,7 +35,8 @@ class Life:
         """Where we run. Asking which loop runs is a system call on Python 3.11."""
         self.streams: set[EventStream] = set()
         """Every open event stream, whatever it belongs to."""
-        self.sockets: set[Duplex] = set()
+        self.sockets: dict[Duplex, Work] = {}
+        """Every open WebSocket, and who serves it."""
         self.legacy: Legacy
         self.modern: Modern
         self.pair: Pair
@@ -92,9 +93,12 @@ class Life:
             self.pair.close(seconds),
             *(socket.close(drain=seconds) for socket in list(self.sockets)),
         )
-        await _within(HTTP_FLUSH, *(_ended(task) for task in list(self.modern.listening)))
+        await _within(
+            HTTP_FLUSH, *(_ended(task) for task in [*self.modern.listening, *self.sockets.values()])
+        )
         self.legacy.sessions.close()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
+        await self._bodies.close()
 
     async def _finish_calls(self, seconds: float) -> None:
         running = self.running

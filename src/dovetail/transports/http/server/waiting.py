@@ -12,7 +12,7 @@ from typing import Any
 
 from ....core.channel import Call
 from ....errors import TransportError
-from ....settings import HANGUP_LOOK
+from ....settings import HANGUP_LOOK, HTTP_FLUSH
 from .exchange import Exchange
 
 Work = asyncio.Task[Any]
@@ -42,9 +42,21 @@ class Bodies:
         """Give up the bodies that have taken too long; ``now`` is the time of the event loop."""
         self.now = now
         for task, begun in list(self.reading.items()):
-            if now - begun > self._seconds and not task.done():
-                self._late.add(task)
-                task.cancel()
+            if now - begun > self._seconds:
+                self._give_up(task)
+
+    async def close(self) -> None:
+        """Give up all that are left, and let their clients be told."""
+        tasks = list(self.reading)
+        for task in tasks:
+            self._give_up(task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=HTTP_FLUSH)
+
+    def _give_up(self, task: Work) -> None:
+        if not task.done():
+            self._late.add(task)
+            task.cancel()
 
 
 class Watching:

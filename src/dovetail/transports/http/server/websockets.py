@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 from ....core.channel import Link
-from ....drivers.duplex import Duplex, accept
+from ....drivers.duplex import Duplex
 from ....errors import TransportError
+from ....settings import HTTP_FLUSH
 from .exchange import HttpService, Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
@@ -33,9 +35,10 @@ class SocketLink(Link):
         self._size = 0
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._code = NORMAL
+        self.code: int | None = None
+        """What to close the socket with; None when there is nobody to be told."""
         self.done = asyncio.Event()
-        """Set when the socket is to be read no more."""
+        """Everything has been said: the socket is to be closed."""
 
     def send(self, message: bytes) -> None:
         if self._closed:
@@ -54,11 +57,8 @@ class SocketLink(Link):
                 message = self._waiting.popleft()
                 await self._socket.send_text(message.decode())
                 self._size -= len(message)
-            if self._closed:
-                await self._socket.close(self._code)
         except TransportError:
-            self._waiting.clear()
-            self._closed = True
+            self.abort()
         finally:
             self._task = None
             if self._closed:
@@ -76,38 +76,52 @@ class SocketLink(Link):
         if self._closed:
             return
         self._closed = True
-        self._code = code
+        self.code = code
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._flush())
+            self.done.set()
 
     def abort(self) -> None:
         self._closed = True
+        self.code = None
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
         self.done.set()
 
 
-async def serve_websocket(
-    service: HttpService, socket: Socket, principal: str | None, live: set[Duplex]
-) -> None:
-    """Serve one WebSocket from its handshake to its end."""
-    await socket.accept(next((name for name in socket.offered if name in SUBPROTOCOLS), None))
-    duplex = accept(service, principal=principal, scope=socket.scope)
+def choose(offered: Sequence[str]) -> str | None:
+    """The first of the subprotocols a client offers that we know."""
+    return next((name for name in offered if name in SUBPROTOCOLS), None)
+
+
+async def serve_websocket(service: HttpService, socket: Socket, duplex: Duplex) -> None:
+    """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
     link = SocketLink(socket, service.limits.write_buffer)
     duplex.connected(link)
-    live.add(duplex)
     reading = asyncio.ensure_future(_read(socket, duplex, link, service.limits.message_size))
     ended = asyncio.ensure_future(link.done.wait())
     try:
         await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if link.code is not None:
+            await link.done.wait()
     finally:
-        live.discard(duplex)
-        reading.cancel()
         ended.cancel()
+        reading.cancel()
+        await asyncio.wait({reading})  # a host may not close what somebody reads
+        if link.code is not None:
+            await _said(socket.close(link.code))
         duplex.lost(TransportError("the client closed the WebSocket", cause="eof"))
         link.abort()
-        await duplex.wait_closed(1.0)
+        await duplex.wait_closed(HTTP_FLUSH)
+
+
+async def _said(closing: Coroutine[Any, Any, None]) -> None:
+    """Give a client its time to hear the end."""
+    try:
+        async with asyncio.timeout(HTTP_FLUSH):
+            await closing
+    except TimeoutError:
+        pass
 
 
 async def _read(socket: Socket, duplex: Duplex, link: SocketLink, limit: int) -> None:
@@ -116,7 +130,6 @@ async def _read(socket: Socket, duplex: Duplex, link: SocketLink, limit: int) ->
         code = _take(message, duplex, limit)
         if code is not None:
             link.close(code)
-            await link.done.wait()
             return
 
 

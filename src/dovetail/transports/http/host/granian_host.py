@@ -1,0 +1,143 @@
+"""granian: HTTP in Rust, calls in Python. What `dovetail[http]` brings.
+
+One process embeds it in our event loop; several are granian's own workers. It speaks RSGI to us, which is the fast
+way, or ASGI, which can do more (see `..server.rsgi`). Imported only when HTTP is served.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+from math import ceil
+from pathlib import Path
+from typing import Any, Final
+
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces, Loops, SSLProtocols
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.embed import Server
+
+from ....errors import DovetailError
+from ....settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_MARGIN, HttpOptions, Limits
+from ..server.app import HttpApp
+from ..server.asgi import AsgiFace
+from ..server.exchange import HttpService
+from ..server.rsgi import RsgiFace
+from .places import Place
+from .process import Worker, supervised
+
+LOGGING: Final[dict[str, Any]] = {
+    "version": 1, "incremental": True, "formatters": {}, "handlers": {}, "loggers": {"_granian": {}},
+}  # fmt: skip
+"""granian configures logging anew, which would close every handler there is; unless it is told to add nothing."""
+
+
+SMALLEST_BUFFER: Final = 8192
+"""Bytes hyper wants for a head; with less it ends the process."""
+
+
+class Host:
+    """granian in this process."""
+
+    def __init__(self, app: HttpApp, place: Place, *, face: str = "rsgi") -> None:
+        self.bound = place.reserve()
+        self._place = place
+        options = _options(place, self.bound, app.service.limits, app.options)
+        target: Any = RsgiFace(app).__rsgi__ if face == "rsgi" else AsgiFace(app)
+        interface = Interfaces.RSGI if face == "rsgi" else Interfaces.ASGINL
+        # Its only warning is that the embedded server is an experiment.
+        self._server = Server(target, interface=interface, log_level=LogLevels.error, **options)
+
+    async def serve(self) -> None:
+        try:
+            await self._server.serve()
+        finally:
+            self.bound.close()
+            self._place.remove()
+
+    async def started(self) -> None:
+        await self._place.reachable(self.bound)
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+def run_workers(
+    service: HttpService,
+    options: HttpOptions,
+    place: Place,
+    count: int,
+    folder: str,
+    *,
+    quiet: bool,
+    again: tuple[str, str] | None,
+    face: str,
+) -> int:
+    """Serve in ``count`` processes of granian's until a signal. Returns the exit status.
+
+    They are forked, so each has this very server and its keys; it need not be imported again.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise DovetailError("several workers need fork(), which this system does not have: use workers=1")
+    bound = place.reserve()
+
+    async def announce() -> None:
+        await place.reachable(bound)
+        place.announce(bound, options.path)
+
+    def load() -> Any:
+        worker = Worker(service, options, folder, None if quiet else announce)
+        return RsgiFace(worker.app, worker) if face == "rsgi" else AsgiFace(worker.app, worker)
+
+    server = Granian(
+        "dovetail",
+        interface=Interfaces.RSGI if face == "rsgi" else Interfaces.ASGI,
+        workers=count,
+        loop=Loops.auto,
+        respawn_failed_workers=True,
+        # A worker ends by itself before that, unless its watchdog cannot run either.
+        workers_kill_timeout=ceil(options.drain + 2 * HTTP_MARGIN + 1.0),
+        log_level=LogLevels.warning,
+        **_options(place, bound, service.limits, options),
+    )
+    os.register_at_fork(after_in_child=_hear_nothing_of_the_parent)
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("fork", force=True)
+    try:
+        return supervised(lambda: server.serve(target_loader=load, wrap_loader=False))
+    finally:
+        multiprocessing.set_start_method(before, force=True)
+        bound.close()
+        place.remove()
+
+
+def _hear_nothing_of_the_parent() -> None:
+    """A worker that is told to end before it has handlers of its own just ends, instead of missing it."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _options(place: Place, bound: socket.socket, limits: Limits, options: HttpOptions) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "http": HTTPModes.http1,
+        "backlog": HTTP_BACKLOG,
+        "backpressure": HTTP_CONNECTIONS,
+        "http1_settings": HTTP1Settings(
+            header_read_timeout=int(options.header_timeout * 1000),
+            max_buffer_size=max(SMALLEST_BUFFER, limits.header_bytes),
+        ),
+        "websockets": options.websocket,
+        "log_dictconfig": LOGGING,
+    }
+    if place.uds is not None:
+        found["uds"] = Path(place.uds)
+    else:
+        found["address"], found["port"] = bound.getsockname()[:2]
+    if place.certfile is not None:
+        key = place.keyfile or place.certfile
+        found |= {"ssl_cert": Path(place.certfile), "ssl_key": Path(key)}
+        found["ssl_protocol_min"] = SSLProtocols.tls12
+    return found

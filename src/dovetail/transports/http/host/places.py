@@ -1,0 +1,117 @@
+"""Where a server is reached: an address and a port or a Unix socket, with TLS or without."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import sys
+
+from msgspec import Struct
+
+from ....errors import DovetailError
+from ....settings import HTTP_BACKLOG, HTTP_LOOK
+from ..server.guards import is_loopback
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """What to bind, and what to serve there."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.uds is not None or is_loopback(self.host)
+
+    def listen(self) -> socket.socket:
+        """A listening socket. A Unix socket that nobody listens on any more is replaced.
+
+        Raises:
+            DovetailError: the address is taken or does not exist.
+        """
+        listener = self._bind()
+        listener.listen(HTTP_BACKLOG)
+        return listener
+
+    def reserve(self) -> socket.socket:
+        """Hold the address for a host that binds it again itself, with ``SO_REUSEPORT``.
+
+        The socket does not listen, so no connection is ever given to it.
+
+        Raises:
+            DovetailError: the address is taken or does not exist.
+        """
+        # With SO_REUSEPORT two servers of one user would share a port without a word: ask for it alone first.
+        self.listen().close()
+        if self.uds is not None:
+            self.remove()
+            return socket.socket(socket.AF_UNIX)
+        return self._bind(shared=True)
+
+    def _bind(self, *, shared: bool = False) -> socket.socket:
+        listener: socket.socket | None = None
+        try:
+            if self.uds is not None:
+                listener = socket.socket(socket.AF_UNIX)
+                _remove_stale(self.uds)
+                listener.bind(self.uds)
+                return listener
+            family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            listener = socket.socket(family)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(address)
+        except OSError as error:
+            if listener is not None:
+                listener.close()
+            where = self.uds if self.uds is not None else f"{self.host}:{self.port}"
+            raise DovetailError(f"cannot serve on {where}: {error.strerror or error}") from None
+        return listener
+
+    async def reachable(self, bound: socket.socket) -> None:
+        """Return when somebody listens there. Hosts do not say so: whoever gets through knows."""
+        while True:
+            try:
+                if self.uds is not None:
+                    _, writer = await asyncio.open_unix_connection(self.uds)
+                else:
+                    _, writer = await asyncio.open_connection(*bound.getsockname()[:2])
+            except OSError:
+                await asyncio.sleep(HTTP_LOOK)
+            else:
+                writer.close()
+                return
+
+    def announce(self, bound: socket.socket, path: str) -> None:
+        """Say where the server is, to whoever started us."""
+        scheme = "http" if self.certfile is None else "https"
+        where = f"unix:{self.uds}"
+        if self.uds is None:
+            host, port = bound.getsockname()[:2]
+            where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        print(f"dovetail: serving on {where}{path}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def remove(self) -> None:
+        """Leave no Unix socket behind."""
+        if self.uds is not None:
+            try:
+                os.unlink(self.uds)
+            except FileNotFoundError:
+                pass
+
+
+def _remove_stale(path: str) -> None:
+    if not os.path.exists(path) or not stat.S_ISSOCK(os.stat(path).st_mode):
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)

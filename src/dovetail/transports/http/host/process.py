@@ -1,0 +1,204 @@
+"""Being a process that serves HTTP: signals, the drain, and an end that always comes.
+
+The drain needs the event loop, and a handler may be blocking it; so the signal also arms a watchdog thread, which ends
+the process when its time is over. A second signal does not wind it up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any, Final, Protocol
+
+from ....drivers.pool import DaemonExecutor, Threads
+from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
+from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
+from ..server.app import HttpApp
+from ..server.ended_sessions import EndedSessions
+from ..server.exchange import HttpService
+
+ENDED: Final = "ended"
+"""The file in which workers tell each other of ended sessions."""
+READY: Final = "ready"
+"""The file that the first worker makes that has started."""
+
+
+class Host(Protocol):
+    """An HTTP server inside this process."""
+
+    async def serve(self) -> None:
+        """Serve until `stop`; returns when all connections have ended."""
+        ...
+
+    async def started(self) -> None:
+        """Return when connections are taken."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Signals:
+    """SIGINT and SIGTERM for as long as an app is served.
+
+    ``drain`` is called on the loop with the seconds that calls get. Hosts have handlers of their own: install ours
+    after theirs; with ``host_too`` they hear of it as well.
+    """
+
+    def __init__(
+        self,
+        options: HttpOptions,
+        watchdog: Watchdog | None,
+        drain: Callable[[float], object],
+        *,
+        host_too: bool = False,
+    ) -> None:
+        self.status = 0
+        """What the process should exit with."""
+        self._options = options
+        self._watchdog = watchdog
+        self._drain = drain
+        self._host_too = host_too
+        self._loop = asyncio.get_running_loop()
+        self._before: dict[int, Any] = {}
+        self._seen = False
+
+    def install(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            # Not `loop.add_signal_handler`: that waits for the loop, and a handler may be blocking it.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._received)
+
+    def remove(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if not self._seen:
+            self._seen = True
+            seconds = self._options.drain
+            if number == signal.SIGINT:
+                self.status = EXIT_INTERRUPTED
+                seconds = min(seconds, HTTP_INTERRUPTED)
+            if self._watchdog is not None:
+                self._watchdog.arm(seconds + HTTP_MARGIN, self.status or EXIT_TERMINATED)
+            self._loop.call_soon_threadsafe(self._drain, seconds)
+        if self._host_too and callable(self._before[number]):
+            self._before[number](number, frame)
+
+
+class Serving:
+    """An app on a host in this process: `run` it. Where the process is ours, there is a ``watchdog``."""
+
+    def __init__(self, app: HttpApp, host: Host, watchdog: Watchdog | None = None) -> None:
+        self._app = app
+        self._host = host
+        self._watchdog = watchdog
+        self._asked: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def end(self, seconds: float) -> None:
+        """Begin to shut down; calls under way get ``seconds``."""
+        if not self._asked.done():
+            self._asked.set_result(seconds)
+
+    async def run(self, ready: Callable[[], object] | None = None) -> int:
+        """Serve until a signal comes, `end` is called, or the host gives up. Returns the exit status.
+
+        ``ready`` is called when connections are taken.
+        """
+        asked, signals = self._asked, Signals(self._app.options, self._watchdog, self.end)
+        serving = asyncio.ensure_future(self._host.serve())
+        starting = asyncio.ensure_future(self._host.started())
+        try:
+            await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                signals.install()
+                if ready is not None:
+                    ready()
+                await asyncio.wait({serving, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await self._app.life.drain(asked.result() if asked.done() else 0.0)
+        finally:
+            starting.cancel()
+            if self._watchdog is not None:
+                self._watchdog.arm(HTTP_MARGIN, signals.status)
+            self._host.stop()
+            # Clients that read nothing would keep the host for ever.
+            await asyncio.wait({serving}, timeout=HTTP_FLUSH)
+            serving.cancel()
+            signals.remove()
+            await self._app.service.stop()
+        if serving.done() and not serving.cancelled():
+            serving.result()  # why it has ended, if that is not because we wanted it
+        return signals.status
+
+
+class Worker:
+    """The app of one of several processes; a face calls `start` and `stop`.
+
+    ``folder`` is where the processes of one address meet. The first of them calls ``announce``.
+    """
+
+    def __init__(
+        self,
+        service: HttpService,
+        options: HttpOptions,
+        folder: str,
+        announce: Callable[[], Coroutine[Any, Any, None]] | None,
+    ) -> None:
+        self.app = HttpApp(service, options, EndedSessions(os.path.join(folder, ENDED)))
+        self._folder = folder
+        self._announce = announce
+        self._tasks: list[asyncio.Task[None]] = []
+        self._watchdog = Watchdog()
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.threads)))
+        await self.app.life.start()
+        # Where the host hears of signals through its loop, it goes on to do so.
+        Signals(self.app.options, self._watchdog, self._drain, host_too=True).install()
+        if self._first() and self._announce is not None:
+            self._tasks.append(loop.create_task(self._announce()))
+
+    def _drain(self, seconds: float) -> None:
+        """The host has stopped to listen, and waits for its connections: let them end."""
+        self._tasks.append(asyncio.ensure_future(self.app.life.drain(seconds)))
+
+    def _first(self) -> bool:
+        try:
+            os.close(os.open(os.path.join(self._folder, READY), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False  # another one was
+        return True
+
+    async def stop(self) -> None:
+        self._watchdog.arm(HTTP_MARGIN, 0)
+        await self.app.life.stop()
+        self._watchdog.call_off()
+
+
+def supervised(serve: Callable[[], object]) -> int:
+    """Run the supervisor of a host in this process; the exit status: its own, or 130 when SIGINT has ended it."""
+    # Supervisors install handlers of their own and do not tell; but whatever the handler, its number is written here.
+    heard, written = socket.socketpair()
+    written.setblocking(False)
+    heard.setblocking(False)
+    before = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        serve()
+    except SystemExit as end:  # the workers do not start, or do not stay
+        return end.code if isinstance(end.code, int) else 1
+    finally:
+        signal.set_wakeup_fd(before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        written.close()
+        numbers = heard.recv(4096) if select.select([heard], [], [], 0)[0] else b""
+        heard.close()
+    return EXIT_INTERRUPTED if signal.SIGINT in numbers else 0

@@ -1,0 +1,297 @@
+"""A server as an RSGI application: the interface of granian, whose answers leave in one call.
+
+What RSGI does not carry is missing here too: a stream never waits for a client that does not read, a WebSocket is
+accepted without a subprotocol and closed without a code, and a header value beyond visible ASCII cannot be read (it is
+refused where it would matter). Host and Origin are judged by the address we listen on; see `RsgiFace`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ....errors import RemoteProtocolError
+from ....settings import HttpOptions
+from ....wire import headers as routing
+from ....wire.frames import too_large
+from .app import HttpApp
+from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, Headers, HttpService, Living, gone
+from .guards import is_loopback
+
+_JSON: Final = [JSON_TYPE]
+CLOSED, BINARY = 0, 1
+"""Kinds of a WebSocket message; a text is the third."""
+
+
+def face(service: HttpService, **options: Any) -> RsgiFace:
+    """``service`` as an RSGI application; ``options`` are members of `HttpOptions`."""
+    return RsgiFace(HttpApp(service, HttpOptions(**options)))
+
+
+class RsgiFace:
+    """What `Server.rsgi` returns."""
+
+    def __init__(self, app: HttpApp, life: Living | None = None) -> None:
+        self.app = app
+        self._life: Living = app.life if life is None else life
+        self._known: dict[str, str] = {}
+        """The address of each of our listeners; there are only a few."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        native = scope.headers
+        items = native.items()
+        headers = dict(items)
+        plain = len(headers) == len(items) == len(native)
+        local = self._known.get(scope.server) or self._local(scope)
+        if scope.proto == "http":
+            seen = RsgiScope(scope, "http")
+            exchange = RsgiExchange(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
+            await self.app.handle(exchange)
+        else:
+            seen = RsgiScope(scope, "websocket")
+            socket = RsgiSocket(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
+            await self.app.connect(socket)
+            socket.transport = socket.protocol = None  # the connection stays as long as somebody holds it
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._run(loop, self._life.start())
+
+    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._run(loop, self._life.stop())
+
+    def _run(self, loop: asyncio.AbstractEventLoop, work: Any) -> None:
+        """Hosts call from within the loop or beside it."""
+        if not loop.is_running():
+            loop.run_until_complete(work)
+            return
+        task = loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self, seconds: float) -> None:
+        """End everything in order; calls under way get ``seconds``."""
+        await self.app.life.drain(seconds)
+
+    def _local(self, scope: Any) -> str:
+        """The address a connection came in on; RSGI tells only the one we listen on.
+
+        If that is "every address", a client on loopback has come in on loopback.
+        """
+        server: str = scope.server
+        host = _address(server)[0]
+        try:
+            if ipaddress.ip_address(host).is_unspecified:
+                client = _address(scope.client)[0]
+                return client if is_loopback(client) else host
+        except ValueError:
+            pass  # a Unix socket
+        self._known[server] = host
+        return host
+
+
+class RsgiScope(Struct, eq=False):
+    """The head of a request in the words of ASGI, put together when somebody looks at it."""
+
+    native: Any
+    transport: str
+    known: dict[str, Any] | None = None
+
+    def _all(self) -> dict[str, Any]:
+        if self.known is None:
+            native = self.native
+            self.known = {
+                "type": self.transport,
+                "transport": self.transport,
+                "http_version": native.http_version,
+                "scheme": native.scheme,
+                "method": native.method,
+                "path": native.path,
+                "root_path": "",
+                "query_string": native.query_string.encode("latin-1"),
+                "headers": raw(native.headers),
+                "server": _address(native.server),
+                "client": _address(native.client) if native.client else None,
+            }
+        return self.known
+
+    def __getitem__(self, name: str) -> Any:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._all().get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        return self._all().keys()
+
+    def values(self) -> ValuesView[Any]:
+        return self._all().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self._all().items()
+
+
+Mapping.register(RsgiScope)  # type: ignore[attr-defined]  # pyright: ignore
+
+
+class RsgiHead(Struct, eq=False):
+    """A request or a handshake, and how to answer it."""
+
+    native: Any
+    protocol: Any
+    path: str
+    headers: Mapping[str, str]
+    plain: bool
+    local: str
+    scope: Any
+    method: str
+
+    @property
+    def prefix(self) -> str:
+        return ""
+
+    @property
+    def query(self) -> str:
+        return self.native.query_string
+
+    def size(self) -> int:
+        return sum(len(name) + len(value) for name, value in self.native.headers.items())
+
+    def doubled(self, names: Sequence[str]) -> str | None:
+        found = self.native.headers
+        return next((name for name in names if name in found and len(found.get_all(name)) != 1), None)
+
+    def routing(self) -> routing.RoutingHeaders:
+        return routing.read(raw(self.native.headers))
+
+
+class RsgiExchange(RsgiHead, eq=False):
+    """An exchange over RSGI's protocol object."""
+
+    extra: Headers = ()
+
+    async def read(self, limit: int) -> bytes:
+        declared = self.headers.get("content-length")
+        try:
+            # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
+            if declared is None or "transfer-encoding" in self.headers:
+                return await self._read_pieces(limit)
+            if int(declared[:20]) > limit:
+                raise too_large(limit)
+            return await self.protocol()
+        except GONE:
+            raise gone() from None
+
+    async def _read_pieces(self, limit: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        ended = False
+        async for part in self.protocol:
+            # A body that breaks off yields an empty piece, as its proper end does. But only the end comes last.
+            if ended:
+                raise RemoteProtocolError("invalid_request", "the body is broken, or has trailers")
+            ended = not part
+            size += len(part)
+            if size > limit:
+                raise too_large(limit)
+            parts.append(part)
+        return b"".join(parts)
+
+    async def answer(
+        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+    ) -> None:
+        if body and not headers and not self.extra and kind is JSON_TYPE:
+            self.protocol.response_bytes(status, _JSON, body)
+        elif body:
+            self.protocol.response_bytes(status, [kind, *headers, *self.extra], body)
+        else:
+            self.protocol.response_empty(status, [*headers, *self.extra])
+
+    def stream(self, headers: Headers = ()) -> RsgiSink:
+        return RsgiSink(self.protocol, [*EVENT_HEADERS, *headers, *self.extra])
+
+    async def disconnected(self) -> None:
+        await self.protocol.client_disconnect()
+
+
+class RsgiSink(Struct, eq=False):
+    """A response in pieces; it ends when nobody holds its transport any more."""
+
+    protocol: Any
+    head: Headers
+    transport: Any = None
+
+    async def write(self, data: bytes) -> None:
+        try:
+            if self.transport is None:
+                self.transport = self.protocol.response_stream(200, self.head)
+            await self.transport.send_bytes(data)
+        except GONE:
+            raise gone() from None
+
+    async def close(self) -> None:
+        if self.transport is None:
+            self.protocol.response_empty(200, self.head)  # ignored where an answer has begun
+        self.transport = None
+
+
+class RsgiSocket(RsgiHead, eq=False):
+    """A WebSocket over RSGI's protocol object."""
+
+    transport: Any = None
+
+    @property
+    def offered(self) -> Sequence[str]:
+        return [name.strip() for name in self.headers.get("sec-websocket-protocol", "").split(",")]
+
+    async def refuse(self, status: int, reason: str) -> None:
+        self.protocol.close(status)
+
+    async def accept(self, subprotocol: str | None) -> None:
+        self.transport = await self.protocol.accept()
+
+    async def receive_message(self) -> str | bytes | None:
+        try:
+            message = await self.transport.receive()
+        except GONE:
+            return None
+        return None if message.kind == CLOSED else message.data
+
+    async def send_text(self, text: str) -> None:
+        try:
+            await self.transport.send_str(text)
+        except GONE:
+            raise gone() from None
+
+    async def close(self, code: int) -> None:
+        self.protocol.close()
+        while await self.receive_message() is not None:
+            pass  # what the client still says, up to its goodbye
+
+
+def raw(headers: Any) -> list[tuple[bytes, bytes]]:
+    """RSGI's headers as ASGI has them; of those that cannot be read, the name."""
+    found = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    readable = {name for name, _ in found}
+    return found + [(name.encode(), b"") for name in headers if name.encode() not in readable]
+
+
+def _address(value: str) -> tuple[str, int | None]:
+    """``host:port`` apart; a Unix socket is a path."""
+    host, _, port = value.rpartition(":")
+    if not port.isdecimal():
+        return value, None
+    return host.removeprefix("[").removesuffix("]"), int(port)
