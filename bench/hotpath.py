@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail import Client
+from dovetail.core.channel import Link
 from dovetail.drivers.duplex import accept
 
 from . import peers, workloads
@@ -30,7 +31,7 @@ ROOT = str(Path(__file__).resolve().parent.parent / "src" / "dovetail")
 Run = Callable[[int], Awaitable[None]]
 
 
-class Null:
+class Null(Link):
     """A link that writes nothing."""
 
     def __init__(self) -> None:
@@ -44,12 +45,6 @@ class Null:
     def send_many(self, messages: list[bytes]) -> None:
         self.count += len(messages)
         self.last = messages[-1]
-
-    async def drain(self) -> None: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 async def over_a_stream(era: str, in_flight: int) -> Run:

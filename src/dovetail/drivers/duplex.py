@@ -51,37 +51,34 @@ SHUTDOWN: Final = "shutdown"
 """An extension of erlmcp: answered, then the connection ends."""
 
 
-class CallChannel(PlainChannel):
+class CallChannel(PlainChannel, Struct, eq=False):
     """What the service may do while it works on one call."""
 
-    __slots__ = ("_call", "_duplex")
-
-    def __init__(self, duplex: Duplex, call: Call) -> None:
-        self._duplex = duplex
-        self._call = call
+    duplex: Duplex
+    call: Call
 
     def notify(self, method: str, params: Struct | None) -> None:
-        duplex = self._duplex
-        data = duplex.endpoint.send_notification(method, params, call=self._call)
+        duplex = self.duplex
+        data = duplex.endpoint.send_notification(method, params, call=self.call)
         if data is None:
             return
-        if self._call.method == LISTEN:
+        if self.call.method == LISTEN:
             duplex.offer(data)  # nobody drains between changes
         else:
             duplex.write(data)
 
     async def request(self, method: str, params: Struct) -> Any:
-        if self._call.session is None:
+        if self.call.session is None:
             # 2026-07-28: the server sends no requests; questions go back with the result.
             raise NoBackChannel
-        duplex = self._duplex
+        duplex = self.duplex
         try:
             return await duplex.request(method, params, duplex.patience)
         except RequestTimeout:
             raise TransportError("the client did not answer in time", cause="idle") from None
 
     async def drain(self) -> None:
-        await self._duplex.drain()
+        await self.duplex.drain()
 
 
 class Duplex:
