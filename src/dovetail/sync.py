@@ -318,6 +318,12 @@ class Client:
     def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
         return self._run(self._client.request(method, params, **options))
 
+    def notify(self, method: str, params: Any = None) -> None:
+        self._run(self._client.notify(method, params))
+
+    def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
+        self._client.add_notification(method, handler, params=params)
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     @property

@@ -244,7 +244,10 @@ def add_methods(server: Server) -> None:
     server.add_notification("acme/seen", seen.append)
 
     @server.method("acme/was_seen")
-    async def was_seen() -> dict[str, Any]:
+    async def was_seen(ctx: Context) -> dict[str, Any]:
+        await ctx.notify("acme/heard", {"words": ["a"]})
+        await ctx.notify("acme/counted", Sum(0))
+        await ctx.notify("acme/bare")
         return {"seen": seen}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
@@ -34,7 +34,14 @@ from ..model import (
 )
 from .answering.answers import Answers
 from .calling.calls import Calls, follow
-from .calling.params import read_level, read_params, read_reference, read_strings
+from .calling.params import (
+    own_method,
+    own_notification,
+    read_level,
+    read_params,
+    read_reference,
+    read_strings,
+)
 from .calling.results import ToolResult
 from .calling.skills import LoadedSkill, load
 from .calling.task_handles import TaskHandle
@@ -364,19 +371,36 @@ class Client:
     async def request(
         self,
         method: str,
-        params: Struct | Mapping[str, Any] | None = None,
+        params: Any = None,
         **options: Unpack[RequestOptions],
     ) -> Any:
-        """Any request. A known method returns its decoded result, any other the JSON value.
+        """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
+
+        The params of any other method are whatever is an object in JSON: a mapping, Struct or dataclass. Its server
+        may ask back and report progress.
 
         Raises:
             LocalProtocolError: the params are not what the method takes; nothing was sent.
+            CapabilityError: the server did not declare ``capability``; nothing was sent.
         """
-        meta = (await self._life.recovered()).endpoint.meta
-        built = read_params(method, params, meta)
+        row = own_method(method, options.get("result"), options.get("capability"))
+        built = read_params(method, params)
         known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
-        result = await self._calls.call(method, built, options, known=known, repeat=repeat)
+        result = await self._calls.call(method, built, options, known=known, repeat=repeat, row=row)
         return msgspec.json.decode(result) if isinstance(result, Raw) else result
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification that is none of the protocol's, such as a server hears with ``add_notification``."""
+        conversation = await self._life.recovered()
+        conversation.notify(method, read_params(method, params))
+
+    def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
+        """Call ``handler(params)`` for every notification ``method`` of the server; ``params`` is what to read it as.
+
+        Raises:
+            RegistrationError: the method is one of the protocol's.
+        """
+        self._connections.hear(own_notification(method, params), handler)
 
     @property
     def _modern(self) -> bool:

@@ -112,6 +112,10 @@ class RequestOptions(CallOptions, total=False):
 
     repeat: bool
     """The call does no harm when the server runs it twice: repeat it when the connection is lost."""
+    result: Any
+    """The type to read the result of a method as that is none of the protocol's; without it, a dict of its members."""
+    capability: str | None
+    """What its server must have declared, such as ``extensions.com.acme/do``."""
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):

@@ -34,8 +34,9 @@ from msgspec import UNSET, Struct
 
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import ClientCapabilities, Implementation, ServerCapabilities
+from ..model.capabilities import Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from ..settings import LONGEST_ECHO
+from ..settings import NAME_ECHO
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
@@ -118,7 +119,7 @@ class Admission:
 
     # --- what there is --------------------------------------------------------------------------------------
 
-    def offer(self, capabilities: ServerCapabilities | ClientCapabilities) -> None:
+    def offer(self, capabilities: Capabilities) -> None:
         """Recompute which methods exist: those of each revision whose capability is in ``capabilities``."""
         self.offers.rebuild(capabilities)
         # Where no modern revision is served this table is empty, and no request takes the first branch.
@@ -187,7 +188,7 @@ class Admission:
         revision = codec.revision
         row = self.offers.notifications[revision.name].get(frame.method)
         if row is None:
-            return Violation("unknown_notification", frame.method[:LONGEST_ECHO])
+            return Violation("unknown_notification", frame.method[:NAME_ECHO])
         try:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:
@@ -230,7 +231,7 @@ class Admission:
         return ProtocolError(
             "unsupported_protocol_version",
             f"unsupported protocol version; supported: {', '.join(self.supported)}",
-            data={"supported": list(self.supported), "requested": requested[:LONGEST_ECHO]},
+            data={"supported": list(self.supported), "requested": requested[:NAME_ECHO]},
         )
 
     def _find(self, method: str, revision: Revision) -> Method:
@@ -240,7 +241,7 @@ class Admission:
         known = self.offers.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
         if need is None:
-            name = method[:LONGEST_ECHO]
+            name = method[:NAME_ECHO]
             raise ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
         raise ProtocolError(
             "capability_not_supported",
@@ -342,7 +343,7 @@ class Admission:
         if self.side == "client":
             if session.revision.modern:
                 # 2026-07-28: only servers respond, so there is no answer we could give.
-                return Violation("unexpected_request", frame.method[:LONGEST_ECHO])
+                return Violation("unexpected_request", frame.method[:NAME_ECHO])
         elif arrival.modern:
             return self._climb(arrival)
         return self.refuse(error or self._reason(arrival, session), frame.id, session)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..errors import ProtocolError
 from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
-from ..settings import LONGEST_ECHO
+from ..settings import NAME_ECHO
 from ..wire.frames import INTEGERS, UNREADABLE
 from ..wire.methods import METHODS, Method
 from ..wire.revisions import BY_NAME, Revision
@@ -108,7 +108,7 @@ def _out_of_range(meta: Mapping[str, Raw]) -> ProtocolError:
             msgspec.json.decode(value)
         except UNREADABLE:
             return ProtocolError(
-                "invalid_params", f"params._meta.{name[:LONGEST_ECHO]} has a number that is out of range"
+                "invalid_params", f"params._meta.{name[:NAME_ECHO]} has a number that is out of range"
             )
     return ProtocolError("invalid_params")  # unreachable: something in it could not be read
 

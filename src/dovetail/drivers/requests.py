@@ -35,7 +35,7 @@ from ..model.meta import PROGRESS_TOKEN
 from ..settings import Timeouts
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
-from ..wire.methods import METHODS
+from ..wire.methods import METHODS, Method
 from .clock import Clock, LoopClock, Timer
 
 log = logging.getLogger("dovetail")
@@ -59,6 +59,8 @@ class Asking(TypedDict, total=False):
     """For requests before anything is negotiated."""
     raw: bool
     """Return the result as it came."""
+    row: Method | None
+    """What is known of a method that no revision has."""
     write: Write
     """Where it is written, and that it was given up; by default where the connection writes."""
 
@@ -158,7 +160,7 @@ class Requests:
             del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector
             if self._queue:
                 self._next_turn()
-        row = METHODS.get(method)
+        row = METHODS.get(method) or options.get("row")
         if row is None or options.get("raw"):
             return result
         return codec.decode_result(row, cast("Raw", result))

@@ -25,8 +25,10 @@ from ..model import (
 )
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
 from ..wire.dialects.base import VENDOR
+from ..wire.methods import METHODS, OpenParams
 from .asking.ask import Asking
 from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
+from .signatures.encoding import encode
 
 if TYPE_CHECKING:
     from .server import Server
@@ -331,6 +333,18 @@ class Context:
             ),
         )
         await self._channel.drain()
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification that is none of the protocol's, on the stream of this call.
+
+        Raises:
+            ValueError: it is one of the protocol's, which have methods of their own here.
+        """
+        if method in METHODS:
+            raise ValueError(f"{method!r} belongs to the protocol")
+        if not self._closed:
+            self._channel.notify(method, None if params is None else OpenParams.apart(encode(params)))
+            await self._channel.drain()
 
     async def message(self, role: str, content: Any) -> None:
         """Send a chat line, as erlmcp's clients expect it; in every other dialect nothing is sent."""

@@ -124,7 +124,7 @@ def decode(data: bytes | Raw) -> Frame:
     # The shortest text with these members, and whether this is it: see `duplicates`.
     size = 17  # {"jsonrpc":"2.0"}
     if id is not UNSET:
-        size += 6 + (len(str(id)) if type(id) is int else len(id) + 2)
+        size += 6 + len(str(id)) + (0 if type(id) is int else 2)
     if method is not UNSET:
         size += 12 + len(method)
     params = frame.params

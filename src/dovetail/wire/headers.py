@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
-from ..settings import DEEPEST_SCHEMA
+from ..settings import SCHEMA_DEPTH
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
 
@@ -275,7 +275,7 @@ def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 
 def _collect(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
-    if len(path) > DEEPEST_SCHEMA:
+    if len(path) > SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
     for keyword, value in schema.items():
         if keyword == "properties" and isinstance(value, dict):
@@ -304,7 +304,7 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
     """Refuse an annotation where the argument could not be found by its path alone."""
     if keyword in _VALUES:
         return
-    if depth > DEEPEST_SCHEMA:
+    if depth > SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
     if isinstance(value, list):
         for item in cast("list[Any]", value):

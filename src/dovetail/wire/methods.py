@@ -63,7 +63,7 @@ _decode_members: Callable[[bytes | Raw], dict[str, Any]] = msgspec.json.Decoder(
 
 
 class Reader(Struct, frozen=True, eq=False):
-    """Reads params that no type alone describes; stands where a row would name a Struct."""
+    """Reads what no type alone describes; stands where a row would name one."""
 
     decode: Callable[[bytes | Raw], Any]
     """Raises what msgspec raises."""
@@ -82,7 +82,7 @@ class Method(Struct, frozen=True, kw_only=True):
     params: Any
     """The Struct of its params, or their `Reader`."""
     result: Any = None
-    """The Struct of its result (`Raw` where only the asker knows); None for a notification."""
+    """The Struct of its result (`Raw` where only the asker knows) or its `Reader`; None for a notification."""
     modern_result: Any = None
     """The Struct of its result from 2026-07-28 on, where that is another."""
     modern_sender: Sender | None = None

@@ -30,7 +30,7 @@ from ...errors import (
 )
 from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams
 from ...settings import CALL_REPEATS, LIST_ENTRIES, LIST_PAGES, SHED_SECONDS, Timeouts
-from ...wire.methods import METHODS
+from ...wire.methods import METHODS, Method
 from ..answering.answers import Answers, call_back
 from ..config import CachedOptions, CallOptions, ClientConfig, Headers
 from ..connecting.connect import NOT_SENT, Established
@@ -75,16 +75,19 @@ class Calls:
         *,
         known: frozenset[str] = CallOptions.__optional_keys__,
         repeat: bool = True,
+        row: Method | None = None,
     ) -> Any:
         """Do it all, and return the decoded result.
 
-        ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice.
+        ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice. ``row`` says
+        what is known of a method that is none of the protocol's.
 
         Raises:
             CapabilityError: the server does not offer it; nothing was sent. And all that `Requests.request` raises.
         """
-        limits = whole = self.config.limits_of(options["timeout"]) if "timeout" in options else self._timeouts
-        asking = _asking(options, known) if options else _PLAIN
+        timeout = options.get("timeout")
+        limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
+        asking = _asking(options, known, row) if options or row is not None else _PLAIN
         conversation = self._life.conversation
         begun = self._clock.time()
         rounds = repeats = 0
@@ -93,7 +96,7 @@ class Calls:
                 conversation = await self._recovered(limits, accepted=rounds + repeats > 0)
             established = self._connections.established
             if established is None or method not in established.offered:
-                self._require(method)
+                self._require(method, row)
             try:
                 result = await conversation.request(method, params, limits, **asking)
             except TransportError as error:
@@ -153,20 +156,23 @@ class Calls:
             return True  # it forgot the session before it looked at the request
         return reconnect.repeat and repeat and error.cause not in ("closed", "protocol")
 
-    def _require(self, method: str) -> None:
+    def _require(self, method: str, own: Method | None) -> None:
         """Check that the server offers ``method``.
 
         Raises:
             CapabilityError: it does not. Nothing has been sent.
         """
-        row = METHODS.get(method)
+        row = METHODS.get(method) or own
         if row is None or row.sender == "server":
             return
         established = self.established
         needed = row.needs(established.revision)
         if needed is not None and not established.capabilities.has(needed):
             raise CapabilityError(needed, f"the server does not offer {needed!r}, which {method} needs")
-        established.offered.add(method)
+        if (
+            row is not own
+        ):  # of a method that is none of the protocol's, every call may ask for something else
+            established.offered.add(method)
 
     # --- questions ------------------------------------------------------------------------------------------------
 
@@ -271,7 +277,7 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
     )
 
 
-def _asking(options: CallOptions, known: frozenset[str]) -> Asking:
+def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> Asking:
     """The options of a call as a request has them.
 
     Raises:
@@ -284,6 +290,7 @@ def _asking(options: CallOptions, known: frozenset[str]) -> Asking:
         "meta": options.get("meta"),
         "headers": options.get("headers"),
         "on_progress": None if on_progress is None else partial(call_back, on_progress),
+        "row": row,
     }
 
 

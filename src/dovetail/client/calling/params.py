@@ -8,9 +8,9 @@ from typing import Any, cast, get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...errors import LocalProtocolError
+from ...errors import LocalProtocolError, RegistrationError
 from ...model import CompleteRequestParams, LoggingLevel, SetLevelRequestParams
-from ...wire.methods import METHODS
+from ...wire.methods import METHODS, STILL, Method, OpenParams, Reader
 
 
 def read_strings(arguments: Mapping[str, Any] | None) -> dict[str, str] | UnsetType:
@@ -34,23 +34,58 @@ def read_level(level: str) -> SetLevelRequestParams:
     return SetLevelRequestParams(cast("LoggingLevel", level))
 
 
-def read_params(
-    method: str, params: Struct | Mapping[str, Any] | None, meta: Mapping[str, Any]
-) -> Struct | Raw:
-    """The params of any method; those nobody described go out as they are, with the connection's ``meta``.
+def read_params(method: str, params: Any) -> Struct:
+    """The params of any method: what the protocol's own take, or whatever is an object in JSON.
 
     Raises:
         LocalProtocolError: they are not what the method takes.
     """
-    if isinstance(params, Struct):
-        return params
-    given, row = dict(params or {}), METHODS.get(method)
-    if row is None:
-        return Raw(msgspec.json.encode({**given, "_meta": dict(meta)} if meta else given))
+    row = METHODS.get(method)
+    given: Any = {} if params is None else params
     try:
-        return msgspec.convert(given, row.params)
-    except msgspec.ValidationError as error:
+        if row is None:
+            return OpenParams.apart(msgspec.json.encode(given))
+        return given if isinstance(given, Struct) else msgspec.convert(given, row.params)
+    except (msgspec.ValidationError, TypeError) as error:
         raise LocalProtocolError("invalid_params", f"{method}: {error}") from None
+
+
+def _open_members(raw: bytes | Raw) -> dict[str, Any]:
+    """The server's own members of a result or a notification, the same in both eras."""
+    members = msgspec.json.decode(raw, type=dict[str, Any])
+    return {name: value for name, value in members.items() if name not in ("_meta", "resultType")}
+
+
+_OPEN = Reader(_open_members)
+
+
+def own_method(name: str, result: Any, capability: str | None) -> Method | None:
+    """What a caller knows of a method that is none of the protocol's; None of those that are."""
+    if name in METHODS:
+        return None
+    return Method(
+        name=name,
+        kind="request",
+        sender="client",
+        since=1,
+        until=STILL,
+        params=OpenParams,
+        result=_OPEN if result is None else result,
+        capability=capability,
+        may_ask=True,
+    )
+
+
+def own_notification(name: str, params: Any) -> Method:
+    """What a listener knows of a notification that is none of the protocol's.
+
+    Raises:
+        RegistrationError: it is one of the protocol's.
+    """
+    if name in METHODS:
+        raise RegistrationError(f"{name!r} belongs to the protocol: the client hears it by itself")
+    kind = _OPEN if params is None else params
+    return Method(name=name, kind="notification", sender="server", since=1, until=STILL, params=kind)
 
 
 def read_reference(

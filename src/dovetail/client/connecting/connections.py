@@ -31,6 +31,7 @@ from ...model import (
 )
 from ...model.meta import LOG_LEVEL
 from ...settings import URL_ELICITATIONS, Timeouts
+from ...wire.methods import Method
 from ...wire.revisions import REVISIONS
 from ..answering.answers import Answers, call_back
 from ..answering.question_tasks import TASK_METHODS, QuestionTasks
@@ -67,6 +68,8 @@ class Connections:
         """Told which list changed: tools, prompts or resources."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
         """Forgets what the server said: it may be another one now."""
+        self._heard: dict[str, Callback] = {}
+        """Who takes the notifications that are none of the protocol's."""
         self._made = 0
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, asyncio.Future[None]] = {}
@@ -161,6 +164,13 @@ class Connections:
             return self._question_tasks.create(call, work)
         return await work
 
+    def hear(self, row: Method, handler: Callback) -> None:
+        """Take a notification that is none of the protocol's."""
+        offers = self._admission.offers
+        offers.added[row.name] = row
+        self._admission.offer(offers.capabilities)
+        self._heard[row.name] = handler
+
     def take_note(self, notice: Notice) -> None:
         """Take note of a server's notification."""
         method, params = notice.method, notice.params
@@ -176,6 +186,8 @@ class Connections:
             waiter = self._completed.pop(params.elicitation_id, None)
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
+        elif method in self._heard:
+            call_back(self._heard[method], params)
 
     def _list_changed(self, method: str) -> None:
         if self._config.cache is not None:

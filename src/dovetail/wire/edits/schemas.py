@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...model import Tool
-from ...settings import DEEPEST_SCHEMA
+from ...settings import SCHEMA_DEPTH
 
 WRAPPER = "result"
 
@@ -67,7 +67,7 @@ def _is_object(content: Any) -> bool:
 
 def _shape(schema: Any, root: Schema, depth: int) -> Shape:
     """Whether the schema admits objects only, no objects, or both."""
-    if not isinstance(schema, dict) or depth > DEEPEST_SCHEMA:
+    if not isinstance(schema, dict) or depth > SCHEMA_DEPTH:
         return "either"
     members = cast("Schema", schema)
     declared = members.get("type")

@@ -120,7 +120,7 @@ class HttpApp:
                 admitted = self._admission.admit(
                     frame, None, headers=routing, principal=principal, scope=exchange.scope
                 )
-                if type(admitted) is Call:
+                if isinstance(admitted, Call):
                     await self.modern.serve(admitted, exchange, task)
                 else:
                     await self._not_called(exchange, admitted)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel
+from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
 from ....drivers.run import Outcome, Runner, ShuttingDown
 from ....errors import ProtocolError, Refusal
@@ -112,7 +112,7 @@ class Modern:
         return crowded(self._most, principal, [stream.principal for stream in self.streams])
 
 
-class ModernChannel(Struct, eq=False):
+class ModernChannel(PlainChannel, Struct, eq=False):
     """What a call may say before its result. The stream is made when there is something to say."""
 
     call: Call

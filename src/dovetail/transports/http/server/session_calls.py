@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ....core.channel import Call, NoBackChannel
+from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome, Runner
 from ....errors import RequestTimeout, TransportError
 from ....settings import HttpOptions, Timeouts
@@ -84,7 +84,7 @@ class Calls:
             self._running.discard(task)
 
 
-class SessionChannel(Struct, eq=False):
+class SessionChannel(PlainChannel, Struct, eq=False):
     """The way back for one POST."""
 
     calls: Calls

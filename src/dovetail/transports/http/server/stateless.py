@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from ....core.channel import Call, Event, NoBackChannel, Reply, Session
+from ....core.channel import Call, Event, NoBackChannel, PlainChannel, Reply, Session
 from ....core.endpoint import INITIALIZE, Endpoint
 from ....drivers.run import Runner
 from ....errors import RemoteProtocolError
@@ -98,7 +98,7 @@ class Stateless:
         return (await self._runner.run(event, LonelyChannel(event, None), endpoint))[0]
 
 
-class LonelyChannel(Struct, eq=False):
+class LonelyChannel(PlainChannel, Struct, eq=False):
     """What a call that stands alone may say before its reply; nobody can be asked."""
 
     call: Call
