@@ -12,7 +12,7 @@ from dovetail.client.connecting.negotiate import (
     after_probe,
     choose,
     first_step,
-    read_versions,
+    read_supported,
 )
 
 AUTO = Policy.of("auto")
@@ -133,13 +133,13 @@ def test_the_newest_common_version_wins() -> None:
 
 
 def test_a_hostile_list_of_versions_is_cut_and_cleaned() -> None:
-    assert read_versions({"supportedVersions": [R5, 5, None, {}]}) == (R5,)
-    assert len(read_versions({"supportedVersions": ["x"] * 10_000}) or ()) == 64
-    assert read_versions({"supportedVersions": "all"}) is None
-    assert read_versions([]) is None
+    assert read_supported({"supported": [R5, 5, None, {}]}) == (R5,)
+    assert len(read_supported({"supported": ["x"] * 10_000}) or ()) == 64
+    assert read_supported({"supported": "all"}) is None
+    assert read_supported([]) is None
 
 
-def test_the_table_of_verdicts_is_bounded() -> None:
+def test_the_table_of_known_servers_is_bounded() -> None:
     known = KnownServers(limit=2)
     for name in "abc":
         known.remember(name, KnownServer("legacy", R3))

@@ -261,6 +261,9 @@ class Link(Protocol):
 
     def abort(self) -> None: ...
 
+    async def wait_closed(self) -> None:
+        """Wait until a closed link has let go of everything."""
+
 
 class Receiver(Protocol):
     """Whoever takes what a link delivers. Drivers implement it."""

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from ...settings import VERSIONS_READ
 from ...wire.revisions import BY_NAME, REVISIONS, newest
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
@@ -182,22 +183,9 @@ def _no_overlap(offered: Sequence[str], policy: Policy) -> str:
     return f"no common revision: the server speaks {', '.join(offered) or 'none it names'}; we speak {ours}"
 
 
-def read_versions(discovery: Any) -> tuple[str, ...] | None:
-    """The `supportedVersions` of a discovery result as it came, or None when it is no such result."""
-    if not isinstance(discovery, dict):
-        return None
-    return _strings(cast("dict[str, Any]", discovery).get("supportedVersions"))
-
-
 def read_supported(data: Any) -> tuple[str, ...] | None:
     """The `supported` list in the data of an UnsupportedProtocolVersion error."""
-    if not isinstance(data, dict):
+    supported = cast("dict[str, Any]", data).get("supported") if isinstance(data, dict) else None
+    if not isinstance(supported, list):
         return None
-    return _strings(cast("dict[str, Any]", data).get("supported"))
-
-
-def _strings(value: Any) -> tuple[str, ...] | None:
-    if not isinstance(value, list):
-        return None
-    # A peer's list is as long as it likes; versions we might know are few.
-    return tuple(v for v in cast("list[Any]", value)[:64] if isinstance(v, str))
+    return tuple(v for v in cast("list[Any]", supported)[:VERSIONS_READ] if isinstance(v, str))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from ...core.channel import Link
 from ..config import ClientConfig
@@ -63,7 +63,7 @@ class ChildOpener:
         )
 
     async def release(self, link: Link) -> None:
-        await cast("Any", link).wait_closed()
+        await link.wait_closed()
 
 
 class SocketOpener:
@@ -120,7 +120,7 @@ class WebSocketOpener:
         )
 
     async def release(self, link: Link) -> None:
-        await cast("Any", link).wait_closed()
+        await link.wait_closed()
 
 
 class HttpOpener:
@@ -167,7 +167,7 @@ class HttpOpener:
         return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
 
     async def release(self, link: Link) -> None:
-        await cast("Any", link).wait_closed()
+        await link.wait_closed()
 
 
 def _check_proxy(config: ClientConfig) -> None:
