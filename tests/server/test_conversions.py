@@ -21,24 +21,16 @@ from dovetail.model import (
     AudioContent,
     CallToolResult,
     EmbeddedResource,
-    GetPromptResult,
     ImageContent,
     PromptMessage,
-    ReadResourceResult,
     ResourceContents,
     ResourceLink,
     TextContent,
 )
+from dovetail.server.media import Audio, File, Image
 from dovetail.server.signatures.functions import Function, prepare_raw, prepare_tool
-from dovetail.server.signatures.returns import (
-    Audio,
-    File,
-    Image,
-    ReturnError,
-    prompt_messages,
-    resource_contents,
-    tool_result,
-)
+from dovetail.server.signatures.problems import ReturnError
+from dovetail.server.signatures.returns import prompt_messages, resource_contents, tool_result
 
 
 @dataclass
@@ -274,7 +266,6 @@ def test_resource_values(value: Any, mime: str | None, expected: ResourceContent
 
 def test_several_contents_and_whole_results_are_kept() -> None:
     assert resource_contents([CONTENTS, "t"], "u://")[1].text == "t"
-    assert resource_contents(ReadResourceResult([CONTENTS]), "u://") == [CONTENTS]
     assert resource_contents({}, "u://", json_mime_type="text/plain")[0].mime_type == "text/plain"
     with pytest.raises(ReturnError):
         resource_contents(object(), "u://")
@@ -301,7 +292,6 @@ def user(text: str) -> PromptMessage:
         (Forecast("a", 1), [user('{"city":"a","degrees":1}')]),
         ([[1, 2]], [user("[1,2]")]),
         (Image(b"hi"), [PromptMessage("user", ImageContent("aGk=", "image/png"))]),
-        (GetPromptResult([user("x")]), [user("x")]),
         (PromptMessage("assistant", "x"), [PromptMessage("assistant", TextContent("x"))]),  # type: ignore[arg-type]
     ],
     ids=lambda case: str(case)[:40],

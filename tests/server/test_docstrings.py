@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.server.signatures.docstrings import parse
+from dovetail.server.signatures.docstrings import Docstring, parse
 
 GOOGLE = """Do it
     in two lines.
@@ -66,11 +66,11 @@ def test_google_paragraphs_and_stars_belong_to_their_parameter() -> None:
 
 @pytest.mark.parametrize("text", [None, "", "   ", "\n\n"])
 def test_no_docstring_says_nothing(text: str | None) -> None:
-    assert parse(text) == (None, {})
+    assert parse(text) == Docstring(None, {})
 
 
 def test_a_docstring_that_begins_with_its_arguments_has_no_summary() -> None:
-    assert parse("Args:\n    a: x") == (None, {"a": "x"})
+    assert parse("Args:\n    a: x") == Docstring(None, {"a": "x"})
 
 
 def test_prose_with_colons_is_not_taken_for_parameters() -> None:

@@ -34,7 +34,8 @@ from hypothesis import strategies as st
 from msgspec import Meta, Raw, Struct
 
 from dovetail.errors import RegistrationError
-from dovetail.server.signatures.functions import Function, InvalidArguments, prepare_tool
+from dovetail.server.signatures.functions import Function, prepare_tool
+from dovetail.server.signatures.problems import InvalidArguments
 
 
 class Colour(enum.Enum):

@@ -297,8 +297,8 @@ def test_too_many_files_and_too_many_bytes_are_refused(
 ) -> None:
     folder = write_skill(tmp_path, "skill")
     (folder / "a.txt").write_text("x" * 500)
-    monkeypatch.setattr(skill_files, "LARGEST", 400)
+    monkeypatch.setattr(skill_files, "SKILL_BYTES", 400)
     assert "more than" in refused(tmp_path)
-    monkeypatch.setattr(skill_files, "LARGEST", 4000)
-    monkeypatch.setattr(skill_files, "MOST_FILES", 1)
+    monkeypatch.setattr(skill_files, "SKILL_BYTES", 4000)
+    monkeypatch.setattr(skill_files, "SKILL_FILES", 1)
     assert "more than 1 files" in refused(tmp_path)

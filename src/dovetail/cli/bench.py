@@ -17,12 +17,10 @@ from msgspec import Struct
 
 from ..client import Client
 from ..errors import DovetailError
-from ..settings import Limits, Reconnect
+from ..settings import BENCH_WARM_UP, Limits, Reconnect
 from .call import as_schema_wants, read_headers, read_pairs, read_target
 from .output import Output, printable
 
-WARM_UP = 20
-"""Requests before the clock starts: what is made once is made."""
 Request = Callable[[], Awaitable[Any]]
 
 
@@ -86,7 +84,7 @@ async def _run(client: Client, options: argparse.Namespace, values: dict[str, An
         what, request = await _request(client, options.tool, values)
         await request()  # a first failure is told as it is, not counted
         first = (time.perf_counter() - begun) * 1000
-        for _ in range(WARM_UP):
+        for _ in range(BENCH_WARM_UP):
             await request()
         found = [await measure(request, level, options.seconds) for level in levels]
     if options.json:

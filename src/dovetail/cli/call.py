@@ -21,13 +21,11 @@ import msgspec
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
-from ..settings import Timeouts
+from ..settings import NAMES_LISTED, Timeouts
 from .asking import ask
 from .output import Output, printable
 
 T = TypeVar("T")
-_MOST = 10
-"""Names that a message lists at most."""
 _HELP = {
     "list": "show the tools, resources and prompts of a server",
     "call": "call a tool and print its result",
@@ -97,8 +95,8 @@ def similar(name: str, known: list[str], what: str) -> str:
     close = get_close_matches(name, known, 1)
     if close:
         return f"did you mean {close[0]}?"
-    more = ", …" if len(known) > _MOST else ""
-    return f"its {what} are {', '.join(known[:_MOST])}{more}"
+    more = ", …" if len(known) > NAMES_LISTED else ""
+    return f"its {what} are {', '.join(known[:NAMES_LISTED])}{more}"
 
 
 async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:

@@ -14,12 +14,20 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..errors import ProtocolError
-from ..model import GetPromptResult, InputRequiredResult, ReadResourceResult, ResourceContents, Result
+from ..model import (
+    CacheScope,
+    GetPromptResult,
+    InputRequiredResult,
+    ReadResourceResult,
+    ResourceContents,
+    Result,
+)
+from ..settings import NAME_ECHO, URI_ECHO, Limits
+from ..wire.dialects import Dialect
 from .asking.ask import InputRequired, asking_for
 from .context import Context
 from .failures import Failures
 from .registering.methods import RegisteredMethod
-from .registering.options import CacheScope
 from .registering.register import Register, Registered, RegisteredResource
 from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
 
@@ -31,17 +39,24 @@ class Answering:
     """The part of a `Server` that runs handlers."""
 
     register: Register
-    failures: Failures
-    ttl_ms: int
-    cache_scope: CacheScope
-    json_mime_type: str
+    dialect: Dialect
+    limits: Limits
+
+    def __init__(
+        self, page_size: int | None, ttl_ms: int, cache_scope: CacheScope, *, mask_errors: bool
+    ) -> None:
+        self.page_size = page_size or self.limits.page_size
+        self.ttl_ms = ttl_ms
+        self.cache_scope: CacheScope = cache_scope
+        self.failures = Failures(mask=mask_errors)
+        self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
 
     async def call_tool(self, call: Call, channel: Channel) -> Struct:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
         params = call.params
         tool = self.register.tools.entries.get(params.name)
         if tool is None:
-            name = params.name[:128]
+            name = params.name[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
         function = tool.function
         try:
@@ -59,7 +74,7 @@ class Answering:
         params = call.params
         prompt = self.register.prompts.entries.get(params.name)
         if prompt is None:
-            name = params.name[:128]
+            name = params.name[:NAME_ECHO]
             raise ProtocolError("prompt_not_found", f"Unknown prompt: {name}", data={"prompt": name})
         try:
             value = await self._converse(
@@ -86,7 +101,7 @@ class Answering:
                 return value
             return self._contents(entry, uri, value)
         except BaseException as error:  # noqa: BLE001  the one boundary for resources
-            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:1024]})
+            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:URI_ECHO]})
 
     async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
         """A method of the author's own."""
@@ -118,7 +133,7 @@ class Answering:
     def _find(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
         if found is None:
-            raise ProtocolError("resource_not_found", data={"uri": uri[:1024]})
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         return found
 
     def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> ReadResourceResult:

@@ -31,8 +31,9 @@ from ..model import (
     SubscriptionsListenResult,
     ToolReference,
 )
-from .completing import arguments_for, completion_of
+from ..settings import NAME_ECHO
 from .listing import Listing
+from .registering.completions import completion_of
 from .signatures.returns import writable
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Builtin:
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
         try:
             context = server.context(call, channel) if completer.context is not None else None
-            keywords = arguments_for(completer, argument.value, given, context)
+            keywords = completer.keywords(argument.value, given, context)
             found = completion_of(await server.runner.call(completer.function, **keywords))
             return CompleteResult(writable(found, key))
         except BaseException as error:  # noqa: BLE001  the boundary decides
@@ -165,7 +166,7 @@ class Builtin:
         else:
             known = key in register.prompts.entries
         if not known:
-            raise ProtocolError("completion_not_found", f"nothing to complete for {key[:128]!r}")
+            raise ProtocolError("completion_not_found", f"nothing to complete for {key[:NAME_ECHO]!r}")
 
     # Subscriptions
 

@@ -28,7 +28,7 @@ from ..wire.dialects.base import VENDOR
 from ..wire.methods import METHODS, OpenParams
 from .asking.ask import Asking
 from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
-from .signatures.encoding import encode
+from .signatures.plain_types import encode
 
 if TYPE_CHECKING:
     from .server import Server

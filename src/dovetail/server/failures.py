@@ -20,8 +20,8 @@ from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..wire.dialects.base import VENDOR
 from .asking.ask import CannotAsk, Unanswered, plain
 from .media import Media
-from .registering.handlers import Deadline
-from .signatures.encoding import UNWRITABLE, readable
+from .running import Deadline
+from .signatures.plain_types import UNWRITABLE, readable
 from .signatures.problems import ReturnError
 from .signatures.returns import writable
 

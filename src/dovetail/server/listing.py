@@ -17,10 +17,9 @@ from msgspec import UNSET, Raw
 from ..core.channel import Call
 from ..errors import ProtocolError
 from ..model import PaginatedResult
+from ..settings import PAGES_KEPT
 from ..wire.seal import Seal
 
-KEPT: Final = 512
-"""Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
 PURPOSE: Final = "cursor"
 NEVER: Final = 1 << 53
 """A cursor ends with its list, not with time."""
@@ -65,7 +64,7 @@ class Listing:
         page = self._pages.get(key)
         if page is None:
             page = call.codec.prepare(self._build(cursor, size))
-            if len(self._pages) >= KEPT:
+            if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
             self._pages[key] = page
         return page

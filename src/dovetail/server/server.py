@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Literal, Self, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -20,8 +20,8 @@ from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.subscriptions import LIST_KINDS, Hub
 from ..errors import ProtocolError
-from ..model import Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import Limits, TaskOptions
+from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
+from ..settings import STATE_LIFETIME, Limits, TaskOptions
 from ..stores.base import Store
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import VENDOR
@@ -30,26 +30,28 @@ from ..wire.seal import Keys, Seal
 from . import embedding, serving
 from .answering import Answering
 from .builtin import Builtin, Handler
-from .completing import Completions
-from .failures import Failures
-from .lifespan import Lifespan
 from .registering.decorators import Decorator, F, Registration
-from .registering.handlers import Runner
 from .registering.methods import MethodOptions, Methods, NotificationOptions, RegisteredMethod
-from .registering.options import CacheScope
-from .registering.register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .skills.methods import Skills
-from .tasks.executor import InProcessExecutor
-from .tasks.task_methods import TaskMethods
-from .tasks.work import Tasks
+from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .running import Lifecycle
+
+if TYPE_CHECKING:
+    from .skills.methods import Skills
+    from .tasks.task_methods import TaskMethods
 
 Layer = Callable[[Handler], Handler]
 """Wraps everything a server answers: takes what answers a call, returns what answers it instead."""
 
-STATE_LIFETIME: Final = 3600.0
+_LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+}
+"""What is declared once something of that kind is registered."""
 
 
-class Server(Registration, Answering):
+class Server(Registration, Answering, Lifecycle):
     """A server of the Model Context Protocol, for every revision at once.
 
     ```python
@@ -104,40 +106,26 @@ class Server(Registration, Answering):
         self.limits = limits or self.dialect.limits or Limits()
         self.info = _implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
-        self.page_size = page_size or self.limits.page_size
-        self.ttl_ms = ttl_ms
-        self.cache_scope: CacheScope = cache_scope
-        self.timeout = timeout
         self.log_level: LoggingLevel = log_level
-        """What legacy clients hear before they have set a level."""
-        self.clock = clock
-        self.state_lifetime = state_lifetime
+        self.clock, self.state_lifetime = clock, state_lifetime
         self.seal = Seal(_keys(seal_keys), self.limits.request_state)
-        self.runner = Runner(self.limits)
-        self.failures = Failures(mask=mask_errors)
+        self.task_options, self.store = tasks or TaskOptions(), store
+        Registration.__init__(self, timeout)
+        Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
+        Lifecycle.__init__(self, None if lifespan is None else lambda: lifespan(self))
+        self._open(_revisions(revisions), layers, strict=strict)
+
+    def _open(self, revisions: list[Revision], layers: Sequence[Layer], *, strict: bool) -> None:
+        """The rest of the beginning: what the parts above are joined by."""
         self.hub = Hub(self.limits)
-        self.register = Register(self._changed)
-        self.completions = Completions(self._offer)
-        self.task_options = tasks or TaskOptions()
-        self.store = store
         self.tasks: TaskMethods | None = None
         """Made with the first tool that may run as a task."""
         self.skills: Skills | None = None
         """Made with the first folder of skills."""
-        self._lifespan = None if lifespan is None else Lifespan(lambda: lifespan(self))
-        self._listening: set[asyncio.Future[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """Where subscribers are told of changes; known once there are any."""
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
-        self.admission = Admission(
-            "server",
-            _revisions(revisions),
-            self.dialect,
-            self.info,
-            self.register.param_headers,
-            strict=strict,
-        )
+        headers = self.register.param_headers
+        self.admission = Admission("server", revisions, self.dialect, self.info, headers, strict=strict)
         self._builtin = Builtin(self)
         self.methods: dict[str, Handler] = {
             **self._builtin.methods(),
@@ -146,8 +134,7 @@ class Server(Registration, Answering):
             "prompts/get": self.get_prompt,
         }
         """Who answers which method."""
-        self._added = Methods(self)
-        self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
+        self.added = Methods(self)
         self.admission.offers.foreign.add("shutdown")
         for layer in reversed(layers):
             # Set on the instance: a server without layers is not slowed down by the possibility.
@@ -189,17 +176,17 @@ class Server(Registration, Answering):
         Raises:
             RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
         """
-        return self._added.add(name, handler, options)
+        return self.added.add(name, handler, options)
 
     def add_notification(
         self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
     ) -> RegisteredMethod:
         """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
-        return self._added.add_notification(name, handler, options)
+        return self.added.add_notification(name, handler, options)
 
     def remove_method(self, name: str) -> None:
         """Forget a method or notification of your own. Its capability stays declared."""
-        self._added.remove(name)
+        self.added.remove(name)
 
     def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
         """Declare a capability that cannot be seen in the register, such as ``extensions.com.example/x``."""
@@ -215,7 +202,11 @@ class Server(Registration, Answering):
     def enable_tasks(self) -> None:
         """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
         if self.tasks is None:
-            from ..stores.memory import MemoryStore  # a server without tasks never needs one
+            # A server without tasks never needs them.
+            from ..stores.memory import MemoryStore
+            from .tasks.executor import InProcessExecutor
+            from .tasks.task_methods import TaskMethods
+            from .tasks.work import Tasks
 
             store = self.store
             if store is None:
@@ -234,6 +225,8 @@ class Server(Registration, Answering):
             RegistrationError: a skill cannot be served; the message says why.
         """
         if self.skills is None:
+            from .skills.methods import Skills
+
             self.skills = Skills(self)
             self.skills.install()
         return self.skills.add(folder, prefix)
@@ -281,19 +274,17 @@ class Server(Registration, Answering):
 
     def _offer(self) -> None:
         """Declare what is registered. What was declared once stays: sessions have been told."""
-        offered = self.capabilities
-        before = len(offered)
         register = self.register
-        if register.tools.entries:
-            offered.setdefault("tools", {"listChanged": True})
-        if register.prompts.entries:
-            offered.setdefault("prompts", {"listChanged": True})
-        if register.resources.entries or register.templates.entries:
-            offered.setdefault("resources", {"subscribe": True, "listChanged": True})
-        if len(self.completions):
-            offered.setdefault("completions", {})
-        if len(offered) > before:
-            self.admission.offer(offered)
+        entries: dict[str, Any] = {
+            "tools": register.tools,
+            "prompts": register.prompts,
+            "resources": register.resources if len(register.resources) else register.templates,
+            "completions": self.completions,
+        }
+        new = [kind for kind, found in entries.items() if kind not in self.capabilities and len(found)]
+        if new:
+            self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
+            self.admission.offer(self.capabilities)
 
     async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Tell everybody who subscribed to ``uri`` (or to what it lies in) that it changed."""
@@ -305,7 +296,7 @@ class Server(Registration, Answering):
 
     def take_note(self, notice: Notice) -> None:
         """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
-        self._added.take_note(notice)
+        self.added.take_note(notice)
 
     def session_opened(self, session: Session) -> None:
         """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
@@ -329,52 +320,7 @@ class Server(Registration, Answering):
             self.hub.discard(session.subscriber)
             session.subscriber = None
 
-    # --- running --------------------------------------------------------------------------------------------
-
-    @property
-    def lifespan_value(self) -> Any:
-        """What the lifespan yielded; None while it is not running."""
-        return None if self._lifespan is None else self._lifespan.value
-
-    async def start(self) -> None:
-        """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
-        if self._lifespan is not None:
-            await self._lifespan.start()
-
-    async def stop(self) -> None:
-        """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
-        self.end_listening()
-        self._added.stop()
-        if self.tasks is not None:
-            await self.tasks.tasks.close()
-        await self.runner.close()
-        if self._lifespan is not None:
-            await self._lifespan.stop()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Self, None]:
-        """`start` and `stop` around a block."""
-        await self.start()
-        try:
-            yield self
-        finally:
-            await self.stop()
-
-    def end_listening(self) -> None:
-        """Complete every ``subscriptions/listen`` in an orderly way."""
-        for future in self._listening:
-            if not future.done():
-                future.set_result(None)
-
-    async def listen_until_stopped(self) -> None:
-        """Wait until the server stops."""
-        self._loop = asyncio.get_running_loop()
-        future = self._loop.create_future()
-        self._listening.add(future)
-        try:
-            await future
-        finally:
-            self._listening.discard(future)
+    # --- serving --------------------------------------------------------------------------------------------
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
         """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never

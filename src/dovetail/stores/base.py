@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import DovetailError
+from ..settings import SCAN_PAGE
 
 Take = Callable[[bytes], None]
 
@@ -67,7 +68,7 @@ class Store(Protocol):
         """
         ...
 
-    async def scan(self, prefix: str, *, after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+    async def scan(self, prefix: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
         """At most ``limit`` keys that begin with ``prefix`` and sort after ``after``, with their values."""
         ...
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ..settings import MEMORY_STORE_BYTES, MEMORY_STORE_ENTRIES, SCAN_PAGE
 from .base import StoreFull, Take
 
 log = logging.getLogger("dovetail.stores")
@@ -31,8 +32,8 @@ class MemoryStore:
 
     def __init__(
         self,
-        entries: int = 10_000,
-        size: int = 256 << 20,
+        entries: int = MEMORY_STORE_ENTRIES,
+        size: int = MEMORY_STORE_BYTES,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -89,7 +90,7 @@ class MemoryStore:
             self._drop(name)
         return key
 
-    async def scan(self, prefix: str, *, after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+    async def scan(self, prefix: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
         self._expire()
         start = max(bisect.bisect_left(self._keys, prefix), bisect.bisect_right(self._keys, after))
         found: list[tuple[str, bytes]] = []

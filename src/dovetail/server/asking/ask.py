@@ -22,8 +22,8 @@ from ...core.rounds import MISSING, Rounds, Wanted, needed_capability
 from ...errors import CapabilityError, ProtocolError, Refusal
 from ...model import InputRequest, InputRequiredResult, ListRootsRequest, Result
 from ...wire.methods import METHODS
-from ..registering.handlers import Runner, off_the_clock
-from ..signatures.encoding import encode
+from ..running import Runner, off_the_clock
+from ..signatures.plain_types import encode
 from .questions import Question
 
 if TYPE_CHECKING:

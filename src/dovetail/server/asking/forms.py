@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
+from ...settings import FORMS_KEPT
+
 FIELD: Final = "value"
 """The name of the only field when the type is not an object."""
 
@@ -56,7 +58,7 @@ def form_of(kind: Any) -> Form:
     return _form_of_type(kind)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=FORMS_KEPT)
 def _form_of_type(kind: Any) -> Form:
     pydantic_schema = getattr(kind, "model_json_schema", None)
     if pydantic_schema is not None:

@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from ...errors import RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
-from ...settings import Limits
+from ...settings import LONGEST_DESCRIPTION, Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
-from ..completing import Completions
+from ..running import PreparedHandler, Runnable, Runner
 from ..signatures.functions import (
     Function,
     ResourceFunction,
@@ -25,10 +25,18 @@ from ..signatures.functions import (
     prepare_resource,
     prepare_tool,
 )
-from .describing import describe, given, tool_definition
-from .handlers import Handler, Runnable, Runner
-from .options import PromptOptions, ResourceOptions, SharedOptions, ToolOptions, check
-from .register import LONGEST_DESCRIPTION, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .completions import Completions
+from .options import (
+    PromptOptions,
+    ResourceOptions,
+    SharedOptions,
+    ToolOptions,
+    check,
+    describe,
+    given,
+    tool_definition,
+)
+from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")
@@ -46,12 +54,22 @@ class Decorator(Protocol):
 class Registration:
     """The part of a `Server` its author talks to before anybody calls."""
 
-    register: Register
-    runner: Runner
     dialect: Dialect
     limits: Limits
-    timeout: float | None
-    completions: Completions
+
+    def __init__(self, timeout: float | None) -> None:
+        self.timeout = timeout
+        self.runner = Runner(self.limits)
+        self.register = Register(self._changed)
+        self.completions = Completions(self._offer)
+
+    def _changed(self, kind: Changed) -> None:
+        """A list is another one now."""
+        raise NotImplementedError
+
+    def _offer(self) -> None:
+        """Something new may be offered."""
+        raise NotImplementedError
 
     # Tools
 
@@ -277,7 +295,7 @@ class Registration:
         return decorate
 
     def _runnable(
-        self, prepared: Handler, what: str, options: SharedOptions, limit: int | None = None
+        self, prepared: PreparedHandler, what: str, options: SharedOptions, limit: int | None = None
     ) -> Runnable:
         timeout, run = options.get("timeout", self.timeout), options.get("run", "thread")
         return self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit)

@@ -1,20 +1,23 @@
-"""What may be said about a tool, a resource or a prompt when it is registered.
+"""What may be said about a tool, a resource or a prompt when it is registered, and the definitions made of it.
 
 One place for decorators and ``add_*`` alike; a misspelt option is refused by name.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from ...errors import RegistrationError
-from ...model import Icon
+import msgspec
+from msgspec import UNSET
 
-Run = Literal["thread", "inline", "process"]
+from ...errors import RegistrationError
+from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
+from ...wire.dialects.base import VENDOR
+from ..running import Run
+from ..signatures.functions import Function
+
 TaskSupport = Literal["forbidden", "optional", "required"]
-CacheScope = Literal["public", "private"]
 
 
 class SharedOptions(TypedDict, total=False):
@@ -72,6 +75,8 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
     names = known.__annotations__  # with the inherited ones
     for option in options:
         if option not in names:
+            import difflib  # only a misspelt option needs it
+
             near = difflib.get_close_matches(option, names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise RegistrationError(f"{what} takes no option {option!r}{hint}")
@@ -85,3 +90,53 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
         raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
     if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):
         raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")
+
+
+def tool_definition(prepared: Function, description: str | None, options: ToolOptions) -> Tool:
+    """The tool as ``tools/list`` shows it; what no revision has a member for goes into ``_meta``."""
+    tool = Tool(prepared.name, prepared.input_schema)
+    if prepared.output_schema is not None:
+        tool.output_schema = prepared.output_schema
+    task = options.get("task", "forbidden")
+    if task != "forbidden":
+        tool.execution = ToolExecution(task_support=task)
+    describe(tool, description, options)
+    _add_meta(tool, {"version": options.get("version"), "deprecated": options.get("deprecated") or None})
+    return tool
+
+
+def given(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def describe(
+    definition: Tool | Resource | ResourceTemplate | Prompt, description: str | None, options: SharedOptions
+) -> None:
+    definition.description = description or UNSET
+    definition.title = given(options.get("title"))
+    icons = options.get("icons")
+    if icons:
+        definition.icons = [_icon(icon) for icon in icons]
+    annotations = options.get("annotations")
+    if annotations and not isinstance(definition, Prompt):
+        definition.annotations = dict(annotations)
+    meta = options.get("meta")
+    if meta:
+        definition.meta = dict(meta)
+    tags = options.get("tags")
+    if tags:
+        _add_meta(definition, {"tags": sorted(tags)})
+
+
+def _add_meta(definition: Any, members: Mapping[str, Any]) -> None:
+    own = {VENDOR + name: value for name, value in members.items() if value is not None}
+    if own:
+        definition.meta = {**(definition.meta or {}), **own}
+
+
+def _icon(icon: Icon | Mapping[str, Any]) -> Icon:
+    icon = icon if isinstance(icon, Icon) else msgspec.convert(icon, Icon)
+    if not icon.src.startswith(("https:", "data:")):
+        # revisions.md: other schemes are to be refused by whoever shows the icon.
+        raise RegistrationError(f"an icon is an https: or data: URI, not {icon.src[:40]!r}")
+    return icon

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from ...errors import ProtocolError, RegistrationError
-from ...model import Prompt, Resource, ResourceTemplate, Tool
+from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
+from ..running import Runnable
 from ..signatures.functions import Function, PromptFunction, ResourceFunction
-from .handlers import Runnable
-from .options import CacheScope, TaskSupport
+from .options import TaskSupport
 
 Changed = Literal["tools", "resources", "prompts"]
 """Whose ``list_changed`` a table belongs to."""
-
-LONGEST_DESCRIPTION: Final = 10_000
 
 
 class Registered(Struct, kw_only=True, eq=False):

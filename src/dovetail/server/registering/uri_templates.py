@@ -13,22 +13,24 @@ match.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ...errors import RegistrationError
+from ...settings import MATCHED_URI_LENGTH
 
-LONGEST: Final = 8192
-"""Characters of a URI that are looked at; a longer one matches nothing."""
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_EXPRESSION = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_DRIVE = re.compile(r"[A-Za-z]:")
-_RESERVED = "/:@!$&'()*+,;="
+_SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.\-]*:"
+_EXPRESSION: Final = r"\{([^{}]*)\}"
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_BROKEN: Final = r"%(?![0-9A-Fa-f]{2})"
+_DRIVE: Final = r"[A-Za-z]:"
+_RESERVED: Final = "/:@!$&'()*+,;="
 
 
-class _Variable(NamedTuple):
+class _Variable(Struct, frozen=True):
     name: str
     spanning: bool
     safe: str
@@ -62,7 +64,7 @@ class UriTemplate:
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The values of the variables in ``uri``, or None. Absent query members are absent here too."""
-        if len(uri) > LONGEST:
+        if len(uri) > MATCHED_URI_LENGTH:
             return None
         query = ""
         if self._query:
@@ -135,22 +137,22 @@ def _split_query(text: str) -> tuple[str, tuple[str, ...]]:
     if not brace or rest:
         raise _invalid(text, "{?…} must be the end")
     for name in names.split(","):
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise _invalid(text, f"{name!r} is not a name")
     return head, tuple(names.split(","))
 
 
 def _parse(path: str, text: str) -> tuple[list[str], list[_Variable]]:
-    pieces = _EXPRESSION.split(path)
+    pieces = re.split(_EXPRESSION, path)
     literals, variables = pieces[::2], [_variable(expression, text) for expression in pieces[1::2]]
     if any("{" in literal or "}" in literal for literal in literals):
         raise _invalid(text, "a brace is not closed")
     if "" in literals[1:-1]:
         raise _invalid(text, "two variables touch: put something between them")
-    if not _SCHEME.match(literals[0]):
+    if not re.match(_SCHEME, literals[0]):
         raise _invalid(text, "a URI begins with a scheme, like weather://")
     return literals, [
-        v._replace(rooted=not literal.endswith("/") or literal.endswith("://"))
+        replace(v, rooted=not literal.endswith("/") or literal.endswith("://"))
         for v, literal in zip(variables, literals, strict=False)
     ]
 
@@ -162,7 +164,7 @@ def _variable(expression: str, text: str) -> _Variable:
         name, spanning, safe = expression[:-1], True, "/"
     else:
         name, spanning, safe = expression, False, ""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise _invalid(
             text, f"{{{expression}}} is not supported: use {{name}}, {{+name}}, {{name*}} or {{?a,b}}"
         )
@@ -189,7 +191,7 @@ def _decoded(found: dict[str, str], variables: list[_Variable]) -> dict[str, str
 def _percent_decoded(text: str) -> str | None:
     if "%" not in text:
         return text
-    if _BROKEN.search(text):
+    if re.search(_BROKEN, text):
         return None
     try:
         return unquote_to_bytes(text).decode()
@@ -206,4 +208,4 @@ def _harmless(value: str, variable: _Variable) -> bool:
         return False
     if not variable.spanning:
         return len(segments) == 1
-    return variable.rooted or not (value.startswith("/") or _DRIVE.match(value))
+    return variable.rooted or not (value.startswith("/") or re.match(_DRIVE, value))

@@ -1,4 +1,10 @@
-"""Constraints on values: handed to msgspec where it enforces them, checked by hand where it does not."""
+"""What stands beside a type in ``Annotated``: words for the schema, and constraints on the value.
+
+Understood are a bare string (the description), ``msgspec.Meta``, ``pydantic.Field``, pydantic's
+``StringConstraints``, the classes of ``annotated_types``, and anything with a ``documentation``. They are
+told apart by what they offer, so that none of these packages is imported here. Constraints are handed to msgspec
+where it enforces them and checked by hand where it does not.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +13,20 @@ import decimal
 import operator
 import re
 import typing
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Final, cast
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ...errors import RegistrationError
-from . import custom_types as customs
-from .annotations import BOUNDS, LENGTHS, Notes
+from . import custom_types, pydantic_models
 
-_KEYWORDS = {
+_BOUNDS: Final = ("gt", "ge", "lt", "le", "multiple_of")
+_LENGTHS: Final = ("min_length", "max_length")
+_CONSTRAINTS: Final = (*_BOUNDS, *_LENGTHS, "pattern", "tz")
+_FAMILIES: Final = ("annotated_types", "pydantic", "pydantic_core")
+_KEYWORDS: Final = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
@@ -25,9 +34,11 @@ _KEYWORDS = {
     "multiple_of": "multipleOf",
     "pattern": "pattern",
 }
-_LENGTH_WORDS = {"string": "Length", "array": "Items", "object": "Properties"}
-_NUMERIC = (int, float, decimal.Decimal, datetime.timedelta, datetime.datetime, datetime.date, datetime.time)
-_CHECKS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+_LENGTH_WORDS: Final = {"string": "Length", "array": "Items", "object": "Properties"}
+_NUMERIC: Final = (
+    int, float, decimal.Decimal, datetime.timedelta, datetime.datetime, datetime.date, datetime.time,
+)  # fmt: skip
+_CHECKS: Final[dict[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "ge": ("must be at least {}", operator.ge),
     "gt": ("must be greater than {}", operator.gt),
     "le": ("must be at most {}", operator.le),
@@ -40,31 +51,107 @@ _CHECKS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def apply(base: Any, kind: Any, notes: Notes) -> tuple[Any, bool]:
-    """``kind`` with the constraints of ``notes``, and whether msgspec does it as the author wrote it."""
-    if not notes.predicates:
+class AnnotatedMetadata(Struct):
+    """The metadata of one annotation, added up; of two that say the same thing the later wins."""
+
+    words: dict[str, Any] = {}
+    """JSON Schema keywords: description, title, examples and what the author added."""
+    constraints: dict[str, Any] = {}
+    """By the names `msgspec.Meta` uses."""
+    predicates: list[Callable[[Any], bool]] = []
+    native: bool = True
+    """msgspec enforces all of it by itself."""
+    pydantic: bool = False
+    """Only pydantic can enforce it."""
+
+    @property
+    def constrains(self) -> bool:
+        return bool(self.constraints or self.predicates)
+
+
+def read_metadata(items: Iterable[Any]) -> AnnotatedMetadata:
+    """Read what stands in an ``Annotated`` behind the type."""
+    found = AnnotatedMetadata()
+    for item in _flat(items):
+        found.words.update(_words(item))
+        constraints = _constraints(item)
+        found.constraints.update(constraints)
+        predicate = type(item).__name__ == "Predicate" and _family(item) in _FAMILIES
+        if predicate:
+            found.predicates.append(item.func)
+        found.native = found.native and not predicate and (isinstance(item, Meta) or not constraints)
+        found.pydantic = found.pydantic or pydantic_models.needs_pydantic(item)
+    return found
+
+
+def _flat(items: Iterable[Any]) -> Iterable[Any]:
+    for item in items:
+        yield item
+        if pydantic_models.is_field(item):
+            yield from item.metadata  # what Field(ge=…, pattern=…) means in constraints
+
+
+def _family(item: Any) -> str:
+    return type(item).__module__.partition(".")[0]
+
+
+def _words(item: Any) -> dict[str, Any]:
+    if isinstance(item, str):
+        return {"description": item}
+    documentation = getattr(item, "documentation", None)
+    if isinstance(documentation, str):
+        return {"description": documentation}
+    if not isinstance(item, Meta) and not pydantic_models.is_field(item):
+        return {}
+    names = ("title", "description", "examples")
+    words = {name: value for name in names if (value := getattr(item, name)) is not None}
+    extra = item.extra_json_schema if isinstance(item, Meta) else item.json_schema_extra
+    if isinstance(extra, dict):
+        words.update(cast("dict[str, Any]", extra))
+    return words
+
+
+def _constraints(item: Any) -> dict[str, Any]:
+    if not isinstance(item, Meta) and (_family(item) not in _FAMILIES or pydantic_models.is_field(item)):
+        return {}
+    found = {name: value for name in _CONSTRAINTS if (value := getattr(item, name, None)) is not None}
+    pattern = found.get("pattern")
+    if isinstance(pattern, re.Pattern):
+        found["pattern"] = cast("re.Pattern[str]", pattern).pattern
+    if found.get("tz") is ...:
+        found["tz"] = True  # annotated_types.Timezone(...): any, but one there must be
+    elif not isinstance(found.get("tz", True), bool):
+        del found["tz"]  # a particular zone cannot be told from an offset
+    if not found.get("min_length", 1):
+        del found["min_length"]  # annotated_types.Len writes "no bound" as zero
+    return found
+
+
+def constrained(base: Any, kind: Any, metadata: AnnotatedMetadata) -> tuple[Any, bool]:
+    """``kind`` with the constraints of ``metadata``, and whether msgspec does it as the author wrote it."""
+    if not metadata.predicates:
         try:
-            annotated = Annotated[kind, Meta(**notes.constraints)]
-            msgspec.json.Decoder(annotated, dec_hook=customs.hook)
+            annotated = Annotated[kind, Meta(**metadata.constraints)]
+            msgspec.json.Decoder(annotated, dec_hook=custom_types.hook)
         except TypeError:
             pass
         else:
-            return annotated, notes.native
-    checks = [_check(name, bound) for name, bound in notes.constraints.items()]
-    checks += [("is not acceptable", predicate) for predicate in notes.predicates]
-    if not any(_suits(base, name) for name in notes.constraints) and not notes.predicates:
-        raise RegistrationError(f"{', '.join(notes.constraints)} cannot constrain {base!r}")
-    return customs.checked(kind, checks), False
+            return annotated, metadata.native
+    checks = [_check(name, bound) for name, bound in metadata.constraints.items()]
+    checks += [("is not acceptable", predicate) for predicate in metadata.predicates]
+    if not any(_suits(base, name) for name in metadata.constraints) and not metadata.predicates:
+        raise RegistrationError(f"{', '.join(metadata.constraints)} cannot constrain {base!r}")
+    return custom_types.checked(kind, checks), False
 
 
-def distribute(members: Sequence[Any], metadata: Sequence[Any], notes: Notes) -> tuple[Any, ...]:
+def distributed(members: Sequence[Any], items: Sequence[Any], metadata: AnnotatedMetadata) -> tuple[Any, ...]:
     """A constraint on a union means those of its members it fits: ``int | None`` with a minimum is usual."""
-    fitting = [any(_suits(member, name) for name in notes.constraints) for member in members]
-    if notes.predicates and not notes.constraints:
+    fitting = [any(_suits(member, name) for name in metadata.constraints) for member in members]
+    if metadata.predicates and not metadata.constraints:
         fitting = [member is not type(None) for member in members]
     if not any(fitting):
-        raise RegistrationError(f"{', '.join(notes.constraints)} fits no member of the union")
-    limits = tuple(item for item in metadata if not isinstance(item, str))
+        raise RegistrationError(f"{', '.join(metadata.constraints)} fits no member of the union")
+    limits = tuple(item for item in items if not isinstance(item, str))
     return tuple(
         Annotated[member, *limits] if fits else member for member, fits in zip(members, fitting, strict=True)
     )
@@ -75,25 +162,17 @@ def keywords(schema: dict[str, Any], constraints: dict[str, Any]) -> dict[str, A
     kind: Any = schema.get("type")
     words: dict[str, Any] = {}
     for name, bound in constraints.items():
-        if name in LENGTHS and kind in _LENGTH_WORDS:
-            words[name[:3] + _LENGTH_WORDS[kind]] = _length(schema, bound)
+        if name in _LENGTHS and kind in _LENGTH_WORDS:
+            encoded = schema.get("contentEncoding") == "base64"
+            words[name[:3] + _LENGTH_WORDS[kind]] = 4 * ((bound + 2) // 3) if encoded else bound
         elif name in _KEYWORDS and isinstance(bound, str | int | float):
             words[_KEYWORDS[name]] = bound
     return words
 
 
-def _length(schema: dict[str, Any], bound: int) -> int:
-    encoded = schema.get("contentEncoding") == "base64"
-    return 4 * ((bound + 2) // 3) if encoded else bound
-
-
 def _check(name: str, bound: Any) -> tuple[str, Callable[[Any], bool]]:
     text, compare = _CHECKS[name]
-
-    def check(value: Any) -> bool:
-        return value is None or compare(value, bound)
-
-    return text.format(bound), check
+    return text.format(bound), lambda value: value is None or compare(value, bound)
 
 
 def _suits(annotation: Any, constraint: str) -> bool:
@@ -102,9 +181,9 @@ def _suits(annotation: Any, constraint: str) -> bool:
     kind = typing.get_origin(annotation) or annotation
     if not isinstance(kind, type) or kind is type(None):
         return False
-    if constraint in BOUNDS:
+    if constraint in _BOUNDS:
         return issubclass(kind, _NUMERIC) and kind is not bool
-    if constraint in LENGTHS:
+    if constraint in _LENGTHS:
         return hasattr(kind, "__len__")
     return issubclass(kind, str) or (
         constraint == "tz" and issubclass(kind, datetime.datetime | datetime.time)

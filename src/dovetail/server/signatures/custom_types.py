@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -47,7 +47,7 @@ def convert(value: Any, kind: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-class Alternative(NamedTuple):
+class Alternative(Struct, frozen=True, eq=False):
     """One member of a union."""
 
     type: Any
@@ -129,14 +129,14 @@ def mirror(name: str) -> type[Custom]:
     return custom(name, decode)
 
 
-class Member(NamedTuple):
+class Member(Struct, frozen=True, eq=False):
     """One member of a mirrored class."""
 
     name: str
     type: Any
     key: str
-    default: Any = msgspec.NODEFAULT
-    factory: Any = msgspec.NODEFAULT
+    default: Any
+    factory: Any = msgspec.field(default_factory=lambda: msgspec.NODEFAULT)
 
 
 def reflect(
@@ -152,12 +152,14 @@ def reflect(
     fields = [(m.name, m.type, default_field(m.default, m.factory, m.key)) for m in members]
     if tag is not None:
         fields.append(("tag__", Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
-    struct = msgspec.defstruct(
-        image.__name__, fields, kw_only=not array, array_like=array, forbid_unknown_fields=closed
-    )
+
+    @functools.cache
+    def struct() -> Any:  # made when the first value comes: most classes are decoded as they are
+        options: dict[str, Any] = {"kw_only": not array, "array_like": array, "forbid_unknown_fields": closed}
+        return msgspec.defstruct(image.__name__, fields, **options)
 
     def decode(value: Any) -> Any:
-        values = msgspec.structs.asdict(convert(value, struct))
+        values = msgspec.structs.asdict(convert(value, struct()))
         values.pop("tag__", None)
         return build(values)
 

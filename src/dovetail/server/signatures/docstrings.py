@@ -9,19 +9,22 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final
 
-_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params|Attributes|Keyword Args|Other Parameters):\s*$")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:\s*(.*)$")
-_NUMPY = re.compile(r"(?:Parameters|Other Parameters|Attributes)\s*$")
-_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-_SPHINX_ENTRY = re.compile(
-    r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
+from msgspec import Struct
+
+_NUMPY: Final = frozenset({"Parameters", "Other Parameters", "Attributes"})
+_GOOGLE: Final = frozenset(
+    {*(f"{name}:" for name in _NUMPY), "Args:", "Arguments:", "Params:", "Keyword Args:"}
 )
-_SECTION = re.compile(r"[A-Z][A-Za-z ]*:\s*$")
+# Compiled when the first docstring needs them.
+_GOOGLE_ENTRY: Final = r"\*{0,2}(\w+)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:\s*(.*)$"
+_NUMPY_ENTRY: Final = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
+_SPHINX_ENTRY: Final = r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
+_SECTION: Final = r"[A-Z][A-Za-z ]*:\s*$"
 
 
-class Docstring(NamedTuple):
+class Docstring(Struct, frozen=True):
     """The parts of a docstring that travel."""
 
     summary: str | None
@@ -35,7 +38,7 @@ def parse(text: str | None) -> Docstring:
     """Read ``text``, the raw ``__doc__`` of a function or class."""
     if not text:
         return NOTHING
-    begins_with_section = _GOOGLE.match(text.partition("\n")[0].strip())
+    begins_with_section = text.partition("\n")[0].strip() in _GOOGLE
     # The first line does not count for the margin, unless the entries below are to stay indented under it.
     lines = inspect.cleandoc("\n" + text.lstrip() if begins_with_section else text).splitlines()
     parameters = {name: " ".join(words.split()) for name, words in _entries(lines)}
@@ -55,7 +58,7 @@ def _starts_section(lines: list[str], number: int) -> bool:
     line = lines[number]
     if line.startswith((":param", ":arg", ":key", ":return", ":rtype", ":raise", ":type")):
         return True
-    return bool(_GOOGLE.match(line)) or _is_underlined(lines, number)
+    return line.rstrip() in _GOOGLE or _is_underlined(lines, number)
 
 
 def _is_underlined(lines: list[str], number: int) -> bool:
@@ -65,11 +68,11 @@ def _is_underlined(lines: list[str], number: int) -> bool:
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
-        if _GOOGLE.match(line):
+        if line.rstrip() in _GOOGLE:
             yield from _google(lines[number + 1 :])
-        elif _NUMPY.match(line) and _is_underlined(lines, number):
+        elif line.rstrip() in _NUMPY and _is_underlined(lines, number):
             yield from _numpy(lines[number + 2 :])
-        elif found := _SPHINX_ENTRY.match(line):
+        elif line.startswith(":") and (found := re.match(_SPHINX_ENTRY, line)):
             yield found[1], " ".join((found[2], *_indented(lines[number + 1 :])))
 
 
@@ -84,7 +87,7 @@ def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
         if indentation == 0 or indentation < depth:
             break
         depth = depth or indentation
-        found = _GOOGLE_ENTRY.match(line.strip()) if indentation == depth else None
+        found = re.match(_GOOGLE_ENTRY, line.strip()) if indentation == depth else None
         if found:
             if name:
                 yield name, words
@@ -99,9 +102,9 @@ def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
         if not line.strip() or _indentation(line):
             continue
-        if _is_underlined(lines, number) or _SECTION.match(line):
+        if _is_underlined(lines, number) or re.match(_SECTION, line):
             return
-        if found := _NUMPY_ENTRY.match(line):
+        if found := re.match(_NUMPY_ENTRY, line):
             words = " ".join(_indented(lines[number + 1 :]))
             for name in found[1].split(","):
                 yield name.strip().lstrip("*"), words

@@ -1,33 +1,30 @@
 """A plain function, prepared once: its schema, the decoder of its arguments, and how to call it.
 
 `decode` turns the arguments of a request into keywords for `call`. For most signatures it is one call into C:
-all parameters are the fields of one Struct. What went wrong is worked out only when something did.
+all parameters are the fields of one Struct, made when the first call comes. What went wrong is worked out only when
+something did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
-from msgspec.structs import asdict
+from msgspec import NODEFAULT, UNSET, Raw, UnsetType
+from msgspec.structs import asdict, replace
 
 from ...errors import ProtocolError, RegistrationError
-from .. import validators
+from ...json_schema import Problem
+from ...model import PromptArgument
 from ..registering.uri_templates import UriTemplate
-from . import arguments as args
-from . import parameters as signatures
-from . import problems
-from .outputs import Output, output_of, raw_output
-from .parameters import Parameter, Signature
-from .problems import InvalidArguments, Problem
-from .schemas import Schemas
+from . import custom_types, problems
+from .outputs import Output, output_of, raw_output, raw_validator
+from .parameters import MISSING, Parameter, Signature, read_signature
+from .problems import InvalidArguments
+from .schemas import Node, Schemas, described
 
-__all__ = [
-    "Function", "InvalidArguments", "PromptFunction", "RawFunction", "ResourceFunction", "prepare_prompt",
-    "prepare_raw", "prepare_resource", "prepare_tool",
-]  # fmt: skip
+Members = dict[str, Raw]
 
 _EMPTY: Final = b"{}"
 _FLOAT_REFUSED: Final = ("got `float`", "valid integer")
@@ -36,34 +33,50 @@ _UNREADABLE: Final = Problem("", "the arguments cannot be read")
 
 
 class Prepared:
-    """What all prepared functions share."""
+    """What all prepared functions share.
 
-    def __init__(self, signature: Signature, description: str | None, title: str | None) -> None:
+    Raises:
+        RegistrationError: naming the parameter that cannot be offered to a client, and what to change.
+    """
+
+    def __init__(self, signature: Signature) -> None:
         schemas = Schemas(signature.locals)
-        nodes = args.nodes_of(signature, schemas)
+        self._nodes = [_node(parameter, signature.name, schemas) for parameter in signature.parameters]
         self.name = signature.name
-        self.title = title
-        self.description = description or signature.docstring.summary
+        self.description = signature.docstring.summary
         self.parameters: tuple[Parameter, ...] = signature.parameters
-        self.input_schema: dict[str, Any] = args.input_schema(signature.parameters, nodes, schemas)
+        self.input_schema: dict[str, Any] = self._schema(schemas)
         """What the arguments mean. Only tools send it."""
         self.is_async = signature.is_async
         self.context_parameter = signature.context_parameter
         """The keyword under which `call` wants the context, if it wants one."""
-        self.call: Callable[..., Any] = signature.call
+        self.call = signature.call
         """The function itself; takes keywords only."""
-        self._nodes = nodes
-        self._types = {p.wire_name: node.type for p, node in zip(signature.parameters, nodes, strict=True)}
+        self._types = {p.wire_name: node.type for p, node in zip(self.parameters, self._nodes, strict=True)}
+
+    def _schema(self, schemas: Schemas) -> dict[str, Any]:
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                p.wire_name: described(node.schema, p.description, _default(p))
+                for p, node in zip(self.parameters, self._nodes, strict=True)
+            },
+        }
+        required = [p.wire_name for p in self.parameters if p.required]
+        if required:
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        return schemas.document(schema)
 
 
 class Function(Prepared):
     """A tool's function."""
 
-    def __init__(
-        self, signature: Signature, description: str | None = None, title: str | None = None
-    ) -> None:
-        super().__init__(signature, description, title)
-        self._decode = args.decoder(signature.parameters, self._nodes)
+    def __init__(self, signature: Signature) -> None:
+        super().__init__(signature)
+        self._decode = self._decode_first
+        if any(parameter.key is not None for parameter in self.parameters):
+            self._decode = self._decoder()  # two names may collide, and that is said now
         self.output: Output | None = None
         """Checks and writes what the function returns; None when nothing was declared."""
         self.structured = True
@@ -84,43 +97,67 @@ class Function(Prepared):
         except (ValueError, RecursionError) as error:
             return self._decode_again(arguments, error)
 
+    def _decode_first(self, arguments: bytes | Raw) -> Any:
+        self._decode = self._decoder()
+        return self._decode(arguments)
+
+    def _decoder(self) -> Any:
+        """Decodes a whole set of arguments, defaults included, in one call."""
+        fields = [
+            (p.name, node.type, custom_types.default_field(_default(p), p.factory, p.key))
+            for p, node in zip(self.parameters, self._nodes, strict=True)
+        ]
+        try:
+            struct = msgspec.defstruct(
+                "Arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False
+            )
+        except ValueError as error:
+            raise RegistrationError(f"the names of the parameters of {self.name!r}: {error}") from None
+        return msgspec.json.Decoder(struct, dec_hook=custom_types.hook).decode
+
     def _decode_again(self, arguments: Raw | UnsetType, error: Exception) -> dict[str, Any]:
         """The slow path: forgive a null, and ``1.0`` for an integer; or else say what is wrong."""
-        members = args.members(arguments, self.name)
+        members = _members(arguments, self.name)
         if not members or any(words in str(error) for words in _FLOAT_REFUSED):
+            whole = _without_fractions(msgspec.json.decode(msgspec.json.encode(members)))
             try:
-                return asdict(self._decode(args.integral(members)))
+                return asdict(self._decode(msgspec.json.encode(whole)))
             except (ValueError, RecursionError):
                 pass
         raise InvalidArguments(self.name, self._problems(members)) from None
 
-    def _problems(self, members: dict[str, Raw]) -> list[Problem]:
+    def _problems(self, members: Members) -> list[Problem]:
         found = [problems.unknown(name, self._types) for name in members if name not in self._types]
         for parameter in self.parameters:
             name = parameter.wire_name
             if name in members:
-                found += args.trial(members[name], self._types[name], self.input_schema, name)
+                found += self._trial(members[name], name)
             elif parameter.required:
                 found.append(Problem(name, "is required"))
         return found or [_UNREADABLE]
+
+    def _trial(self, raw: Raw, name: str) -> list[Problem]:
+        """What is wrong with one argument, if anything."""
+        try:
+            msgspec.json.decode(raw, type=self._types[name], dec_hook=custom_types.hook)
+        except RecursionError:
+            return [Problem(name, "nests too deeply")]
+        except ValueError as error:
+            return [problems.read(str(error), self.input_schema, f".{name}")]
+        return []
 
 
 class RawFunction(Function):
     """A tool with a JSON Schema of its own; its handler takes the arguments as one dict."""
 
-    def __init__(
-        self,
-        signature: Signature,
-        input_schema: dict[str, Any],
-        description: str | None = None,
-        title: str | None = None,
-    ) -> None:
+    def __init__(self, signature: Signature, input_schema: dict[str, Any]) -> None:
         if len(signature.parameters) != 1:
             raise RegistrationError(f"the handler of {signature.name!r} must take the arguments as one dict")
-        super().__init__(signature._replace(parameters=()), description, title)
+        super().__init__(replace(signature, parameters=()))
         self.input_schema = input_schema
         self._parameter = signature.parameters[0].name
-        self._validate = validators.compile_schema(input_schema, f"the input schema of {signature.name!r}")
+        what = f"the input schema of {signature.name!r}"
+        self._validator = raw_validator(input_schema, what, object_root=True)
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
         """One keyword: the arguments as a dict that fits the schema."""
@@ -131,8 +168,8 @@ class RawFunction(Function):
         if values is None:
             values = {}
         if not isinstance(values, dict):
-            raise args.no_object(self.name)
-        if found := self._validate(values):
+            raise _no_object(self.name)
+        if found := self._validator.problems(values):
             raise InvalidArguments(self.name, found)
         return {self._parameter: values}
 
@@ -140,11 +177,9 @@ class RawFunction(Function):
 class PromptFunction(Prepared):
     """A prompt's function: its arguments arrive as strings."""
 
-    def __init__(
-        self, signature: Signature, description: str | None = None, title: str | None = None
-    ) -> None:
-        super().__init__(signature, description, title)
-        self.arguments = [args.prompt_argument(p, self.input_schema) for p in signature.parameters]
+    def __init__(self, signature: Signature) -> None:
+        super().__init__(signature)
+        self.arguments = [_prompt_argument(p, self.input_schema) for p in signature.parameters]
         self._names = {p.wire_name: p.name for p in signature.parameters}
 
     def decode(self, arguments: Mapping[str, str] | UnsetType) -> dict[str, Any]:
@@ -162,38 +197,26 @@ class PromptFunction(Prepared):
                 data={"missing": missing},
             )
         found: list[Problem] = []
-        values: dict[str, Any] = {}
+        values = {p.name: p.factory() for p in self.parameters if p.factory and p.wire_name not in given}
         for name, text in given.items():
             if name not in self._types:
                 found.append(problems.unknown(name, self._types))
                 continue
             try:
-                values[self._names[name]] = args.from_text(text, self._types[name])
+                values[self._names[name]] = _from_text(text, self._types[name])
             except ValueError as error:
                 found.append(problems.read(str(error), self.input_schema, f".{name}"))
         if found:
             raise InvalidArguments(self.name, found, "invalid_prompt_arguments")
-        return self._with_factories(values)
-
-    def _with_factories(self, values: dict[str, Any]) -> dict[str, Any]:
-        for parameter in self.parameters:
-            if parameter.factory is not None and parameter.name not in values:
-                values[parameter.name] = parameter.factory()
         return values
 
 
 class ResourceFunction(Prepared):
     """A resource's function: its arguments are the variables of its URI."""
 
-    def __init__(
-        self,
-        signature: Signature,
-        template: UriTemplate | None,
-        description: str | None = None,
-        title: str | None = None,
-    ) -> None:
+    def __init__(self, signature: Signature, template: UriTemplate | None) -> None:
         _check_variables(signature, template)
-        super().__init__(signature, description, title)
+        super().__init__(signature)
         self.template = template
 
     def decode(self, values: Mapping[str, str]) -> dict[str, Any]:
@@ -203,20 +226,13 @@ class ResourceFunction(Prepared):
             ProtocolError: ``resource_not_found``: a value of the wrong type names nothing that exists.
         """
         try:
-            return {name: args.from_text(text, self._types[name]) for name, text in values.items()}
+            return {name: _from_text(text, self._types[name]) for name, text in values.items()}
         except ValueError:
             raise ProtocolError("resource_not_found") from None
 
 
 def prepare_tool(
-    function: Any,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    output_schema: Any = None,
-    structured: bool | None = None,
-    exclude: Collection[str] = (),
+    function: Any, *, name: str | None = None, output_schema: Any = None, structured: bool | None = None
 ) -> Function:
     """Prepare a tool. ``output_schema`` is a JSON Schema or a type; without it the return annotation decides.
 
@@ -225,8 +241,8 @@ def prepare_tool(
     Raises:
         RegistrationError: the signature cannot be offered to a client; the text says what to change.
     """
-    signature = signatures.read(function, name=name, exclude=exclude)
-    prepared = Function(signature, description, title)
+    signature = read_signature(function, name=name)
+    prepared = Function(signature)
     prepared.structured = structured is not False
     prepared.output = output_of(signature, output_schema, structured)
     return prepared
@@ -237,53 +253,107 @@ def prepare_raw(
     *,
     input_schema: dict[str, Any],
     name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
     output_schema: dict[str, Any] | None = None,
-    exclude: Collection[str] = (),
 ) -> RawFunction:
     """Prepare a tool whose schemas are given as they are; they go out untouched.
 
     Raises:
         RegistrationError: a schema is invalid, or refers to something outside itself.
     """
-    signature = signatures.read(handler, name=name, exclude=exclude)
-    prepared = RawFunction(signature, input_schema, description, title)
+    prepared = RawFunction(read_signature(handler, name=name), input_schema)
     if output_schema is not None:
         prepared.output = raw_output(prepared.name, output_schema)
     return prepared
 
 
-def prepare_prompt(
-    function: Any,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    exclude: Collection[str] = (),
-) -> PromptFunction:
+def prepare_prompt(function: Any, *, name: str | None = None) -> PromptFunction:
     """Prepare a prompt. Raises RegistrationError like `prepare_tool`."""
-    return PromptFunction(signatures.read(function, name=name, exclude=exclude), description, title)
+    return PromptFunction(read_signature(function, name=name))
 
 
 def prepare_resource(
-    function: Any,
-    template: UriTemplate | str | None = None,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    exclude: Collection[str] = (),
+    function: Any, template: str | None = None, *, name: str | None = None
 ) -> ResourceFunction:
     """Prepare the reader of one resource, or with a template of a family of them.
 
     Raises:
         RegistrationError: the variables are not exactly the parameters, or the template is invalid.
     """
-    signature = signatures.read(function, name=name, exclude=exclude)
-    if isinstance(template, str):
-        template = UriTemplate(template)
-    return ResourceFunction(signature, template, description, title)
+    signature = read_signature(function, name=name)
+    return ResourceFunction(signature, None if template is None else UriTemplate(template))
+
+
+def _node(parameter: Parameter, name: str, schemas: Schemas) -> Node:
+    try:
+        return schemas.prepare(Any if parameter.annotation is MISSING else parameter.annotation)
+    except RegistrationError as error:
+        raise RegistrationError(f"{name!r}, parameter {parameter.name!r}: {error.message}") from error
+
+
+def _default(parameter: Parameter) -> Any:
+    return NODEFAULT if parameter.default is MISSING else parameter.default
+
+
+def _members(arguments: Raw | UnsetType, name: str) -> Members:
+    """The arguments one by one, still raw; absent and null are an empty object."""
+    if isinstance(arguments, UnsetType):
+        return {}
+    try:
+        return msgspec.json.decode(arguments, type=Members | None) or {}
+    except msgspec.ValidationError:
+        raise _no_object(name) from None
+    except (ValueError, RecursionError):
+        raise InvalidArguments(name, [_UNREADABLE]) from None
+
+
+def _no_object(name: str) -> InvalidArguments:
+    """Not for the model to mend: the request itself is malformed, in every revision."""
+    problem = Problem("", "the arguments must be an object")
+    return InvalidArguments(name, [problem], kind="invalid_params")
+
+
+def _without_fractions(value: Any) -> Any:
+    """``value`` with ``1.0`` written as ``1``: to JSON they are the same number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_without_fractions(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _without_fractions(item) for name, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _from_text(text: str, kind: Any) -> Any:
+    """A string as ``kind``: itself, a number or word that means one, or JSON for anything larger.
+
+    Raises:
+        ValueError: it is none of these; in msgspec's words.
+    """
+    if kind is str or kind is Any:
+        return text
+    try:
+        return msgspec.convert(text, kind, strict=False, dec_hook=custom_types.hook)
+    except ValueError as error:
+        try:
+            return msgspec.json.decode(text, type=kind, dec_hook=custom_types.hook)
+        except msgspec.ValidationError as second:
+            raise (second if text[:1] in ("{", "[") else error) from None
+        except (ValueError, RecursionError):
+            raise error from None
+
+
+def _prompt_argument(parameter: Parameter, schema: dict[str, Any]) -> PromptArgument:
+    """How a prompt announces one of its blanks."""
+    own: dict[str, Any] = schema["properties"][parameter.wire_name]
+    words: str = own.get("description", "")
+    if "$ref" in own or own.get("type") in ("object", "array"):
+        words = f"{words} (JSON)".strip()
+    return PromptArgument(
+        parameter.wire_name,
+        title=own.get("title", UNSET),
+        description=words or UNSET,
+        required=parameter.required,
+    )
 
 
 def _check_variables(signature: Signature, template: UriTemplate | None) -> None:

@@ -15,11 +15,10 @@ from msgspec import Raw
 
 from ...errors import RegistrationError
 from ...wire.methods import OpenParams
-from . import custom_types as customs
-from . import parameters as signatures
-from .encoding import encode
+from . import custom_types
 from .outputs import output_of
-from .parameters import MISSING
+from .parameters import MISSING, read_signature
+from .plain_types import encode
 from .problems import Problem, ReturnError
 from .schemas import Schemas
 
@@ -37,7 +36,7 @@ class MethodFunction:
     """A handler of ``params`` (and a context), or of nothing."""
 
     def __init__(self, name: str, handler: Any, params: Any = None, result: Any = None) -> None:
-        signature = signatures.read(handler, name=name)
+        signature = read_signature(handler, name=name)
         if len(signature.parameters) > 1:
             raise RegistrationError(f"the handler of {name!r} takes its params as one value, and a Context")
         parameter = next(iter(signature.parameters), None)
@@ -50,7 +49,7 @@ class MethodFunction:
         self.context_parameter = signature.context_parameter
         self.call: Callable[..., Any] = signature.call
         self._parameter = None if parameter is None else parameter.name
-        self._decode = msgspec.json.Decoder(node.type, dec_hook=customs.hook).decode
+        self._decode = msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
         self._output = output_of(signature, result, None)
 
     def read(self, raw: bytes | Raw) -> Given:

@@ -8,22 +8,23 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, structs
 
 from .docstrings import NOTHING, Docstring, parse
 
 
-class Field(NamedTuple):
+class Field(Struct, frozen=True, eq=False):
     """One member."""
 
     name: str
     annotation: Any
     key: str
     """Its name on the wire."""
-    default: Any = NODEFAULT
-    factory: Any = NODEFAULT
+    default: Any = msgspec.field(default_factory=lambda: NODEFAULT)
+    factory: Any = msgspec.field(default_factory=lambda: NODEFAULT)
     optional: bool = False
     """May be absent without a default (TypedDict's NotRequired)."""
 
@@ -32,7 +33,7 @@ class Field(NamedTuple):
         return self.default is NODEFAULT and self.factory is NODEFAULT and not self.optional
 
 
-class Shape(NamedTuple):
+class Shape(Struct, frozen=True, eq=False):
     """A class, taken apart."""
 
     name: str

@@ -7,6 +7,8 @@ found whatever class the value has.
 
 from __future__ import annotations
 
+import functools
+import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -14,17 +16,16 @@ from typing import Annotated, Any
 import msgspec
 
 from ...errors import RegistrationError
+from ...json_schema import SchemaError, Validator
 from ...model import CallToolResult, ContentBlock, ResourceContents, Result
-from .. import validators
 from ..media import Media
-from . import custom_types as customs
-from . import parameters as signatures
-from . import problems
-from . import pydantic_models as foreign
-from .encoding import UNWRITABLE, encode
-from .parameters import MISSING, Signature
+from . import custom_types, problems, pydantic_models
+from .parameters import MISSING, Signature, is_union
+from .plain_types import UNWRITABLE, encode
 from .problems import ReturnError
 from .schemas import Schemas
+
+logger = logging.getLogger("dovetail.server")
 
 _BLOCKS: tuple[Any, ...] = typing.get_args(ContentBlock)
 _CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
@@ -83,13 +84,16 @@ def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None
     schemas = Schemas(scope, mode="output")
     node = schemas.prepare(annotation)
     schema = schemas.document(node.schema)
-    if any(foreign.is_foreign(part) for part in _parts(annotation)):
-        return Output(name, schema, foreign.Adapter(annotation).encode)
-    check = msgspec.json.Decoder(node.type, dec_hook=customs.hook).decode
+    if any(pydantic_models.is_foreign(part) for part in _parts(annotation)):
+        return Output(name, schema, pydantic_models.Adapter(annotation).encode)
+
+    @functools.cache
+    def decoder() -> Callable[[bytes], Any]:  # made when the first value comes
+        return msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
 
     def write(value: Any) -> bytes:
         written = encode(value)
-        check(written)
+        decoder()(written)
         return written
 
     return Output(name, schema, write, text=annotation is str)
@@ -97,15 +101,36 @@ def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None
 
 def raw_output(name: str, schema: dict[str, Any]) -> Output:
     """An output described by a JSON Schema."""
-    validate = validators.compile_schema(schema, f"the output schema of {name!r}", object_root=False)
+    validator = raw_validator(schema, f"the output schema of {name!r}", object_root=False)
 
     def write(value: Any) -> bytes:
         written = encode(value)
-        if found := validate(msgspec.json.decode(written)):
+        if found := validator.problems(msgspec.json.decode(written)):
             raise ReturnError(name, found)
         return written
 
     return Output(name, schema, write)
+
+
+def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Validator:
+    """What checks values against a JSON Schema an author wrote by hand.
+
+    Raises:
+        RegistrationError: ``schema`` is not a schema, or reaches outside itself.
+    """
+    try:
+        if object_root and schema.get("type") != "object":
+            raise SchemaError('its root must say "type": "object"')
+        validator = Validator(schema, trusted=True)
+    except SchemaError as error:
+        raise RegistrationError(f"{what} cannot be used: {error}", kind="tool_schema_invalid") from error
+    if validator.unchecked:
+        logger.warning(
+            "%s uses %s, which is not checked without the schema extra: pip install 'dovetail[schema]'",
+            what,
+            ", ".join(validator.unchecked),
+        )
+    return validator
 
 
 def is_content(value: Any) -> bool:
@@ -139,7 +164,7 @@ def _says_nothing(annotation: Any) -> bool:
 def _members(annotation: Any) -> list[Any]:
     if typing.get_origin(annotation) is Annotated:
         return [annotation]
-    return list(typing.get_args(annotation)) if signatures.is_union(annotation) else [annotation]
+    return list(typing.get_args(annotation)) if is_union(annotation) else [annotation]
 
 
 def _is(part: Any, classes: Any) -> bool:

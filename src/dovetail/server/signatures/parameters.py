@@ -7,20 +7,23 @@ the scope that defines it, as long as that scope is still running.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
 
 from ...errors import RegistrationError
-from . import pydantic_models as foreign
+from . import pydantic_models
 from .docstrings import NOTHING, Docstring, parse
 
-_CONTEXT = re.compile(r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]")
+_CONTEXT: Final = r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]"
 """A context imported for type checkers only; nobody else can say what the name means."""
 MISSING: Any = inspect.Parameter.empty
 _NAMED = (
@@ -30,7 +33,7 @@ _NAMED = (
 )
 
 
-class Parameter(NamedTuple):
+class Parameter(Struct, frozen=True, eq=False):
     """One parameter a caller may give."""
 
     name: str
@@ -51,7 +54,7 @@ class Parameter(NamedTuple):
         return self.key or self.name
 
 
-class Signature(NamedTuple):
+class Signature(Struct, frozen=True, eq=False):
     """A callable, taken apart once."""
 
     call: Callable[..., Any]
@@ -67,8 +70,8 @@ class Signature(NamedTuple):
     """Names of the defining scope, for annotations inside the classes it uses."""
 
 
-def read(function: Any, *, name: str | None = None, exclude: Collection[str] = ()) -> Signature:
-    """Take ``function`` apart; parameters named in ``exclude`` are somebody else's to fill.
+def read_signature(function: Any, *, name: str | None = None) -> Signature:
+    """Take ``function`` apart.
 
     Raises:
         RegistrationError: it cannot be called with named arguments, or an annotation cannot be resolved.
@@ -77,6 +80,7 @@ def read(function: Any, *, name: str | None = None, exclude: Collection[str] = (
     plain, bound = _unwrap(function)
     name = name or _name(function, plain)
     scope = _Scope(plain)
+    docstring = parse(getattr(plain, "__doc__", None)) if plain is not None else NOTHING
     parameters: list[Parameter] = []
     positional: list[str] = []
     context_parameter: str | None = None
@@ -89,14 +93,13 @@ def read(function: Any, *, name: str | None = None, exclude: Collection[str] = (
             positional.append(parameter.name)
         if is_context(annotation):
             context_parameter = parameter.name
-        elif parameter.name not in exclude:
-            parameters.append(_parameter(parameter, annotation))
-    docstring = parse(getattr(plain, "__doc__", None)) if plain is not None else NOTHING
+        else:
+            parameters.append(_parameter(parameter, annotation, docstring.parameters.get(parameter.name)))
     return Signature(
         _keywords_only(function, positional),
         name,
         docstring,
-        tuple(_described(parameter, docstring) for parameter in parameters),
+        tuple(parameters),
         scope.returns(name),
         context_parameter,
         _is_async(function),
@@ -106,14 +109,16 @@ def read(function: Any, *, name: str | None = None, exclude: Collection[str] = (
 
 def is_context(annotation: Any) -> bool:
     """Whether ``annotation`` is the class a handler names to get its context, or ``… | None`` of it."""
+    if isinstance(annotation, type):
+        return getattr(annotation, "__dovetail_context__", False) is True
     if sys.version_info >= (3, 12) and isinstance(annotation, typing.TypeAliasType):
         annotation = annotation.__value__
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     if is_union(annotation):
         return any(is_context(member) for member in typing.get_args(annotation))
-    marked = typing.get_origin(annotation) or annotation
-    return getattr(marked, "__dovetail_context__", False) is True
+    origin = typing.get_origin(annotation)
+    return getattr(origin, "__dovetail_context__", False) is True
 
 
 def is_union(annotation: Any) -> bool:
@@ -135,6 +140,8 @@ class _Scope:
         self.locals = _defining_locals(plain)
 
     def resolve(self, annotation: Any, what: str) -> Any:
+        if isinstance(annotation, str):
+            annotation = self._named(annotation)
         if annotation is MISSING or isinstance(annotation, type):
             return annotation
 
@@ -144,7 +151,7 @@ class _Scope:
         try:
             hints = typing.get_type_hints(probe, self._globals, self.locals, include_extras=True)
         except NameError as error:
-            if isinstance(annotation, str) and _CONTEXT.fullmatch(annotation):
+            if isinstance(annotation, str) and re.fullmatch(_CONTEXT, annotation):
                 return _UnresolvedContext
             raise RegistrationError(
                 f"the annotation of {what} cannot be resolved: {error}. Define or import the name in the "
@@ -153,6 +160,13 @@ class _Scope:
         except (SyntaxError, TypeError) as error:
             raise RegistrationError(f"the annotation of {what} is not a type: {error}") from error
         return hints["it"]
+
+    def _named(self, text: str) -> Any:
+        """The class that ``text`` is the plain name of, found without compiling anything; or ``text``."""
+        for names in (self.locals, self._globals, vars(builtins)):
+            if text in names:
+                return names[text] if isinstance(names[text], type) else text
+        return text
 
     def returns(self, name: str) -> Any:
         annotation = self._annotations.get("return", MISSING)
@@ -196,28 +210,24 @@ def _name(function: Any, plain: Any) -> str:
 def _check(parameter: inspect.Parameter, name: str, plain: Any) -> None:
     if parameter.kind not in _NAMED:
         raise RegistrationError(f"{name!r} takes {parameter}: every argument must have a name of its own")
-    in_class = "." in getattr(plain, "__qualname__", "").rpartition("<locals>.")[2]
-    if parameter.name in ("self", "cls") and parameter.annotation is MISSING and in_class:
+    unbound = parameter.name in ("self", "cls") and parameter.annotation is MISSING
+    if unbound and "." in getattr(plain, "__qualname__", "").rpartition("<locals>.")[2]:
         raise RegistrationError(
             f"{name!r} is a method without its object: register it on an instance, tool(instance.{name})"
         )
 
 
-def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+def _parameter(parameter: inspect.Parameter, annotation: Any, description: str | None) -> Parameter:
     default, factory, key = parameter.default, None, None
-    if foreign.is_field(default):
+    if pydantic_models.is_field(default):
         annotation = typing.Annotated[Any if annotation is MISSING else annotation, default]
-    if field := foreign.field_of(annotation):
+    if field := pydantic_models.field_of(annotation):
         key = field.alias
-        if default is MISSING or foreign.is_field(default):
-            default, factory = foreign.default_of(field, MISSING)
+        if default is MISSING or pydantic_models.is_field(default):
+            default, factory = pydantic_models.default_of(field, MISSING)
     if default is None and annotation is not MISSING:
         annotation = annotation | None if isinstance(annotation, type) else typing.Optional[annotation]  # noqa: UP045
-    return Parameter(parameter.name, annotation, default, factory, key)
-
-
-def _described(parameter: Parameter, docstring: Docstring) -> Parameter:
-    return parameter._replace(description=docstring.parameters.get(parameter.name))
+    return Parameter(parameter.name, annotation, default, factory, key, description)
 
 
 def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Callable[..., Any]:

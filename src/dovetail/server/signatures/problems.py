@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from ...errors import DovetailError, ProtocolError
+from ...json_schema import Problem
+from ...settings import MOST_PROBLEMS, NAME_SHOWN
 
-MOST = 10
-"""Problems reported at once; more would not help anybody."""
-_SHOWN = 40
-_AT = re.compile(r" - at (?:`key` in )?`([^`]*)`")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
-_QUOTED = re.compile(r"`(int|str|float|bool|null|array|object)( \| [^`]*)?`")
-_JSON_NAMES = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
-
-
-class Problem(NamedTuple):
-    """One thing that is wrong."""
-
-    path: str
-    """Like ``filter.dates[0]``; empty for the whole."""
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
+# Compiled when the first value is wrong: a server that is only listed does not pay for them.
+_AT: Final = r" - at (?:`key` in )?`([^`]*)`"
+_STEP: Final = r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]"
+_QUOTED: Final = r"`(int|str|float|bool|null|array|object)( \| [^`]*)?`"
+_JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
 
 
 class InvalidArguments(ProtocolError):
     """The arguments of a call do not fit; ``problems`` says where and why."""
 
     def __init__(self, name: str, problems: Sequence[Problem], kind: str = "invalid_tool_arguments") -> None:
-        self.problems = tuple(problems[:MOST])
+        self.problems = tuple(problems[:MOST_PROBLEMS])
         super().__init__(
             kind,
             f"Invalid arguments for {name}: {'; '.join(map(str, self.problems))}",
@@ -49,22 +37,24 @@ class ReturnError(DovetailError):
     kind = "tool_execution_failed"
 
     def __init__(self, name: str, problems: Sequence[Problem], kind: str | None = None) -> None:
-        self.problems = tuple(problems[:MOST])
+        self.problems = tuple(problems[:MOST_PROBLEMS])
         super().__init__(f"{name} returned a wrong value: {'; '.join(map(str, self.problems))}", kind=kind)
 
 
 def unknown(name: str, known: Iterable[str]) -> Problem:
     """An argument nobody asked for, with the name that was probably meant."""
-    shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
-    near = difflib.get_close_matches(name[:_SHOWN], list(known), n=1)
+    import difflib  # only a wrong call needs it
+
+    shown = name if len(name) <= NAME_SHOWN else name[:NAME_SHOWN] + "…"
+    near = difflib.get_close_matches(name[:NAME_SHOWN], list(known), n=1)
     return Problem("", f"unknown argument {shown!r}" + (f", did you mean {near[0]!r}?" if near else ""))
 
 
 def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
     """Make a problem of a message of msgspec's; ``schema`` is the document of the whole."""
     # A custom type inside a custom type leaves one path each, the innermost first.
-    path = prefix + "".join(found[1:] for found in reversed(_AT.findall(text)))
-    reason = _QUOTED.sub(_json_type, _AT.sub("", text))
+    path = prefix + "".join(found[1:] for found in reversed(re.findall(_AT, text)))
+    reason = re.sub(_QUOTED, _json_type, re.sub(_AT, "", text))
     if reason.startswith(("Invalid enum value", "Invalid value")):
         # msgspec shows the value here, and the allowed ones are more use.
         reason = _allowed(schema, path)
@@ -99,7 +89,7 @@ def _properties(schema: Mapping[str, Any], path: str) -> list[str]:
 def _nodes(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
     """All subschemas that speak about ``path``."""
     nodes = _spread([schema], schema)
-    for found in _STEP.finditer(path):
+    for found in re.finditer(_STEP, path):
         name, index = found.groups()
         nodes = _spread([child for node in nodes for child in _children(node, name, index)], schema)
     return nodes

@@ -13,29 +13,24 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
+from ...json_schema import Problem
 from ...model import (
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
     GetPromptResult,
     PromptMessage,
-    ReadResourceResult,
     ResourceContents,
     Result,
     TextContent,
 )
 from ...wire.frames import encode as write_message
-from ..media import Audio, File, Image, Media
+from ..media import Media
 from . import problems
-from .encoding import UNWRITABLE, encode, pretty
 from .functions import Function
 from .outputs import Output, is_content
-from .problems import Problem, ReturnError
-
-__all__ = [
-    "Audio", "File", "Image", "Media", "ReturnError", "prompt_messages", "resource_contents", "tool_result",
-    "without_system", "writable",
-]  # fmt: skip
+from .plain_types import UNWRITABLE, encode
+from .problems import ReturnError
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -74,8 +69,6 @@ def resource_contents(
     Raises:
         ReturnError: JSON cannot write the value.
     """
-    if isinstance(value, ReadResourceResult):
-        return value.contents
     if isinstance(value, list | tuple) and any(_is_contents(item) for item in cast("Sequence[Any]", value)):
         return [_contents(item, uri, mime_type, json_mime_type) for item in cast("Sequence[Any]", value)]
     return [_contents(value, uri, mime_type, json_mime_type)]
@@ -87,8 +80,6 @@ def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
     Raises:
         ReturnError: (kind ``prompt_render_failed``) a dict is no message, or JSON cannot write the value.
     """
-    if isinstance(value, GetPromptResult):
-        return value.messages
     if isinstance(value, list | tuple):
         return [_message(item, name) for item in cast("Sequence[Any]", value)]
     return [_message(value, name)]
@@ -149,7 +140,9 @@ def _undeclared(value: Any, function: Function) -> Any:
         return CallToolResult([writable(_block(value), name)])
     content, data = _content_and_data(value)
     if content is not None:
-        return CallToolResult(writable(content, name), structured_content=_plain(data, name))
+        return CallToolResult(
+            writable(content, name), structured_content=msgspec.json.decode(_write(data, name))
+        )
     if isinstance(value, list | tuple) and any(is_content(item) for item in cast("Sequence[Any]", value)):
         return CallToolResult(
             writable([_block_of(item, name) for item in cast("Sequence[Any]", value)], name)
@@ -207,10 +200,7 @@ def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) 
         contents = value.contents(uri)
         contents.mime_type = mime_type or contents.mime_type
         return contents
-    try:
-        text = pretty(value)
-    except UNWRITABLE as error:
-        raise ReturnError(uri, [problems.read(str(error), {})], "internal_error") from error
+    text = msgspec.json.format(_write(value, uri, "internal_error"), indent=2).decode()
     return ResourceContents(uri, mime_type=mime_type or json_mime_type, text=text)
 
 
@@ -251,10 +241,6 @@ def _write(value: Any, name: str, kind: str | None = None) -> bytes:
         return encode(value)
     except UNWRITABLE as error:
         raise ReturnError(name, [problems.read(str(error), {})], kind) from error
-
-
-def _plain(value: Any, name: str) -> Any:
-    return msgspec.json.decode(_write(value, name))
 
 
 def _text(written: bytes) -> str:

@@ -2,7 +2,7 @@
 
 One walk makes both, so that they cannot disagree. Where msgspec decodes an annotation by itself the node is
 *native* and the annotation is used as it is; one C call then decodes it whole. Everything else becomes a
-custom type (see `customs`), and a class that has such a member is decoded through a mirror of it.
+custom type (see `custom_types`), and a class that has such a member is decoded through a mirror of it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, UnsetType
+from msgspec import NODEFAULT, UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from ...errors import RegistrationError
-from . import annotations as metadata
-from . import constraints
-from . import custom_types as customs
-from . import pydantic_models as foreign
-from .definitions import Definitions
+from ...settings import ANNOTATION_DEPTH
+from . import constraints, custom_types, pydantic_models
 from .objects import Field, Shape, shape_of
-from .scalars import ABSTRACT, ARRAYS, MAPPINGS, SCALARS, UNIQUE, textual_format
+from .plain_types import ARRAYS, MAPPINGS, SCALARS, textual_schema
 
 Mode = Literal["input", "output"]
+Schema = dict[str, Any]
 _UNIONS = (typing.Union, types.UnionType)
-_DEPTH = 64
 
 
-class Node(NamedTuple):
+class Node(Struct, frozen=True, eq=False):
     """One annotation, prepared."""
 
     type: Any
@@ -50,7 +48,7 @@ class Schemas:
         self._definitions = Definitions()
         self._scope = scope or {}
         self._mode: Mode = mode
-        self._open: dict[Any, type[customs.Custom]] = {}
+        self._open: dict[Any, type[custom_types.Custom]] = {}
         self._reentered: set[Any] = set()
         self._depth = 0
 
@@ -61,14 +59,14 @@ class Schemas:
             RegistrationError: there is no JSON for this type.
         """
         node = self.node(annotation)
-        return node._replace(type=annotation) if node.native else node
+        return replace(node, type=annotation) if node.native else node
 
     def node(self, annotation: Any) -> Node:
         """The node of an annotation inside another."""
         self._depth += 1
         try:
-            if self._depth > _DEPTH:
-                raise RegistrationError(f"{annotation!r} nests deeper than {_DEPTH} levels")
+            if self._depth > ANNOTATION_DEPTH:
+                raise RegistrationError(f"{annotation!r} nests deeper than {ANNOTATION_DEPTH} levels")
             return self._node(annotation)
         finally:
             self._depth -= 1
@@ -78,6 +76,8 @@ class Schemas:
         return self._definitions.document(schema)
 
     def _node(self, annotation: Any) -> Node:
+        if isinstance(annotation, type) and annotation in SCALARS:
+            return Node(annotation, dict(SCALARS[annotation]))
         if annotation in (Any, object) or isinstance(annotation, typing.TypeVar):
             bound = getattr(annotation, "__bound__", None)
             return self.node(bound) if bound is not None else Node(Any, {}, annotation is Any)
@@ -94,38 +94,38 @@ class Schemas:
             return _literal(typing.get_args(annotation))
         if origin in _UNIONS:
             return self._union(annotation, typing.get_args(annotation))
-        if foreign.is_foreign(origin or annotation):
+        if pydantic_models.is_foreign(origin or annotation):
             return self._foreign(annotation)
         return self._collection(annotation, origin) or self._scalar(annotation) or self._class(annotation)
 
     def _annotated(self, annotation: Any) -> Node:
         base, *rest = typing.get_args(annotation)
-        notes = metadata.read(rest)
-        if notes.foreign:
-            return self._foreign(annotation)._replace(native=False)
+        notes = constraints.read_metadata(rest)
+        if notes.pydantic:
+            return replace(self._foreign(annotation), native=False)
         node = self.node(base)
-        if notes.constraints or notes.predicates:
+        if notes.constrains:
             if typing.get_origin(base) in _UNIONS:
-                members = constraints.distribute(typing.get_args(base), rest, notes)
-                node = self._union(typing.Union[members], members)._replace(native=False)  # noqa: UP007
+                members = constraints.distributed(typing.get_args(base), rest, notes)
+                node = replace(self._union(typing.Union[members], members), native=False)  # noqa: UP007
             else:
-                kind, native = constraints.apply(base, node.type, notes)
+                kind, native = constraints.constrained(base, node.type, notes)
                 schema = {**node.schema, **constraints.keywords(node.schema, notes.constraints)}
-                node = node._replace(type=kind, schema=schema, native=node.native and native)
-        return node._replace(schema={**node.schema, **notes.words})
+                node = replace(node, type=kind, schema=schema, native=node.native and native)
+        return replace(node, schema={**node.schema, **notes.words})
 
     def _union(self, annotation: Any, members: Sequence[Any]) -> Node:
         members = [member for member in members if member is not UnsetType]
         nodes = [self.node(member) for member in members]
         schema = {"anyOf": [node.schema for node in nodes]} if len(nodes) > 1 else nodes[0].schema
         if len(nodes) == 1:
-            return nodes[0]._replace(native=False)
+            return replace(nodes[0], native=False)
         native = all(node.native for node in nodes) and _decodes(annotation)
         rebuilt = typing.Union[tuple(node.type for node in nodes)]  # noqa: UP007
         if not _decodes(rebuilt):
-            rebuilt = customs.choice(
+            rebuilt = custom_types.choice(
                 [
-                    customs.Alternative(node.type, _label(member), node.keys)
+                    custom_types.Alternative(node.type, _label(member), node.keys)
                     for node, member in zip(nodes, members, strict=True)
                 ]
             )
@@ -138,7 +138,7 @@ class Schemas:
         if kind not in ARRAYS and kind not in MAPPINGS:
             return None
         nodes = [self.node(argument) for argument in typing.get_args(annotation)]
-        concrete = ABSTRACT.get(kind, kind)
+        concrete = ARRAYS.get(kind) or MAPPINGS[kind]
         rebuilt = concrete[tuple(node.type for node in nodes)] if nodes else concrete
         native = kind is not abc.Iterable and all(node.native for node in nodes)
         if kind in MAPPINGS:
@@ -147,11 +147,13 @@ class Schemas:
                 schema["additionalProperties"] = nodes[1].schema
             if nodes and (names := {k: v for k, v in nodes[0].schema.items() if k in ("enum", "pattern")}):
                 schema["propertyNames"] = names
+            if nodes and nodes[0].type is not str and not _decodes(rebuilt):
+                raise RegistrationError(f"{_label(annotation)} has keys that JSON cannot write: use strings")
         else:
             schema = {"type": "array"}
             if nodes and nodes[0].schema:
                 schema["items"] = nodes[0].schema
-            if concrete in UNIQUE:
+            if concrete is not list:
                 schema["uniqueItems"] = True
         return Node(rebuilt, schema, native)
 
@@ -166,18 +168,13 @@ class Schemas:
         return Node(tuple[*(node.type for node in nodes)], _array(nodes, len(nodes)), native)
 
     def _scalar(self, annotation: Any) -> Node | None:
-        if annotation in SCALARS:
-            return Node(annotation, dict(SCALARS[annotation]))
         if not isinstance(annotation, type):
             return None
         if issubclass(annotation, enum.Enum):
             return _enum(annotation)
-        textual = textual_format(cast("type[Any]", annotation))
-        return (
-            None
-            if textual is None
-            else Node(customs.textual(cast("type[Any]", annotation)), textual, native=False)
-        )
+        kind = cast("type[Any]", annotation)
+        schema = textual_schema(kind)
+        return None if schema is None else Node(custom_types.textual(kind), schema, native=False)
 
     def _class(self, annotation: Any) -> Node:
         if annotation in self._open:
@@ -191,13 +188,13 @@ class Schemas:
             ) from error
         if shape is None:
             return self._foreign(annotation)
-        image = self._open[annotation] = customs.mirror(shape.name)
+        image = self._open[annotation] = custom_types.mirror(shape.name)
         reference = self._definitions.reference(annotation, shape.name)
         nodes = [self.node(field.annotation) for field in shape.fields]
         del self._open[annotation]
         self._reentered.discard(annotation)
         self._definitions.define(annotation, _object(shape, nodes))
-        customs.reflect(
+        custom_types.reflect(
             image, [_member(f, n) for f, n in zip(shape.fields, nodes, strict=True)], shape.build,
             array=shape.array, closed=shape.closed, tag=shape.tag,
         )  # fmt: skip
@@ -207,13 +204,19 @@ class Schemas:
         return Node(kind, reference, native, frozenset(field.key for field in shape.fields))
 
     def _foreign(self, annotation: Any) -> Node:
-        if not foreign.is_foreign(typing.get_origin(annotation) or annotation) and foreign.module() is None:
+        if (
+            not pydantic_models.is_foreign(typing.get_origin(annotation) or annotation)
+            and pydantic_models.module() is None
+        ):
             raise RegistrationError(f"{_label(annotation)} has no JSON form: use a dataclass or a plain type")
-        adapter = foreign.Adapter(annotation)
+        adapter = pydantic_models.Adapter(annotation)
         schema = adapter.schema("validation" if self._mode == "input" else "serialization")
         keys = frozenset(cast("dict[str, Any]", schema.get("properties", {})))
         return Node(
-            customs.custom(_label(annotation), adapter.decode), self._definitions.adopt(schema), False, keys
+            custom_types.custom(_label(annotation), adapter.decode),
+            self._definitions.adopt(schema),
+            False,
+            keys,
         )
 
 
@@ -222,7 +225,7 @@ def _literal(values: tuple[Any, ...]) -> Node:
     annotation = Literal[values]
     if all(value is None or type(value) in (str, int, bool) for value in values) and _decodes(annotation):
         return Node(annotation, schema)
-    return Node(customs.one_of([(_plain(value), value) for value in values]), schema, native=False)
+    return Node(custom_types.one_of([(_plain(value), value) for value in values]), schema, native=False)
 
 
 def _enum(annotation: type[enum.Enum]) -> Node:
@@ -232,7 +235,7 @@ def _enum(annotation: type[enum.Enum]) -> Node:
     schema = _enumerated([_plain(value) for value in values])
     if _decodes(annotation):
         return Node(annotation, schema)
-    return Node(customs.one_of([(_plain(m.value), m) for m in annotation]), schema, native=False)
+    return Node(custom_types.one_of([(_plain(m.value), m) for m in annotation]), schema, native=False)
 
 
 def _enumerated(values: Sequence[Any]) -> dict[str, Any]:
@@ -288,16 +291,16 @@ def _array(nodes: Sequence[Node], required: int) -> dict[str, Any]:
     return schema
 
 
-def _member(field: Field, node: Node) -> customs.Member:
+def _member(field: Field, node: Node) -> custom_types.Member:
     if field.optional:
-        return customs.Member(field.name, typing.Union[node.type, UnsetType], field.key, UNSET)  # noqa: UP007
-    return customs.Member(field.name, node.type, field.key, field.default, field.factory)
+        return custom_types.Member(field.name, typing.Union[node.type, UnsetType], field.key, UNSET)  # noqa: UP007
+    return custom_types.Member(field.name, node.type, field.key, field.default, field.factory)
 
 
 def _decodes(annotation: Any) -> bool:
     """Whether msgspec takes the annotation as it is."""
     try:
-        msgspec.json.Decoder(annotation, dec_hook=customs.hook)
+        msgspec.json.Decoder(annotation, dec_hook=custom_types.hook)
     except Exception:  # noqa: BLE001 - TypeError, NameError: whatever it is, a custom type does better
         return False
     return True
@@ -313,3 +316,81 @@ def _plain(value: Any) -> Any:
 
 def _label(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
+
+
+class Definitions:
+    """Named schemas that refer to each other, and the document that is made with them."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Schema] = {}
+        self._names: dict[Any, str] = {}
+
+    def reference(self, owner: Any, name: str = "") -> Schema:
+        """A reference to the definition of ``owner``, which is called ``name`` if that is free."""
+        if owner not in self._names:
+            self._names[owner] = self._free(name)
+            self._schemas[self._names[owner]] = {}
+        return {"$ref": f"#/$defs/{self._names[owner]}"}
+
+    def define(self, owner: Any, schema: Schema) -> None:
+        """Say what the reference to ``owner`` means."""
+        self._schemas[self._names[owner]] = schema
+
+    def adopt(self, schema: Schema) -> Schema:
+        """Move the definitions of a foreign schema among ours, under another name where theirs is taken."""
+        theirs: dict[str, Schema] = schema.pop("$defs", {})
+        names: dict[str, str] = {}
+        for name, definition in theirs.items():
+            taken = name in self._schemas and self._schemas[name] != definition
+            names[name] = self._free(name) if taken else name
+        for name, definition in theirs.items():
+            self._schemas[names[name]] = _renamed(definition, names)
+        return _renamed(schema, names)
+
+    def document(self, schema: Schema) -> Schema:
+        """A schema that stands alone: its root spelled out, with the definitions it refers to."""
+        root = dict(schema)
+        if "$ref" in root:
+            root = {**self._schemas[_target(root.pop("$ref"))], **root}
+        used = self._reachable(root) if self._schemas else None
+        if used:
+            root["$defs"] = {name: self._schemas[name] for name in self._schemas if name in used}
+        return root
+
+    def _free(self, name: str) -> str:
+        number, free = 2, name
+        while free in self._schemas:
+            free, number = f"{name}_{number}", number + 1
+        return free
+
+    def _reachable(self, root: Schema) -> set[str]:
+        found: set[str] = set()
+        waiting: list[Any] = [root]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, list):
+                waiting.extend(cast("list[Any]", item))
+            elif isinstance(item, dict):
+                schema = cast("Schema", item)
+                waiting.extend(schema.values())
+                name = _target(schema.get("$ref"))
+                if name in self._schemas and name not in found:
+                    found.add(name)
+                    waiting.append(self._schemas[name])
+        return found
+
+
+def _target(reference: Any) -> str:
+    return reference.rpartition("/")[2] if isinstance(reference, str) else ""
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_renamed(item, names) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _renamed(value, names) for key, value in cast("Schema", schema).items()}
+    target = _target(result.get("$ref"))
+    if target in names:
+        result["$ref"] = f"#/$defs/{names[target]}"
+    return result

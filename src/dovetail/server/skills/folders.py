@@ -17,15 +17,11 @@ from urllib.parse import quote
 
 from ...errors import RegistrationError
 from ...model import Skill, SkillResource
+from ...settings import SKILL_BYTES, SKILL_DEPTH, SKILL_FILES
 from ...wire.frontmatter import FrontmatterError, read_frontmatter
 
 MANIFEST: Final = "SKILL.md"
 SCHEME: Final = "skill://"
-MOST_FILES: Final = 512
-LARGEST: Final = 16 << 20
-"""The extension's limits for one skill."""
-DEEPEST: Final = 16
-"""Levels of folders that are searched for skills, and that one skill may have."""
 
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _SAFE = "-._~!$&'()*+,;=@"
@@ -118,7 +114,7 @@ def _skill_paths(root: Path) -> list[str]:
         if MANIFEST in files:
             found.append(path.as_posix())
             folders.clear()
-        elif len(path.parts) >= DEEPEST:
+        elif len(path.parts) >= SKILL_DEPTH:
             folders.clear()
         folders[:] = [name for name in folders if not name.startswith(".")]
     return found
@@ -132,15 +128,15 @@ def _files(folder: Path, uri: str) -> list[SkillFile]:
         for name in folders:
             _check_inside(here / name, folder)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if len(here.relative_to(folder).parts) >= DEEPEST:
-            raise RegistrationError(f"the skill {folder} has more than {DEEPEST} levels of folders")
+        if len(here.relative_to(folder).parts) >= SKILL_DEPTH:
+            raise RegistrationError(f"the skill {folder} has more than {SKILL_DEPTH} levels of folders")
         for name in sorted(name for name in names if not name.startswith(".")):
             path = here / name
             _check_inside(path, folder)
             total += path.stat().st_size
-            if len(found) == MOST_FILES or total > LARGEST:
+            if len(found) == SKILL_FILES or total > SKILL_BYTES:
                 raise RegistrationError(
-                    f"the skill {folder} has more than {MOST_FILES} files or {LARGEST >> 20} MiB"
+                    f"the skill {folder} has more than {SKILL_FILES} files or {SKILL_BYTES >> 20} MiB"
                 )
             found.append(_file(path, folder, uri))
     return found

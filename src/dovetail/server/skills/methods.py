@@ -31,6 +31,7 @@ from ...model import (
 )
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
+from ...settings import URI_ECHO
 from ..listing import Listing
 from .folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, is_text, read_file
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.server")
 
 TEMPLATE: Final = SCHEME + "{+path}"
-LONGEST_ECHO: Final = 1024
 
 
 class _Listed(NamedTuple):
@@ -108,7 +108,7 @@ class Skills:
         children = self._folders.get(uri)
         if children is None:
             raise ProtocolError(
-                "invalid_params", "this is no directory", data={"uri": call.params.uri[:LONGEST_ECHO]}
+                "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
             )
         listing = self._directories.get(uri)
         if listing is None:
@@ -218,4 +218,4 @@ def _contents(file: SkillFile, data: bytes) -> ResourceContents:
 
 
 def _not_found(uri: str) -> ProtocolError:
-    return ProtocolError("resource_not_found", data={"uri": uri[:LONGEST_ECHO]})
+    return ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})

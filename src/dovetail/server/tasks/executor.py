@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ...errors import ProtocolError
+from ...settings import RETRY_AFTER_MS, TASK_CANCEL_SECONDS
 
 Work = Callable[[], Coroutine[Any, Any, None]]
-
-PATIENCE: Final = 5.0
-"""Seconds cancelled work gets to give in when the server stops."""
 
 
 class Executor(Protocol):
@@ -67,7 +65,7 @@ class InProcessExecutor:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=PATIENCE)
+            await asyncio.wait(tasks, timeout=TASK_CANCEL_SECONDS)
         self._running.clear()
 
 
@@ -76,5 +74,5 @@ def too_many(limit: int) -> ProtocolError:
     return ProtocolError(
         "too_many_tasks",
         f"this server holds at most {limit} tasks",
-        data={"limit": limit, "retryAfterMs": 1000},
+        data={"limit": limit, "retryAfterMs": RETRY_AFTER_MS},
     )

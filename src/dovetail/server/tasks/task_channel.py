@@ -17,7 +17,7 @@ from ...model import InputRequest, InputRequiredResult, ProgressNotificationPara
 from ...wire.methods import METHODS
 from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind
 from ..asking.questions import Question
-from ..registering.handlers import off_the_clock
+from ..running import off_the_clock
 
 if TYPE_CHECKING:
     from ..server import Server

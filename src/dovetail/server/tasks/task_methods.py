@@ -30,6 +30,7 @@ from ...model import (
     SubscriptionFilter,
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
+from ...settings import NAME_ECHO
 from ...wire.dialects.base import error_from_wire
 from ...wire.seal import bind
 from ..asking.ask import method_of, params_of
@@ -117,7 +118,7 @@ class TaskMethods:
         """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
         action, metadata = call.params.action, call.params.metadata
         if action.type not in self._tools:
-            name = action.type[:128]
+            name = action.type[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
         token: Any = UNSET if metadata is UNSET else metadata.progress_token
         timeout: Any = UNSET if metadata is UNSET else metadata.timeout

@@ -26,7 +26,7 @@ from ...drivers.run import mask
 from ...errors import DovetailError, ProtocolError
 from ...model import Error, InputRequest
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import TaskOptions
+from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS, TaskOptions
 from ...stores.base import Store, StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.server")
 
-SHORTEST_TTL: Final = 1000
-"""Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
-_LONGEST_ECHO: Final = 128
 _RELATED: Final[frozenset[FaceName]] = frozenset({"core"})
 """Designs whose results and notifications name their task in ``_meta``."""
 
@@ -148,7 +145,7 @@ class Tasks:
     def _job(self, call: Call, face: FaceName, ttl: int | None, timeout: int | None) -> Job:
         now = self._server.clock()
         options = self._options
-        wish = round(options.ttl * 1000) if ttl is None else max(ttl, SHORTEST_TTL)
+        wish = round(options.ttl * 1000) if ttl is None else max(ttl, SHORTEST_TASK_TTL_MS)
         limit = None if options.timeout is None else round(options.timeout * 1000)
         arguments = call.params.arguments
         machine = TaskMachine(
@@ -362,7 +359,7 @@ class Tasks:
         """
         machine = await self._load(call.principal, id)
         if machine is None or machine.face not in (_MODERN if call.revision.modern else _LEGACY):
-            raise ProtocolError("task_not_found", data={"taskId": id[:_LONGEST_ECHO]})
+            raise ProtocolError("task_not_found", data={"taskId": id[:NAME_ECHO]})
         return machine
 
     async def known(self, call: Call, ids: list[str]) -> list[TaskMachine]:

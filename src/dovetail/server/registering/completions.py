@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 
 from msgspec import UNSET, Struct
 
-from ..errors import RegistrationError
-from ..model import Completion
-from .signatures import parameters as signatures
+from ...errors import RegistrationError
+from ...model import Completion
+from ..signatures.parameters import read_signature
 
 MOST: Final = 100
 """Values in one answer, by the specification."""
@@ -22,7 +22,15 @@ class Completer(Struct, frozen=True, eq=False):
     value: str
     arguments: str | None
     context: str | None
-    is_async: bool
+
+    def keywords(self, value: str, given: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """What to call the function with."""
+        keywords: dict[str, Any] = {self.value: value}
+        if self.arguments is not None:
+            keywords[self.arguments] = dict(given)
+        if self.context is not None:
+            keywords[self.context] = context
+        return keywords
 
 
 class Completions:
@@ -51,30 +59,15 @@ class Completions:
 
 
 def _read(function: Callable[..., Any]) -> Completer:
-    signature = signatures.read(function)
+    signature = read_signature(function)
     names = [parameter.name for parameter in signature.parameters]
     if not names or len(names) > 2:
         raise RegistrationError(
             f"the completion {signature.name!r} takes the value typed so far"
             " and, if it likes, the arguments already given"
         )
-    return Completer(
-        signature.call,
-        names[0],
-        names[1] if len(names) > 1 else None,
-        signature.context_parameter,
-        signature.is_async,
-    )
-
-
-def arguments_for(completer: Completer, value: str, given: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The keywords to call the function with."""
-    keywords: dict[str, Any] = {completer.value: value}
-    if completer.arguments is not None:
-        keywords[completer.arguments] = dict(given)
-    if completer.context is not None:
-        keywords[completer.context] = context
-    return keywords
+    arguments = names[1] if len(names) > 1 else None
+    return Completer(signature.call, names[0], arguments, signature.context_parameter)
 
 
 def completion_of(value: Any) -> Completion:

@@ -1,0 +1,313 @@
+"""How a handler is run, and how a server begins and ends.
+
+A handler runs on the event loop, in a worker thread or in a process; with a timeout, with a limit. The way is put
+together once, when the handler is registered: a guard that was not asked for is absent, so an async tool without
+options is called directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+from ..drivers.pool import Threads
+from ..errors import DovetailError, ProtocolError, RegistrationError
+from ..settings import RETRY_AFTER_MS, Limits
+
+if TYPE_CHECKING:
+    from ..drivers.processes import Processes
+    from .registering.methods import Methods
+    from .tasks.task_methods import TaskMethods
+
+Run = Literal["thread", "inline", "process"]
+Runnable = Callable[..., Awaitable[Any]]
+
+
+class PreparedHandler(Protocol):
+    """What is run: the prepared function of a tool, a resource or a prompt."""
+
+    @property
+    def is_async(self) -> bool: ...
+    @property
+    def context_parameter(self) -> str | None: ...
+    @property
+    def call(self) -> Callable[..., Any]: ...
+
+
+class Deadline(DovetailError):
+    """A handler ran out of the time its registration gives it."""
+
+    kind = "tool_timeout"
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} did not finish within its timeout of {seconds:g} s")
+        self.seconds = seconds
+
+
+class HandlerTime:
+    """The time a handler has left. It does not run while the handler waits for the client's answer.
+
+    On 2026-07-28 nothing runs in that time either, so a timeout means the same in both eras.
+    """
+
+    __slots__ = ("_left", "_pauses", "limit")
+
+    def __init__(self, seconds: float) -> None:
+        self.limit = asyncio.timeout(seconds)
+        self._left = seconds
+        self._pauses = 0
+
+    def pause(self) -> None:
+        self._pauses += 1
+        when = self.limit.when()
+        if self._pauses == 1 and when is not None:
+            self._left = when - asyncio.get_running_loop().time()
+            self.limit.reschedule(None)
+
+    def resume(self) -> None:
+        self._pauses -= 1
+        if not self._pauses and not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._left)
+
+
+_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time", default=None)
+
+
+@contextmanager
+def off_the_clock() -> Generator[None, None, None]:
+    """The handler that runs here waits for somebody else: its own time stands still."""
+    time = _time.get()
+    if time is None:
+        yield
+        return
+    time.pause()
+    try:
+        yield
+    finally:
+        time.resume()
+
+
+class Runner:
+    """The workers of one server. Threads and processes start when the first handler needs one."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._threads: Threads | None = None
+        self._processes: Processes | None = None
+
+    def prepare(
+        self,
+        function: PreparedHandler,
+        what: str,
+        *,
+        run: Run,
+        timeout: float | None,
+        limit: int | None = None,
+    ) -> Runnable:
+        """The coroutine function that runs ``function`` with exactly the guards asked for.
+
+        Raises:
+            RegistrationError: it cannot run in a process.
+        """
+        call = self._place(function, what, run)
+        if timeout is not None:
+            call = partial(_timed, call, what, timeout)
+        if limit is not None:
+            call = _with_limit(call, what, limit)
+        return call
+
+    def _place(self, function: PreparedHandler, what: str, run: Run) -> Runnable:
+        if run == "process":
+            from ..drivers.processes import locate  # what no handler asked for is not loaded
+
+            if function.context_parameter is not None:
+                raise RegistrationError(f"{what} asks for a Context, which cannot follow it into a process")
+            locate(function.call)
+            return partial(self._in_process, function.call)
+        if function.is_async:
+            return function.call
+        return partial(_inline if run == "inline" else self._in_thread, function.call)
+
+    async def call(self, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
+        """Call ``function`` once: a coroutine function here, a plain one in a worker thread."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **arguments)
+        return await self._in_thread(function, *args, **arguments)
+
+    async def _in_thread(self, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
+        threads = self._threads
+        if threads is None:
+            threads = self._threads = Threads(self._limits.threads)
+        value = await threads.run(function, *args, **arguments)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _in_process(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
+        processes = self._processes
+        if processes is None:
+            from ..drivers.processes import Processes
+
+            processes = self._processes = Processes()
+        return await processes.run(function, **arguments)
+
+    async def close(self) -> None:
+        """End the workers. Threads that are busy are left behind, processes are killed."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.close()
+        processes, self._processes = self._processes, None
+        if processes is not None:
+            await processes.close()
+
+
+async def _inline(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    value = function(**arguments)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any) -> Any:
+    time = HandlerTime(seconds)
+    before = _time.set(time)
+    try:
+        async with time.limit:
+            return await inner(**arguments)
+    except TimeoutError:
+        # A TimeoutError of the handler's own is not ours to explain.
+        if time.limit.expired():
+            raise Deadline(what, seconds) from None
+        raise
+    finally:
+        _time.reset(before)
+
+
+def _with_limit(inner: Runnable, what: str, limit: int) -> Runnable:
+    running = 0
+
+    async def call(**arguments: Any) -> Any:
+        nonlocal running
+        if running >= limit:
+            data = {"limit": limit, "retryAfterMs": RETRY_AFTER_MS}
+            raise ProtocolError("too_many_tools", f"{what} is already running {limit} times", data=data)
+        running += 1
+        try:
+            return await inner(**arguments)
+        finally:
+            running -= 1
+
+    return call
+
+
+class Lifespan:
+    """The author's context manager, held open between `start` and `stop`.
+
+    One task of its own enters and leaves it, so that it may hold task groups and cancel scopes although the start comes
+    from a request and the stop from a signal.
+    """
+
+    def __init__(self, enter: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._enter = enter
+        self._task: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._stop: asyncio.Event | None = None
+        self.value: Any = None
+        self.running = False
+
+    async def start(self) -> None:
+        """Enter, or wait for whoever is entering. What the manager raises is raised here."""
+        if self._task is None or self._task.done():
+            self._stop = asyncio.Event()
+            self._started = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._hold(self._started, self._stop), name="dovetail-lifespan")
+        started = self._started
+        assert started is not None
+        await asyncio.shield(started)
+
+    async def stop(self) -> None:
+        """Leave, and wait until that is done. Whatever the manager raises on its way out is raised here."""
+        task, stop = self._task, self._stop
+        if task is None or stop is None:
+            return
+        self._task = None
+        stop.set()
+        await task
+
+    async def _hold(self, started: asyncio.Future[None], stop: asyncio.Event) -> None:
+        try:
+            async with self._enter() as self.value:
+                self.running = True
+                started.set_result(None)
+                await stop.wait()
+        except BaseException as error:
+            if started.done():
+                raise
+            if isinstance(error, asyncio.CancelledError):
+                started.cancel()
+                raise
+            # Reported to whoever waits for the start; the task itself has nothing more to say.
+            started.set_exception(error)
+        finally:
+            self.running = False
+            self.value = None
+
+
+class Lifecycle:
+    """The part of a `Server` that begins and ends: its lifespan, its workers, its listen streams."""
+
+    runner: Runner
+    tasks: TaskMethods | None
+    added: Methods
+
+    def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
+        self._lifespan = None if lifespan is None else Lifespan(lifespan)
+        self._listening: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where subscribers are told of changes; known once there are any."""
+
+    @property
+    def lifespan_value(self) -> Any:
+        """What the lifespan yielded; None while it is not running."""
+        return None if self._lifespan is None else self._lifespan.value
+
+    async def start(self) -> None:
+        """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
+        if self._lifespan is not None:
+            await self._lifespan.start()
+
+    async def stop(self) -> None:
+        """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
+        self.end_listening()
+        self.added.stop()
+        if self.tasks is not None:
+            await self.tasks.tasks.close()
+        await self.runner.close()
+        if self._lifespan is not None:
+            await self._lifespan.stop()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self, None]:
+        """`start` and `stop` around a block."""
+        await self.start()
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    def end_listening(self) -> None:
+        """Complete every ``subscriptions/listen`` in an orderly way."""
+        for future in self._listening:
+            if not future.done():
+                future.set_result(None)
+
+    async def listen_until_stopped(self) -> None:
+        """Wait until the server stops."""
+        self._loop = asyncio.get_running_loop()
+        future = self._loop.create_future()
+        self._listening.add(future)
+        try:
+            await future
+        finally:
+            self._listening.discard(future)
