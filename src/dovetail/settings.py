@@ -217,6 +217,8 @@ LONGEST_DESCRIPTION: Final = 10_000
 """Characters of a description above which a note is logged, or the registration refused where the dialect says so."""
 ANNOTATION_DEPTH: Final = 64
 """Levels of an annotation."""
+ANNOTATIONS_KEPT: Final = 1024
+"""Annotations and classes that are remembered once they were taken apart, so that many tools may share them."""
 FORMS_KEPT: Final = 256
 """Types whose forms are made once."""
 PAGES_KEPT: Final = 512

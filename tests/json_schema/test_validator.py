@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from dovetail.json_schema import Problem, SchemaError, Validator
+from dovetail.json_schema.problem import Problem, SchemaError
+from dovetail.json_schema.validator import Validator
 
 
 @pytest.fixture

@@ -11,21 +11,11 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from ..settings import LONGEST_MATCHED, MOST_PROBLEMS, SCHEMA_VALUE_DEPTH
+from .problem import Problem
 from .weight import Document
-
-
-class Problem(NamedTuple):
-    """One thing that is wrong."""
-
-    path: str
-    """Like ``filter.dates[0]``; empty for the whole."""
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
 
 
 def _is_number(value: Any) -> bool:

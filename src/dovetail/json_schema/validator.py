@@ -18,8 +18,9 @@ from ..settings import (
     SCHEMA_STEPS,
     SMALL_SCHEMA_STEPS,
 )
-from .small import KEYWORDS, Problem, SmallValidator
-from .weight import Schema, SchemaError, Weight
+from .problem import Problem, SchemaError
+from .small import KEYWORDS, SmallValidator
+from .weight import Schema, Weight
 
 _SILENT: Final = frozenset({
     "$schema", "$id", "$comment", "$anchor", "title", "description", "default", "examples", "deprecated",

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from ..settings import SCHEMA_DEPTH, SCHEMA_NODES, SCHEMA_STEPS
+from .problem import SchemaError
 
 Schema = dict[str, Any]
 
@@ -37,10 +38,6 @@ _AGAIN: Final = 3
 _ANYTHING: Final[Schema] = {}
 _NOTHING: Final[Schema] = {"not": {}}
 """What ``true`` and ``false`` mean as schemas."""
-
-
-class SchemaError(ValueError):
-    """This is no schema, reaches outside itself, or is more work than is allowed; the text says which."""
 
 
 class _Place(Struct, eq=False):

@@ -6,10 +6,8 @@ return ["Here it is:", Image(data=png, format="png")]
 
 from __future__ import annotations
 
-import mimetypes
 import os
 from base64 import b64encode
-from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
@@ -42,15 +40,20 @@ class Media:
     ) -> None:
         if (data is None) == (path is None):
             raise ValueError(f"{type(self).__name__} needs either data or a path")
-        self.path = None if path is None else Path(path)
-        self.data: bytes = bytes(data) if data is not None else Path(path or "").read_bytes()
+        self.path = None if path is None else os.fspath(path)
+        if data is None:
+            with open(self.path or "", "rb") as file:
+                data = file.read()
+        self.data = bytes(data)
         self.mime_type = mime_type or self._mime_type(format)
         self.annotations: dict[str, Any] | UnsetType = annotations if annotations is not None else UNSET
 
     def _mime_type(self, format: str | None) -> str:
         if format is not None and self.family:
             return f"{self.family}/{_FORMATS.get(format.lower(), format.lower())}"
-        name = f"x.{format}" if format is not None else str(self.path or "")
+        import mimetypes
+
+        name = f"x.{format}" if format is not None else self.path or ""
         return mimetypes.guess_type(name)[0] or self.fallback
 
     @property
@@ -96,7 +99,11 @@ class File(Media):
         self, data: bytes | None = None, *, uri: str | None = None, name: str = "file", **options: Any
     ) -> None:
         super().__init__(data, **options)
-        self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else f"file:///{name}")
+        self.uri = uri or f"file:///{name}"
+        if uri is None and self.path is not None:
+            from pathlib import Path  # a server that sends no files does not load it
+
+            self.uri = Path(self.path).resolve().as_uri()
 
     def content(self) -> EmbeddedResource:
         return EmbeddedResource(self.contents(self.uri), annotations=self.annotations)

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from ...errors import DovetailError, RemoteProtocolError
-from ...json_schema import SchemaError, Validator
+from ...json_schema.problem import SchemaError
+from ...json_schema.validator import Validator
 
 Checking = Literal["strict", "warn", "off"]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,14 +26,11 @@ _EXPRESSION: Final = r"\{([^{}]*)\}"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _BROKEN: Final = r"%(?![0-9A-Fa-f]{2})"
 _DRIVE: Final = r"[A-Za-z]:"
-_RESERVED: Final = "/:@!$&'()*+,;="
 
 
 class _Variable(Struct, frozen=True):
     name: str
     spanning: bool
-    safe: str
-    """Characters that are not percent-encoded in it."""
     rooted: bool = False
     """It may begin with a slash, because no slash stands before it."""
 
@@ -73,25 +69,6 @@ class UriTemplate:
             return self._match_query({}, query) if uri == self._literals[0] else None
         values = self._match_path(uri)
         return None if values is None else self._match_query(values, query)
-
-    def expand(self, **values: str) -> str:
-        """The URI with ``values`` filled in; `match` gives them back.
-
-        Raises:
-            ValueError: a value is missing, unknown, or such that no URI of this template can carry it.
-        """
-        if unknown := values.keys() - set(self.variables):
-            raise ValueError(f"{self.text!r} has no variable {sorted(unknown)[0]!r}")
-        parts = [self._literals[0]]
-        for variable, literal in zip(self._variables, self._literals[1:], strict=True):
-            if variable.name not in values:
-                raise ValueError(f"{self.text!r} needs a value for {variable.name!r}")
-            parts += quote(values[variable.name], safe=variable.safe), literal
-        pairs = [f"{name}={quote(values[name], safe='')}" for name in self._query if name in values]
-        uri = "".join(parts) + ("?" + "&".join(pairs) if pairs else "")
-        if self.match(uri) != values:
-            raise ValueError(f"{self.text!r} cannot carry these values")
-        return uri
 
     def _match_path(self, uri: str) -> dict[str, str] | None:
         """Shortest first from the left up to the pivot, shortest first from the right back to it."""
@@ -158,17 +135,12 @@ def _parse(path: str, text: str) -> tuple[list[str], list[_Variable]]:
 
 
 def _variable(expression: str, text: str) -> _Variable:
-    if expression.startswith("+"):
-        name, spanning, safe = expression[1:], True, _RESERVED
-    elif expression.endswith("*"):
-        name, spanning, safe = expression[:-1], True, "/"
-    else:
-        name, spanning, safe = expression, False, ""
+    name = expression.removeprefix("+") if expression.startswith("+") else expression.removesuffix("*")
     if not re.fullmatch(_NAME, name):
         raise _invalid(
             text, f"{{{expression}}} is not supported: use {{name}}, {{+name}}, {{name*}} or {{?a,b}}"
         )
-    return _Variable(name, spanning, safe)
+    return _Variable(name, spanning=name != expression)
 
 
 def _invalid(text: str, why: str) -> RegistrationError:
@@ -193,6 +165,8 @@ def _percent_decoded(text: str) -> str | None:
         return text
     if re.search(_BROKEN, text):
         return None
+    from urllib.parse import unquote_to_bytes
+
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:

@@ -6,7 +6,6 @@ Each is a class made for one annotation that carries the function which decodes 
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, cast
@@ -141,25 +140,29 @@ class Member(Struct, frozen=True, eq=False):
 
 def reflect(
     image: type[Custom],
-    members: Sequence[Member],
+    members: Callable[[], Sequence[Member]],
     build: Callable[[dict[str, Any]], Any],
     *,
     array: bool = False,
     closed: bool = False,
     tag: tuple[str, Any] | None = None,
 ) -> None:
-    """Give ``image`` its members; ``build`` makes the object of the author's class out of them."""
-    fields = [(m.name, m.type, default_field(m.default, m.factory, m.key)) for m in members]
-    if tag is not None:
-        fields.append(("tag__", Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
+    """Give ``image`` its members; ``build`` makes the object of the author's class out of them.
 
-    @functools.cache
-    def struct() -> Any:  # made when the first value comes: most classes are decoded as they are
-        options: dict[str, Any] = {"kw_only": not array, "array_like": array, "forbid_unknown_fields": closed}
-        return msgspec.defstruct(image.__name__, fields, **options)
+    The Struct is made when the first value comes: most classes are decoded as they are.
+    """
+    struct: Any = None
 
     def decode(value: Any) -> Any:
-        values = msgspec.structs.asdict(convert(value, struct()))
+        nonlocal struct
+        if struct is None:
+            fields = [(m.name, m.type, default_field(m.default, m.factory, m.key)) for m in members()]
+            if tag is not None:
+                fields.append(("tag__", Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
+            struct = msgspec.defstruct(
+                image.__name__, fields, kw_only=not array, array_like=array, forbid_unknown_fields=closed
+            )
+        values = msgspec.structs.asdict(convert(value, struct))
         values.pop("tag__", None)
         return build(values)
 
@@ -171,7 +174,9 @@ def default_field(default: Any, factory: Any, key: str | None) -> Any:
     if factory is not msgspec.NODEFAULT and factory is not None:
         return msgspec.field(default_factory=factory, name=key)
     if isinstance(default, list | dict | set | bytearray | Struct):
-        return msgspec.field(default_factory=functools.partial(copy.deepcopy, cast("Any", default)), name=key)
+        from copy import deepcopy
+
+        return msgspec.field(default_factory=functools.partial(deepcopy, cast("Any", default)), name=key)
     return msgspec.field(default=default, name=key)
 
 

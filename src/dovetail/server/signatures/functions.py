@@ -15,7 +15,7 @@ from msgspec import NODEFAULT, UNSET, Raw, UnsetType
 from msgspec.structs import asdict, replace
 
 from ...errors import ProtocolError, RegistrationError
-from ...json_schema import Problem
+from ...json_schema.problem import Problem
 from ...model import PromptArgument
 from ..registering.uri_templates import UriTemplate
 from . import custom_types, problems

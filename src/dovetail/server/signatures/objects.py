@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, structs
 
+from ...settings import ANNOTATIONS_KEPT
 from .docstrings import NOTHING, Docstring, parse
 
 
@@ -60,11 +61,22 @@ def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
     cls = typing.get_origin(annotation) or annotation
     if not isinstance(cls, type):
         return None
+    if annotation is cls and cls in _shapes:
+        return _shapes[cls]
     reader = next((reader for matches, reader in _READERS if matches(cls)), None)
     if reader is None:
         return None
     hints = typing.get_type_hints(cls, localns=dict(scope), include_extras=True)
-    return reader(cls, _Hints(hints, _bindings(cls, annotation)), _name(annotation))
+    shape = reader(cls, _Hints(hints, _bindings(cls, annotation)), _name(annotation))
+    if annotation is cls:
+        if len(_shapes) >= ANNOTATIONS_KEPT:
+            _shapes.clear()
+        _shapes[cls] = shape
+    return shape
+
+
+_shapes: dict[Any, Shape] = {}
+"""Classes that were taken apart before: many tools share a few."""
 
 
 class _Hints:

@@ -7,16 +7,14 @@ found whatever class the value has.
 
 from __future__ import annotations
 
-import functools
 import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from ...errors import RegistrationError
-from ...json_schema import SchemaError, Validator
 from ...model import CallToolResult, ContentBlock, ResourceContents, Result
 from ..media import Media
 from . import custom_types, problems, pydantic_models
@@ -24,6 +22,9 @@ from .parameters import MISSING, Signature, is_union
 from .plain_types import UNWRITABLE, encode
 from .problems import ReturnError
 from .schemas import Schemas
+
+if TYPE_CHECKING:
+    from ...json_schema.validator import Validator
 
 logger = logging.getLogger("dovetail.server")
 
@@ -86,14 +87,14 @@ def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None
     schema = schemas.document(node.schema)
     if any(pydantic_models.is_foreign(part) for part in _parts(annotation)):
         return Output(name, schema, pydantic_models.Adapter(annotation).encode)
-
-    @functools.cache
-    def decoder() -> Callable[[bytes], Any]:  # made when the first value comes
-        return msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
+    check: Callable[[bytes], Any] | None = None
 
     def write(value: Any) -> bytes:
+        nonlocal check
         written = encode(value)
-        decoder()(written)
+        if check is None:
+            check = msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
+        check(written)
         return written
 
     return Output(name, schema, write, text=annotation is str)
@@ -118,6 +119,9 @@ def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Va
     Raises:
         RegistrationError: ``schema`` is not a schema, or reaches outside itself.
     """
+    from ...json_schema.problem import SchemaError  # a server without raw schemas does not load it
+    from ...json_schema.validator import Validator
+
     try:
         if object_root and schema.get("type") != "object":
             raise SchemaError('its root must say "type": "object"')

@@ -20,6 +20,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ...errors import RegistrationError
+from ...settings import ANNOTATIONS_KEPT
 from . import pydantic_models
 from .docstrings import NOTHING, Docstring, parse
 
@@ -140,16 +141,15 @@ class _Scope:
         self.locals = _defining_locals(plain)
 
     def resolve(self, annotation: Any, what: str) -> Any:
-        if isinstance(annotation, str):
-            annotation = self._named(annotation)
-        if annotation is MISSING or isinstance(annotation, type):
-            return annotation
-
-        def probe() -> None: ...
-
-        probe.__annotations__ = {"it": annotation}
         try:
-            hints = typing.get_type_hints(probe, self._globals, self.locals, include_extras=True)
+            found = self._evaluated(annotation) if isinstance(annotation, str) else annotation
+            if found is MISSING or isinstance(found, type) or _settled(found):
+                return found
+
+            def probe() -> None: ...
+
+            probe.__annotations__ = {"it": found}
+            return typing.get_type_hints(probe, self._globals, self.locals, include_extras=True)["it"]
         except NameError as error:
             if isinstance(annotation, str) and re.fullmatch(_CONTEXT, annotation):
                 return _UnresolvedContext
@@ -159,18 +159,28 @@ class _Scope:
             ) from error
         except (SyntaxError, TypeError) as error:
             raise RegistrationError(f"the annotation of {what} is not a type: {error}") from error
-        return hints["it"]
 
-    def _named(self, text: str) -> Any:
-        """The class that ``text`` is the plain name of, found without compiling anything; or ``text``."""
+    def _evaluated(self, text: str) -> Any:
+        """What ``text`` means. A plain name needs no compiling, and most annotations are one."""
         for names in (self.locals, self._globals, vars(builtins)):
             if text in names:
-                return names[text] if isinstance(names[text], type) else text
-        return text
+                return names[text]
+        return eval(_compiled(text), self._globals, self.locals)
 
     def returns(self, name: str) -> Any:
         annotation = self._annotations.get("return", MISSING)
         return None if annotation is None else self.resolve(annotation, f"the result of {name!r}")
+
+
+@functools.lru_cache(ANNOTATIONS_KEPT)
+def _compiled(text: str) -> types.CodeType:
+    return compile(text, "<annotation>", "eval")
+
+
+def _settled(annotation: Any) -> bool:
+    """Whether no name inside is left to be evaluated: ``list[str]``, ``int | None``."""
+    parts = typing.get_args(annotation)
+    return bool(parts) and all(isinstance(part, type) for part in parts)
 
 
 def _callable(function: Any) -> Any:

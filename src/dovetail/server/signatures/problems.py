@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from ...errors import DovetailError, ProtocolError
-from ...json_schema import Problem
+from ...json_schema.problem import Problem
 from ...settings import MOST_PROBLEMS, NAME_SHOWN
 
 # Compiled when the first value is wrong: a server that is only listed does not pay for them.

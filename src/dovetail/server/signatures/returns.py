@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
-from ...json_schema import Problem
+from ...json_schema.problem import Problem
 from ...model import (
     CallToolResult,
     ContentBlock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc as abc
 import enum
+import functools
 import sys
 import types
 import typing
@@ -20,7 +21,7 @@ from msgspec import NODEFAULT, UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...errors import RegistrationError
-from ...settings import ANNOTATION_DEPTH
+from ...settings import ANNOTATION_DEPTH, ANNOTATIONS_KEPT
 from . import constraints, custom_types, pydantic_models
 from .objects import Field, Shape, shape_of
 from .plain_types import ARRAYS, MAPPINGS, SCALARS, textual_schema
@@ -195,7 +196,7 @@ class Schemas:
         self._reentered.discard(annotation)
         self._definitions.define(annotation, _object(shape, nodes))
         custom_types.reflect(
-            image, [_member(f, n) for f, n in zip(shape.fields, nodes, strict=True)], shape.build,
+            image, lambda: [_member(f, n) for f, n in zip(shape.fields, nodes, strict=True)], shape.build,
             array=shape.array, closed=shape.closed, tag=shape.tag,
         )  # fmt: skip
         native = shape.native and all(node.native for node in nodes) and _decodes(annotation)
@@ -300,6 +301,14 @@ def _member(field: Field, node: Node) -> custom_types.Member:
 def _decodes(annotation: Any) -> bool:
     """Whether msgspec takes the annotation as it is."""
     try:
+        return _decodes_hashable(annotation)
+    except TypeError:  # metadata of an Annotated may be anything
+        return _decodes_hashable.__wrapped__(annotation)
+
+
+@functools.lru_cache(ANNOTATIONS_KEPT)
+def _decodes_hashable(annotation: Any) -> bool:
+    try:
         msgspec.json.Decoder(annotation, dec_hook=custom_types.hook)
     except Exception:  # noqa: BLE001 - TypeError, NameError: whatever it is, a custom type does better
         return False
@@ -308,8 +317,10 @@ def _decodes(annotation: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     """``value`` as plain JSON. Raises TypeError when JSON cannot say it."""
+    if value is None or type(value) in (str, int, bool):
+        return value
     plain = msgspec.json.decode(msgspec.json.encode(value))
-    if plain is None and value is not None:
+    if plain is None:
         raise TypeError("not a JSON value")  # NaN and infinity are written as null
     return plain
 

@@ -1,0 +1,20 @@
+"""What can be wrong: with a value, and with a schema."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Problem(Struct, frozen=True):
+    """One thing that is wrong."""
+
+    path: str
+    """Like ``filter.dates[0]``; empty for the whole."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+class SchemaError(ValueError):
+    """This is no schema, reaches outside itself, or is more work than is allowed; the text says which."""
