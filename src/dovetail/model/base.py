@@ -9,8 +9,15 @@ dicts (``_meta``, capabilities, annotations, JSON Schemas), which keep everythin
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import fields
+
+__all__ = [
+    "Annotations", "CacheScope", "CacheableResult", "Cursor", "Definition", "EmptyResult", "Error", "Icon",
+    "Implementation", "InputResponseRequestParams", "InputResponses", "LoggingLevel", "Metadata",
+    "NotificationParams", "Number", "PaginatedRequestParams", "PaginatedResult", "ProgressToken", "RequestId",
+    "RequestParams", "ResourceRequestParams", "Result", "Role", "TaskMetadata",
+]  # fmt: skip
 
 RequestId: TypeAlias = int | str
 ProgressToken: TypeAlias = int | str
@@ -24,6 +31,8 @@ LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]
 CacheScope: TypeAlias = Literal["public", "private"]
+InputResponses: TypeAlias = dict[str, Raw]
+"""Answers to questions, as they came: decode each with the type its question wants."""
 
 
 class Definition(Struct, rename="camel", omit_defaults=True):
@@ -34,6 +43,13 @@ class RequestParams(Definition, kw_only=True):
     """Parameters of a request. Methods that need nothing more use it as it is."""
 
     meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
+
+
+class InputResponseRequestParams(RequestParams, kw_only=True):
+    """The members every request that may be asked back carries on its second round."""
+
+    input_responses: InputResponses | UnsetType = UNSET
+    request_state: str | UnsetType = UNSET
 
 
 class NotificationParams(Definition, kw_only=True):

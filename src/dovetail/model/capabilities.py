@@ -6,6 +6,8 @@ member is there and is neither ``null`` nor ``false``: ``{}`` declares it, ``{"s
 
 from typing import Any, Self, cast
 
+__all__ = ["Capabilities", "ClientCapabilities", "ServerCapabilities"]
+
 EXTENSIONS = "extensions."
 
 

@@ -6,6 +6,11 @@ from msgspec import UNSET, UnsetType
 
 from .base import Definition, RequestParams, Result
 
+__all__ = [
+    "CompleteRequestParams", "CompleteResult", "Completion", "CompletionArgument", "CompletionContext",
+    "PromptReference", "Reference", "ResourceReference", "ResourceTemplateReference", "ToolReference",
+]  # fmt: skip
+
 
 class PromptReference(Definition, tag_field="type", tag="ref/prompt", gc=False):
     name: str

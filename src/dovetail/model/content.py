@@ -10,6 +10,11 @@ from msgspec import UNSET, UnsetType, field
 from .base import Definition
 from .resources import Resource, ResourceContents
 
+__all__ = [
+    "AudioContent", "ContentBlock", "EmbeddedResource", "ImageContent", "ResourceLink",
+    "SamplingMessageContentBlock", "TextContent", "ToolResultContent", "ToolUseContent",
+]  # fmt: skip
+
 
 class TextContent(Definition, tag_field="type", tag="text"):
     """Text, said to a model or by one."""

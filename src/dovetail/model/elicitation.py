@@ -1,14 +1,18 @@
 """Elicitation: a server asks the user, by a form of primitive fields or by sending them to a URL.
 
-The schemas of a form travel as plain dicts, so that every keyword survives; `primitive_schema` reads one
-field of such a form into the definition it follows.
+The schemas of a form and of its fields travel as plain dicts, so that every keyword survives.
 """
 
 from typing import Any, Literal, Self, TypeAlias
 
-from msgspec import UNSET, UnsetType, ValidationError, convert
+from msgspec import UNSET, UnsetType
 
-from .base import Definition, NotificationParams, Number, RequestParams, Result, TaskMetadata
+from .base import NotificationParams, RequestParams, Result, TaskMetadata
+
+__all__ = [
+    "ElicitAction", "ElicitRequestFormParams", "ElicitRequestParams", "ElicitRequestURLParams",
+    "ElicitResult", "ElicitationCompleteNotificationParams",
+]  # fmt: skip
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
 
@@ -63,119 +67,3 @@ class ElicitationCompleteNotificationParams(NotificationParams):
     """The user is done at the URL. In 2025-11-25 only."""
 
     elicitation_id: str
-
-
-class StringSchema(Definition, tag_field="type", tag="string"):
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    min_length: int | UnsetType = UNSET
-    max_length: int | UnsetType = UNSET
-    format: Literal["email", "uri", "date", "date-time"] | UnsetType = UNSET
-    default: str | UnsetType = UNSET
-
-
-class NumberSchema(Definition):
-    type: Literal["number", "integer"]
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    minimum: Number | UnsetType = UNSET
-    maximum: Number | UnsetType = UNSET
-    default: Number | UnsetType = UNSET
-
-
-class BooleanSchema(Definition, tag_field="type", tag="boolean"):
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    default: bool | UnsetType = UNSET
-
-
-class TitledOption(Definition, gc=False):
-    """A value and the words to show for it."""
-
-    const: str
-    title: str
-
-
-class UntitledSingleSelectEnumSchema(Definition, tag_field="type", tag="string"):
-    enum: list[str]
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    default: str | UnsetType = UNSET
-
-
-class TitledSingleSelectEnumSchema(Definition, tag_field="type", tag="string"):
-    one_of: list[TitledOption]
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    default: str | UnsetType = UNSET
-
-
-class LegacyTitledEnumSchema(Definition, tag_field="type", tag="string"):
-    """The only enumeration 2025-06-18 has."""
-
-    enum: list[str]
-    enum_names: list[str] | UnsetType = UNSET
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    default: str | UnsetType = UNSET
-
-
-class UntitledItems(Definition, tag_field="type", tag="string"):
-    enum: list[str]
-
-
-class TitledItems(Definition):
-    any_of: list[TitledOption]
-
-
-class MultiSelect(Definition, kw_only=True):
-    """What both multi-select enumerations share."""
-
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    min_items: int | UnsetType = UNSET
-    max_items: int | UnsetType = UNSET
-    default: list[str] | UnsetType = UNSET
-
-
-class UntitledMultiSelectEnumSchema(MultiSelect, tag_field="type", tag="array"):
-    items: UntitledItems
-
-
-class TitledMultiSelectEnumSchema(MultiSelect, tag_field="type", tag="array"):
-    items: TitledItems
-
-
-SingleSelectEnumSchema: TypeAlias = UntitledSingleSelectEnumSchema | TitledSingleSelectEnumSchema
-MultiSelectEnumSchema: TypeAlias = UntitledMultiSelectEnumSchema | TitledMultiSelectEnumSchema
-EnumSchema: TypeAlias = SingleSelectEnumSchema | MultiSelectEnumSchema | LegacyTitledEnumSchema
-PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSchema | EnumSchema
-
-
-def _definition_of(schema: dict[str, Any]) -> type[PrimitiveSchemaDefinition]:
-    match schema.get("type"):
-        case "string" if "oneOf" in schema:
-            return TitledSingleSelectEnumSchema
-        case "string" if "enumNames" in schema:
-            return LegacyTitledEnumSchema
-        case "string":
-            return UntitledSingleSelectEnumSchema if "enum" in schema else StringSchema
-        case "number" | "integer":
-            return NumberSchema
-        case "boolean":
-            return BooleanSchema
-        case "array":
-            items = schema.get("items")
-            titled = isinstance(items, dict) and "anyOf" in items
-            return TitledMultiSelectEnumSchema if titled else UntitledMultiSelectEnumSchema
-        case _:
-            raise ValidationError("a form field is a string, number, integer, boolean or array of choices")
-
-
-def primitive_schema(schema: dict[str, Any]) -> PrimitiveSchemaDefinition:
-    """Read one field of a form.
-
-    Raises:
-        msgspec.ValidationError: the field is none of the primitives a form may hold. Refuse the form.
-    """
-    return convert(schema, _definition_of(schema))

@@ -18,6 +18,12 @@ from .base import (
     Result,
 )
 
+__all__ = [
+    "CancelledNotificationParams", "LoggingMessageNotificationParams", "ProgressNotificationParams",
+    "ResourceUpdatedNotificationParams", "SubscriptionFilter", "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams", "SubscriptionsListenResult",
+]  # fmt: skip
+
 
 class ProgressNotificationParams(NotificationParams):
     """``progress`` must grow with every notification; ``message`` exists since 2025-03-26."""

@@ -6,11 +6,16 @@ with the answers under the same keys. Older revisions send the same parameters a
 
 from typing import Any, TypeAlias
 
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, UnsetType, field
 
 from .base import Definition, RequestParams, Result
 from .elicitation import ElicitRequestParams, ElicitResult
 from .sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = [
+    "CreateMessageRequest", "ElicitRequest", "InputRequest", "InputRequests", "InputRequiredResult",
+    "InputResponse", "ListRootsRequest", "ListRootsResult", "Root",
+]  # fmt: skip
 
 
 class Root(Definition):
@@ -41,21 +46,6 @@ InputRequest: TypeAlias = CreateMessageRequest | ListRootsRequest | ElicitReques
 InputRequests: TypeAlias = dict[str, InputRequest]
 InputResponse: TypeAlias = CreateMessageResult | ListRootsResult | ElicitResult
 """Which of the three it is, only the question under the same key can tell."""
-InputResponses: TypeAlias = dict[str, Raw]
-"""Answers as they came. Decode each with the type its question wants (`RESPONSE_TYPES`)."""
-
-RESPONSE_TYPES: dict[type[InputRequest], type[InputResponse]] = {
-    CreateMessageRequest: CreateMessageResult,
-    ListRootsRequest: ListRootsResult,
-    ElicitRequest: ElicitResult,
-}
-
-
-class InputResponseRequestParams(RequestParams, kw_only=True):
-    """The members every request that may be asked back carries on its second round."""
-
-    input_responses: InputResponses | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
 
 
 class InputRequiredResult(Result, kw_only=True, omit_defaults=False):

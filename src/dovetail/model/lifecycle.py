@@ -10,6 +10,10 @@ from msgspec import UNSET, UnsetType
 
 from .base import CacheableResult, Implementation, LoggingLevel, RequestParams, Result
 
+__all__ = [
+    "DiscoverResult", "InitializeRequestParams", "InitializeResult", "SetLevelRequestParams",
+]  # fmt: skip
+
 
 class InitializeRequestParams(RequestParams):
     """Wrap ``capabilities`` in `ClientCapabilities` to ask it questions."""

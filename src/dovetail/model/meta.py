@@ -12,8 +12,6 @@ SERVER_INFO: Final = PREFIX + "serverInfo"
 LOG_LEVEL: Final = PREFIX + "logLevel"
 SUBSCRIPTION_ID: Final = PREFIX + "subscriptionId"
 RELATED_TASK: Final = PREFIX + "related-task"
-MODEL_IMMEDIATE_RESPONSE: Final = PREFIX + "model-immediate-response"
 
 TASKS_EXTENSION: Final = PREFIX + "tasks"
 SKILLS_EXTENSION: Final = PREFIX + "skills"
-UI_EXTENSION: Final = PREFIX + "ui"

@@ -1,9 +1,14 @@
 """Prompts: messages a user may pick from a server."""
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
-from .base import Definition, Metadata, PaginatedResult, RequestParams, Result, Role
+from .base import Definition, InputResponseRequestParams, Metadata, PaginatedResult, Result, Role
 from .content import ContentBlock, TextContent
+
+__all__ = [
+    "GetPromptRequestParams", "GetPromptResult", "ListPromptsResult", "Prompt", "PromptArgument",
+    "PromptMessage",
+]  # fmt: skip
 
 
 class PromptArgument(Definition, gc=False):
@@ -31,13 +36,11 @@ class ListPromptsResult(PaginatedResult):
     prompts: list[Prompt]
 
 
-class GetPromptRequestParams(RequestParams):
+class GetPromptRequestParams(InputResponseRequestParams):
     """Argument values are strings in every revision."""
 
     name: str
     arguments: dict[str, str] | UnsetType = UNSET
-    input_responses: dict[str, Raw] | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
 
 
 class GetPromptResult(Result):

@@ -3,9 +3,22 @@
 import base64
 from typing import Any, TypeAlias
 
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, UnsetType, field
 
-from .base import CacheableResult, Definition, Metadata, PaginatedResult, ResourceRequestParams
+from .base import (
+    CacheableResult,
+    Definition,
+    InputResponseRequestParams,
+    Metadata,
+    PaginatedResult,
+    ResourceRequestParams,
+)
+
+__all__ = [
+    "BlobResourceContents", "ListResourceTemplatesResult", "ListResourcesResult", "ReadResourceRequestParams",
+    "ReadResourceResult", "Resource", "ResourceContents", "ResourceTemplate", "SubscribeRequestParams",
+    "TextResourceContents", "UnsubscribeRequestParams",
+]  # fmt: skip
 
 
 class Resource(Metadata):
@@ -53,9 +66,8 @@ class ListResourceTemplatesResult(PaginatedResult):
     resource_templates: list[ResourceTemplate]
 
 
-class ReadResourceRequestParams(ResourceRequestParams, kw_only=True):
-    input_responses: dict[str, Raw] | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
+class ReadResourceRequestParams(InputResponseRequestParams):
+    uri: str
 
 
 class ReadResourceResult(CacheableResult):

@@ -8,6 +8,11 @@ from .base import Definition, Number, RequestParams, Result, Role, TaskMetadata
 from .content import SamplingMessageContentBlock
 from .tools import Tool
 
+__all__ = [
+    "CreateMessageRequestParams", "CreateMessageResult", "IncludeContext", "ModelHint", "ModelPreferences",
+    "SamplingContent", "SamplingMessage", "ToolChoice",
+]  # fmt: skip
+
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
 SamplingContent: TypeAlias = SamplingMessageContentBlock | list[SamplingMessageContentBlock]
 """One block, or since 2025-11-25 a list of them."""

@@ -7,6 +7,11 @@ from msgspec import UNSET, UnsetType
 from .base import CacheableResult, Definition, PaginatedResult, ResourceRequestParams
 from .resources import Resource
 
+__all__ = [
+    "DIRECTORY_MIME_TYPE", "GetSkillRequestParams", "GetSkillResult", "ListSkillsResult",
+    "ReadDirectoryRequestParams", "ReadDirectoryResult", "Skill", "SkillResource",
+]  # fmt: skip
+
 DIRECTORY_MIME_TYPE = "inode/directory"
 """The MIME type of a directory among the resources of a `ReadDirectoryResult`."""
 

@@ -12,12 +12,20 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from .base import Definition, Error, PaginatedResult, ProgressToken, RequestParams, Result
-from .inputs import InputRequests, InputResponses
+from .base import Definition, Error, InputResponses, PaginatedResult, ProgressToken, RequestParams, Result
+from .inputs import InputRequests
+
+__all__ = [
+    "CancelTaskRequestParams", "CancelTaskResult", "CreateTaskResult", "DetailedTask",
+    "ErlmcpCreateTaskRequestParams", "ErlmcpCreateTaskResult", "ErlmcpGetTaskResult", "ErlmcpListTasksResult",
+    "ErlmcpTask", "ErlmcpTaskAction", "ErlmcpTaskMetadata", "ErlmcpTaskResult",
+    "ErlmcpTaskStatusNotificationParams", "ExtensionCreateTaskResult", "ExtensionTask",
+    "GetTaskPayloadRequestParams", "GetTaskPayloadResult", "GetTaskRequestParams", "GetTaskResult",
+    "ListTasksResult", "RelatedTaskMetadata", "Task", "TaskStatus", "TaskStatusNotificationParams",
+    "UpdateTaskRequestParams",
+]  # fmt: skip
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
-TERMINAL_STATUSES: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
-"""A task in one of these never changes again."""
 
 
 # --- requests that both official designs know

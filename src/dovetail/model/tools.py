@@ -4,8 +4,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from .base import Definition, Metadata, PaginatedResult, RequestParams, Result, TaskMetadata
+from .base import Definition, InputResponseRequestParams, Metadata, PaginatedResult, Result, TaskMetadata
 from .content import ContentBlock
+
+__all__ = [
+    "CallToolRequestParams", "CallToolResult", "ListToolsResult", "TaskSupport", "Tool", "ToolAnnotations",
+    "ToolExecution",
+]  # fmt: skip
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 
@@ -56,13 +61,11 @@ class ListToolsResult(PaginatedResult):
     tools: list[Tool]
 
 
-class CallToolRequestParams(RequestParams):
+class CallToolRequestParams(InputResponseRequestParams):
     """``arguments`` stay raw until the tool's own decoder reads them: it must expect any JSON there."""
 
     name: str
     arguments: Raw | UnsetType = UNSET
-    input_responses: dict[str, Raw] | UnsetType = UNSET
-    request_state: str | UnsetType = UNSET
     task: TaskMetadata | UnsetType = UNSET
     """In 2025-11-25 only: run this call as a task."""
 
