@@ -43,8 +43,8 @@ def test_forms_are_flat_schemas_with_defaults_and_choices() -> None:
     assert form_of(Struct).schema == {
         "type": "object",
         "properties": {
-            "colours": {"type": "array", "items": {"type": "string", "enum": ["blue", "red"]}},
-            "when": {"type": "string", "enum": ["later", "now"]},
+            "colours": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}},
+            "when": {"type": "string", "enum": ["now", "later"]},
             "ratio": {"type": "number", "default": 0.5},
             "note": {"type": "string"},
         },

@@ -18,8 +18,22 @@ def _steps(path: str) -> list[str]:
     return path.split(".")
 
 
+class _Settings:
+    """The settings of one capability, as an attribute: see `Capabilities.view`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, declared: "Capabilities", kind: type[Any] | None = None) -> dict[str, Any] | None:
+        return declared.view(self._name)
+
+
 class Capabilities(dict[str, Any]):
     """What clients' and servers' capabilities have in common."""
+
+    experimental = _Settings("experimental")
+    tasks = _Settings("tasks")
+    """The core tasks of 2025-11-25; later revisions have an extension instead."""
 
     def has(self, path: str) -> bool:
         """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
@@ -54,15 +68,6 @@ class Capabilities(dict[str, Any]):
     def extensions(self) -> dict[str, Any] | None:
         return self.view("extensions")
 
-    @property
-    def experimental(self) -> dict[str, Any] | None:
-        return self.view("experimental")
-
-    @property
-    def tasks(self) -> dict[str, Any] | None:
-        """The core tasks of 2025-11-25; later revisions have an extension instead."""
-        return self.view("tasks")
-
     def view(self, name: str) -> dict[str, Any] | None:
         """Return the settings of one capability, ``{}`` when it has none, ``None`` when it is absent."""
         return _settings(self.get(name))
@@ -77,23 +82,15 @@ def _settings(value: Any) -> dict[str, Any] | None:
 class ClientCapabilities(Capabilities):
     """What a client can do for a server."""
 
+    roots = _Settings("roots")
+    sampling = _Settings("sampling")
+    elicitation = _Settings("elicitation")
+
     def has(self, path: str) -> bool:
         """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
         if path == "elicitation.form":
             return self.elicitation_form
         return super().has(path)
-
-    @property
-    def roots(self) -> dict[str, Any] | None:
-        return self.view("roots")
-
-    @property
-    def sampling(self) -> dict[str, Any] | None:
-        return self.view("sampling")
-
-    @property
-    def elicitation(self) -> dict[str, Any] | None:
-        return self.view("elicitation")
 
     @property
     def elicitation_form(self) -> bool:
@@ -111,22 +108,8 @@ class ClientCapabilities(Capabilities):
 class ServerCapabilities(Capabilities):
     """What a server offers."""
 
-    @property
-    def tools(self) -> dict[str, Any] | None:
-        return self.view("tools")
-
-    @property
-    def resources(self) -> dict[str, Any] | None:
-        return self.view("resources")
-
-    @property
-    def prompts(self) -> dict[str, Any] | None:
-        return self.view("prompts")
-
-    @property
-    def completions(self) -> dict[str, Any] | None:
-        return self.view("completions")
-
-    @property
-    def logging(self) -> dict[str, Any] | None:
-        return self.view("logging")
+    tools = _Settings("tools")
+    resources = _Settings("resources")
+    prompts = _Settings("prompts")
+    completions = _Settings("completions")
+    logging = _Settings("logging")

@@ -13,7 +13,10 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
+from ...errors import RegistrationError
 from ...settings import FORMS_KEPT
+from ..signatures.custom_types import hook
+from ..signatures.schemas import Schemas
 
 FIELD: Final = "value"
 """The name of the only field when the type is not an object."""
@@ -60,37 +63,27 @@ def form_of(kind: Any) -> Form:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def _form_of_type(kind: Any) -> Form:
-    pydantic_schema = getattr(kind, "model_json_schema", None)
-    if pydantic_schema is not None:
-        root: dict[str, Any] = pydantic_schema()
-        return Form(_flat(root, root.get("$defs", {})), kind.model_validate)
+    schemas = Schemas()
     try:
-        schema = msgspec.json.schema(kind)
-    except TypeError as error:
-        raise TypeError(f"{kind!r} cannot be asked for in a form: {error}") from None
-    definitions = schema.get("$defs", {})
-    root = _resolve(schema, definitions)
+        node = schemas.prepare(kind)
+    except RegistrationError as error:
+        raise TypeError(f"{kind!r} cannot be asked for in a form: {error.message}") from None
+    root = schemas.document(node.schema)
+    definitions = root.get("$defs", {})
+    # Not strict, here and in pydantic: forms are often filled in as text.
+    read: Callable[[Any], Any] = getattr(kind, "model_validate", None) or functools.partial(
+        msgspec.convert, type=node.type, strict=False, dec_hook=hook
+    )
     if "properties" in root:
-        return Form(_flat(root, definitions), _reader(kind))
-    fields = {"type": "object", "properties": {FIELD: schema}, "required": [FIELD]}
-    return Form(_flat(fields, definitions), _value_reader(kind))
+        return Form(_flat(root, definitions), read)
+    fields = {"type": "object", "properties": {FIELD: root}, "required": [FIELD]}
+    return Form(_flat(fields, definitions), lambda content: read(_only(content)))
 
 
-def _reader(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    def read(content: dict[str, Any]) -> Any:
-        # Not strict: forms are often filled in as text.
-        return msgspec.convert(content, kind, strict=False)
-
-    return read
-
-
-def _value_reader(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    def read(content: dict[str, Any]) -> Any:
-        if FIELD not in content:
-            raise msgspec.ValidationError(f"Object missing required field `{FIELD}`")
-        return msgspec.convert(content[FIELD], kind, strict=False)
-
-    return read
+def _only(content: dict[str, Any]) -> Any:
+    if FIELD not in content:
+        raise msgspec.ValidationError(f"Object missing required field `{FIELD}`")
+    return content[FIELD]
 
 
 def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
