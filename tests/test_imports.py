@@ -32,7 +32,9 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 # Upward arrows that are meant: importer → what it may import although it stands to the right. All of them are
 # lazy, inside a function, so that `import dovetail` stays small.
 MEANT: dict[str, frozenset[str]] = {
-    "dovetail.server.server": frozenset({"stores"}),  # where results of tasks are kept without a store given
+    "dovetail.server.tasks.work": frozenset(
+        {"stores"}
+    ),  # where results of tasks are kept without a store given
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.samplers.base": frozenset({"transports"}),  # the HTTP client of the transport

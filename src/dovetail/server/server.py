@@ -202,17 +202,9 @@ class Server(Registration, Answering, Lifecycle):
     def enable_tasks(self) -> None:
         """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
         if self.tasks is None:
-            # A server without tasks never needs them.
-            from ..stores.memory import MemoryStore
-            from .tasks.executor import InProcessExecutor
-            from .tasks.task_methods import TaskMethods
-            from .tasks.work import Tasks
+            from .tasks.task_methods import TaskMethods  # a server without tasks never loads them
 
-            store = self.store
-            if store is None:
-                store = MemoryStore(self.limits.tasks, clock=self.clock)
-            executor = InProcessExecutor(self.limits.tasks)
-            self.tasks = TaskMethods(self, Tasks(self, store, executor, self.task_options))
+            self.tasks = TaskMethods(self)
             self.tasks.install()
 
     def add_skills(self, folder: str | os.PathLike[str], *, prefix: str = "") -> list[str]:

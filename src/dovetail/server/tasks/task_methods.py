@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
-from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome, related
+from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
 from ...errors import ProtocolError, Refusal
 from ...model import (
@@ -36,7 +36,8 @@ from ...wire.seal import bind
 from ..asking.ask import method_of, params_of
 from ..listing import NEVER, PURPOSE
 from ..registering.register import RegisteredTool
-from .work import Job, Tasks
+from .jobs import Job
+from .work import Tasks
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -51,10 +52,10 @@ _LISTS: Final = {"erlmcp": erlmcp_list}
 class TaskMethods:
     """What a server answers once it has a tool that may run as a task."""
 
-    def __init__(self, server: Server, tasks: Tasks) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._tools = server.register.tools.entries
-        self.tasks = tasks
+        self.tasks = Tasks(server)
 
     def install(self) -> None:
         """Take over ``tools/call``, add the ``tasks/*`` methods and declare them."""
@@ -228,9 +229,7 @@ class TaskMethods:
                 yield asyncio.ensure_future(self._put(job, key, question, channel))
 
     async def _put(self, job: Job, key: str, question: InputRequest, channel: Channel) -> None:
-        params: Any = params_of(question) or RequestParams()
-        meta: Any = getattr(params, "meta", UNSET) or {}
-        params = replace(params, meta={**meta, **related(job.machine.id)})
+        params = job.related(params_of(question) or RequestParams())
         try:
             answer = await channel.request(method_of(question), params)
         except (ProtocolError, Refusal, NoBackChannel) as error:

@@ -13,33 +13,30 @@ import logging
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel
-from ...core.task_faces import FACES, detailed_task, related
+from ...core.task_faces import FACES, detailed_task
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
 from ...errors import DovetailError, ProtocolError
-from ...model import Error, InputRequest
+from ...model import CallToolResult, Error, InputRequest
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS, TaskOptions
+from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS
 from ...stores.base import Store, StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
-from .executor import Executor, too_many
+from .jobs import Executor, InProcessExecutor, Job, too_many
 from .task_channel import PROGRESS, DetachableAsking, TaskAsking, TaskChannel
 
 if TYPE_CHECKING:
     from ..server import Server
 
 log = logging.getLogger("dovetail.server")
-
-_RELATED: Final[frozenset[FaceName]] = frozenset({"core"})
-"""Designs whose results and notifications name their task in ``_meta``."""
 
 _LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
 _MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
@@ -48,49 +45,14 @@ _MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
 _decode = msgspec.json.Decoder(TaskMachine).decode
 
 
-class Job:
-    """A task that runs in this process."""
-
-    def __init__(self, machine: TaskMachine, call: Call) -> None:
-        self.machine = machine
-        self.call = call
-        self.channel: TaskChannel
-        self.answers: dict[str, asyncio.Future[Raw]] = {}
-        """Who waits for which answer."""
-        self.taken: set[str] = set()
-        """Questions that are on their way to the client on some stream."""
-        self.first: asyncio.Future[Struct] | None = None
-        """What the call is answered with, while the handler has not detached."""
-        self.lock = asyncio.Lock()
-        """States are stored in the order in which they came about."""
-        self._watching: set[asyncio.Future[None]] = set()
-
-    def changed(self) -> asyncio.Future[None]:
-        """Done at the next change of the task."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watching.add(future)
-        future.add_done_callback(self._watching.discard)
-        return future
-
-    def wake(self) -> None:
-        for future in tuple(self._watching):
-            if not future.done():
-                future.set_result(None)
-
-    def release(self, key: str) -> None:
-        """The stream a question was on is gone: another may take it."""
-        self.taken.discard(key)
-        self.wake()
-
-
 class Tasks:
     """The tasks of one server."""
 
-    def __init__(self, server: Server, store: Store, executor: Executor, options: TaskOptions) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self._store = store
-        self._executor = executor
-        self._options = options
+        self._store = server.store if server.store is not None else _memory(server)
+        self._executor: Executor = InProcessExecutor(server.limits.tasks)
+        self._options = server.task_options
         self._jobs: dict[str, Job] = {}
 
     # --- beginning ----------------------------------------------------------------------------------------
@@ -226,7 +188,8 @@ class Tasks:
             if job.first is None:
                 machine.start(self._server.clock())
                 await self._save(job)
-                self._add_token(job)
+                # Without a token a handler's progress would go nowhere; a task's message is worth having.
+                job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
             async with timer:
                 result = await self._server.call_tool(job.call, job.channel)
             await self._done(job, result)
@@ -249,27 +212,17 @@ class Tasks:
         limits = [limit for limit in (machine.ttl, machine.timeout) if limit is not None]
         return min(limits) / 1000 if limits else None
 
-    @staticmethod
-    def _add_token(job: Job) -> None:
-        # Without a token a handler's progress would go nowhere; a task's message is worth having.
-        job.call.meta = {PROGRESS_TOKEN: job.machine.id, **job.call.meta}
-
     async def _done(self, job: Job, result: Struct) -> None:
         if job.first is not None:
             if not job.first.done():
                 job.first.set_result(result)
             return
-        machine = job.machine
-        if machine.face in _RELATED:
-            meta: Any = getattr(result, "meta", UNSET) or {}
-            result = replace(result, meta={**meta, **related(machine.id)})
         try:
-            written = job.call.codec.prepare(result)
+            written = job.call.codec.prepare(job.related(result))
         except DovetailError as error:
             await self._failed(job, error)
             return
-        is_error = getattr(result, "is_error", False) is True
-        await self._complete(job, written, is_error)
+        await self._complete(job, written, isinstance(result, CallToolResult) and result.is_error is True)
 
     async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
         machine, now = job.machine, self._server.clock()
@@ -450,10 +403,7 @@ class Tasks:
         machine = job.machine
         if machine.face == "extension" or (method == PROGRESS and machine.progress_token is None):
             return
-        if machine.face in _RELATED:
-            meta: Any = getattr(params, "meta", UNSET) or {}
-            params = replace(params, meta={**meta, **related(machine.id)})
-        self._notify_session(job, method, params)
+        self._notify_session(job, method, job.related(params))
 
     @staticmethod
     def _notify_session(job: Job, method: str, params: Struct) -> None:
@@ -483,6 +433,12 @@ class Tasks:
     def _key(principal: str | None, id: str) -> str:
         owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
         return f"task/{owner}/{id}"
+
+
+def _memory(server: Server) -> Store:
+    from ...stores.memory import MemoryStore  # stores stand to the right of servers
+
+    return MemoryStore(server.limits.tasks, clock=server.clock)
 
 
 def _timeout(machine: TaskMachine) -> ProtocolError:

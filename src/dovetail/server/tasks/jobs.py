@@ -1,6 +1,6 @@
-"""Who does the work of tasks. Here: this process, one asyncio task for each.
+"""The work of tasks while it is done, and who does it: here this process, one asyncio task for each.
 
-`Executor` is all that `tasks.Tasks` needs to know of it, so that an executor that survives the process, or
+`Executor` is all that `work.Tasks` needs to know of it, so that an executor that survives the process, or
 spreads over several, can take its place.
 """
 
@@ -10,10 +10,58 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ...core.channel import Call
+from ...core.task_faces import related
+from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from ...settings import RETRY_AFTER_MS, TASK_CANCEL_SECONDS
+from .task_channel import TaskChannel
 
 Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Job:
+    """A task that runs in this process."""
+
+    def __init__(self, machine: TaskMachine, call: Call) -> None:
+        self.machine = machine
+        self.call = call
+        self.channel: TaskChannel
+        self.answers: dict[str, asyncio.Future[Raw]] = {}
+        """Who waits for which answer."""
+        self.taken: set[str] = set()
+        """Questions that are on their way to the client on some stream."""
+        self.first: asyncio.Future[Struct] | None = None
+        """What the call is answered with, while the handler has not detached."""
+        self.lock = asyncio.Lock()
+        """States are stored in the order in which they came about."""
+        self._watching: set[asyncio.Future[None]] = set()
+
+    def changed(self) -> asyncio.Future[None]:
+        """Done at the next change of the task."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watching.add(future)
+        future.add_done_callback(self._watching.discard)
+        return future
+
+    def wake(self) -> None:
+        for future in tuple(self._watching):
+            if not future.done():
+                future.set_result(None)
+
+    def related(self, value: Any) -> Any:
+        """``value``, a result or params, with its task named in ``_meta`` where the design wants that."""
+        if self.machine.face != "core":
+            return value
+        return replace(value, meta={**(value.meta or {}), **related(self.machine.id)})
+
+    def release(self, key: str) -> None:
+        """The stream a question was on is gone: another may take it."""
+        self.taken.discard(key)
+        self.wake()
 
 
 class Executor(Protocol):
