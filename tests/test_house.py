@@ -9,21 +9,17 @@ MODULE = 450
 FUNCTION = 40
 WHOLE = 36_000
 
-MODULES = {
-    "errors.py": "to be cut",
-    "server/tasks/work.py": "to be cut",
-}
+MODULES: dict[str, str] = {}
 """Modules with more lines than `MODULE`, and why. The list only gets shorter."""
 
 FUNCTIONS = {
     "core/admit.py:admit": "hot path: every request passes here, and a call is what costs",
+    "wire/frames.py:decode": "hot path: every message passes here, and a call is what costs",
     "drivers/requests.py:request": "hot path: a coroutine more between caller and socket is two calls a request",
-    "transports/http/server/app.py:_post": "hot path: every POST passes here, and a call is what costs",
-    "transports/http/server/modern.py:serve": "hot path: every modern call over HTTP passes here",
-    "server/server.py:__init__": "to be cut",
-    "transports/child.py:spawn": "to be cut",
-    "transports/http/server/legacy.py:post": "to be cut",
-    "transports/http/host/serving.py:serve": "to be cut",
+    "client/calling/calls.py:call": "hot path: as above",
+    "transports/http/server/app.py:handle": "hot path: every request over HTTP passes here",
+    "server/server.py:__init__": "its signature alone is as long: every option is named and typed",
+    "transports/http/host/granian_host.py:run_workers": "one call with every option of the host",
 }
 """Functions with more lines than `FUNCTION`, and why. The list only gets shorter."""
 

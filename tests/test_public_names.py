@@ -80,6 +80,7 @@ CONTEXT = [
     "message",
     "meta",
     "notice",
+    "notify",
     "principal",
     "read_resource",
     "report_progress",

@@ -12,17 +12,8 @@ from dovetail.settings import Limits
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.held import held
-from tests.support.web import (
-    BOTH,
-    Web,
-    legacy_headers,
-    modern,
-    modern_headers,
-    request,
-    served,
-    text,
-    until,
-)
+from tests.support.waiting import until
+from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, request, served, text
 
 ON = ("granian", "uvicorn")
 NEWEST = "2025-11-25"

@@ -12,17 +12,8 @@ from tests.http.children import NEWEST, ask_for, child, stuck
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
-from tests.support.web import (
-    Connection,
-    Web,
-    legacy_headers,
-    modern,
-    modern_headers,
-    request,
-    served,
-    text,
-    until,
-)
+from tests.support.waiting import until
+from tests.support.web import Connection, Web, legacy_headers, modern, modern_headers, request, served, text
 
 ON = ("granian", "uvicorn")
 

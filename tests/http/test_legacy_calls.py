@@ -9,15 +9,8 @@ from tests.http.talk import NEWEST, SHOUT, data, stream
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
-from tests.support.web import (
-    Web,
-    legacy_headers,
-    messages,
-    request,
-    served,
-    text,
-    until,
-)
+from tests.support.waiting import until
+from tests.support.web import Web, legacy_headers, messages, request, served, text
 
 ON = ("granian", "uvicorn")
 

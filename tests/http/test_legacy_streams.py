@@ -8,15 +8,8 @@ from dovetail.settings import Limits
 from tests.http.talk import NEWEST, data, stream
 from tests.support.aio import run
 from tests.support.everything import build
-from tests.support.web import (
-    Web,
-    legacy_headers,
-    messages,
-    request,
-    served,
-    text,
-    until,
-)
+from tests.support.waiting import until
+from tests.support.web import Web, legacy_headers, messages, request, served, text
 
 ON = ("granian", "granian-asgi", "uvicorn")
 

@@ -17,7 +17,8 @@ from starlette.routing import Mount
 from dovetail import Server
 from tests.support.aio import run
 from tests.support.everything import build
-from tests.support.web import Connection, Web, legacy_headers, messages, text, until
+from tests.support.waiting import until
+from tests.support.web import Connection, Web, legacy_headers, messages, text
 
 
 class Elsewhere:

@@ -7,7 +7,8 @@ from dovetail.settings import Limits
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
-from tests.support.web import Connection, Site, Web, request, served, text, until
+from tests.support.waiting import until
+from tests.support.web import Connection, Site, Web, request, served, text
 
 ON = ("granian", "uvicorn")
 REVISION = "2024-11-05"

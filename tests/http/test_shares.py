@@ -12,6 +12,7 @@ from dovetail.settings import Limits
 from dovetail.transports.http.server.event_log import EventBudget, EventLog
 from tests.support.aio import run
 from tests.support.everything import build
+from tests.support.waiting import until
 from tests.support.web import (
     BOTH,
     Connection,
@@ -23,7 +24,6 @@ from tests.support.web import (
     modern_headers,
     request,
     served,
-    until,
 )
 
 ON = ("granian", "uvicorn")

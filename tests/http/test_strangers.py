@@ -16,7 +16,8 @@ from dovetail.errors import ProtocolError, Refusal
 from dovetail.transports.http.server.asgi import AsgiFace
 from tests.support.aio import run
 from tests.support.everything import build
-from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served, until
+from tests.support.waiting import until
+from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served
 
 ON = ("granian", "uvicorn")
 NEWEST = "2025-11-25"

@@ -13,7 +13,8 @@ from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.rawclient import MODERN
 from tests.support.schemas import validate
-from tests.support.web import Site, modern, request, served, text, until
+from tests.support.waiting import until
+from tests.support.web import Site, modern, request, served, text
 
 ON = ("granian", "granian-asgi", "uvicorn")
 

@@ -11,7 +11,8 @@ from websockets.exceptions import ConnectionClosed
 
 from .everything import build
 from .rawclient import META, RawClient
-from .web import Connection, Site, legacy_headers, modern_headers, served, until
+from .waiting import until
+from .web import Connection, Site, legacy_headers, modern_headers, served
 
 
 class Posting:
