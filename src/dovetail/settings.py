@@ -138,8 +138,28 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
 
 # --- messages ---------------------------------------------------------------------------------------------------
 
-LONGEST_ECHO: Final = 128
-"""Characters of a peer's own words that come back in an error message."""
+NAME_ECHO: Final = 128
+"""Characters of a name a peer sent that come back in an error."""
+URI_ECHO: Final = 1024
+"""Characters of a URI a peer sent that come back in an error."""
+LONGEST_ID: Final = 1024
+"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
+LONGEST_EVENT_ID: Final = 1024
+"""Characters of an event id that are remembered; it comes back in a header."""
+SHALLOW_BYTES: Final = 4096
+SHALLOW_DEPTH: Final = 8
+"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+REREAD_BYTES: Final = 256 << 10
+"""Bytes from which on a broken message is not worth reading a second time in full."""
+DEEPEST_FRONTMATTER: Final = 32
+DEEPEST_RESOURCE: Final = 64
+"""Levels above a resource whose subscribers are looked for."""
+CODECS_KEPT: Final = 64
+DECODERS_KEPT: Final = 256
+BATCH_DECODERS_KEPT: Final = 8
+SEAL_KEYS_KEPT: Final = 64
+"""What is worth making once."""
+
 # --- client -------------------------------------------------------------------------------------------------
 
 PROBE_SECONDS: Final = 5.0
@@ -225,10 +245,6 @@ PAGES_KEPT: Final = 512
 """Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
 MATCHED_URI_LENGTH: Final = 8192
 """Characters of a URI that templates are tried on; a longer one matches nothing."""
-NAME_ECHO: Final = 128
-"""Characters of a name a peer sent that come back in an error."""
-URI_ECHO: Final = 1024
-"""Characters of a URI a peer sent that come back in an error."""
 NAME_SHOWN: Final = 40
 """Characters of an unknown argument's name that come back, and that are compared with the known ones."""
 RETRY_AFTER_MS: Final = 1000
@@ -257,25 +273,6 @@ NAMES_LISTED: Final = 10
 """Names that a message lists at most."""
 BENCH_WARM_UP: Final = 20
 """Requests before the clock of ``dovetail bench`` starts: what is made once is made."""
-LONGEST_ID: Final = 1024
-"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
-LONGEST_EVENT_ID: Final = 1024
-"""Characters of an event id that are remembered; it comes back in a header."""
-SHALLOW_BYTES: Final = 4096
-SHALLOW_DEPTH: Final = 8
-"""How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
-REREAD_BYTES: Final = 256 << 10
-"""Bytes from which on a broken message is not worth reading a second time in full."""
-DEEPEST_SCHEMA: Final = 64
-"""Levels of a schema that are searched for headers, and for what it admits."""
-DEEPEST_FRONTMATTER: Final = 32
-DEEPEST_RESOURCE: Final = 64
-"""Levels above a resource whose subscribers are looked for."""
-CODECS_KEPT: Final = 64
-DECODERS_KEPT: Final = 256
-BATCH_DECODERS_KEPT: Final = 8
-SEAL_KEYS_KEPT: Final = 64
-"""What is worth making once."""
 
 # --- HTTP client ----------------------------------------------------------------------------------------------------
 

@@ -31,8 +31,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..errors import RemoteProtocolError
 from ..settings import (
     BATCH_DECODERS_KEPT,
-    LONGEST_ECHO,
     LONGEST_ID,
+    NAME_ECHO,
     REREAD_BYTES,
     SHALLOW_BYTES,
     SHALLOW_DEPTH,
@@ -278,7 +278,7 @@ def _refuse_twice(frame: Frame, data: bytes | Raw, what: str) -> None:
     if key is not None:
         if data is not frame.params and key == "id":
             frame.id = UNSET  # nobody can tell which of the two to answer
-        _refuse(frame, f"{what} the key {key[:LONGEST_ECHO]!r} twice")
+        _refuse(frame, f"{what} the key {key[:NAME_ECHO]!r} twice")
 
 
 def _check_text(data: bytes) -> None:
