@@ -1,12 +1,16 @@
 """One more revision is one row and its edits: the suite of every revision runs on it, the fast path included."""
 
+import ast
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
+import dovetail
 from dovetail import Client
 from dovetail.wire import revisions
 from dovetail.wire.revisions import BY_NAME
@@ -97,6 +101,35 @@ async def test_over_http_too() -> None:
         await measured.app.drain(0)
         costs.append(len(measured.calls))
     assert costs[0] == costs[1]
+
+
+PACKAGE = Path(dovetail.__file__).parent
+TABLES = {"wire/revisions.py", "wire/methods.py"}
+FACTS = {
+    "transports/http/server/stateless.py": {"2025-03-26"},  # what a request without a version header means
+    "wire/dialects/profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
+}
+
+
+def test_nothing_outside_the_tables_asks_for_a_revision_by_its_name_or_number() -> None:
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name not in TABLES and not name.startswith("client/samplers/"):
+            found += [f"{name}:{line}" for line in asking(path, FACTS.get(name, set()))]
+    assert found == []
+
+
+def asking(path: Path, facts: set[str]) -> Iterator[int]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and re.fullmatch(r"20\d\d-\d\d-\d\d", str(node.value)):
+            if node.value not in facts:
+                yield node.lineno
+        elif isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            numbered = any(isinstance(side, ast.Attribute) and side.attr == "index" for side in sides)
+            if numbered and any(isinstance(side, ast.Constant) for side in sides):
+                yield node.lineno
 
 
 def test_a_row_must_follow_the_newest_one() -> None:
