@@ -1,11 +1,10 @@
-"""What a client checks of a server's question before anybody is bothered with it."""
+"""What a question to a client needs, and what a client checks of it before anybody is bothered with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from ..errors import ProtocolError
 from ..model import (
@@ -16,25 +15,31 @@ from ..model import (
     ToolResultContent,
     ToolUseContent,
 )
+from ..wire.methods import METHODS
 
 
-def check_question(method: str, params: Any, declared: ClientCapabilities) -> None:
-    """Refuse a question that uses what the client left out of its capabilities, or a broken conversation.
+def needed_capability(method: str, params: Struct | None) -> str:
+    """The path into the client's capabilities that asking this needs, in every era."""
+    if isinstance(params, ElicitRequestParams):
+        return "elicitation.url" if params.mode == "url" else "elicitation.form"
+    if isinstance(params, CreateMessageRequestParams):
+        tools = params.tools is not UNSET or params.tool_choice is not UNSET
+        return "sampling.tools" if tools else "sampling"
+    return METHODS[method].capability or ""
+
+
+def check_question(method: str, params: Struct | None, declared: ClientCapabilities) -> None:
+    """Refuse a question that uses a part of a capability the client left out, or a broken conversation.
 
     Raises:
         ProtocolError: of kind ``invalid_params``, as the specification wants it.
     """
     fault = None
-    if method == "elicitation/create":
-        mode = "url" if cast("ElicitRequestParams", params).mode == "url" else "form"
-        if not declared.has(f"elicitation.{mode}"):
-            fault = f"this client did not declare elicitation in {mode} mode"
-    elif method == "sampling/createMessage":
-        wish = cast("CreateMessageRequestParams", params)
-        fault = broken_tool_loop(wish.messages)
-        tools = wish.tools is not UNSET or wish.tool_choice is not UNSET
-        if tools and not declared.has("sampling.tools"):
-            fault = "this client did not declare tools in sampling"
+    need = needed_capability(method, params)
+    if "." in need and not declared.has(need):
+        fault = f"this client did not declare {need}"
+    elif isinstance(params, CreateMessageRequestParams):
+        fault = broken_tool_loop(params.messages)
     if fault is not None:
         raise ProtocolError("invalid_params", fault)
 

@@ -21,17 +21,22 @@ from msgspec import UNSET, Raw, Struct, field
 
 from ..errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import (
+    CallToolRequestParams,
     CreateMessageRequest,
     ElicitRequest,
+    GetPromptRequestParams,
     InputRequest,
     InputRequests,
     InputRequiredResult,
+    InputResponseRequestParams,
     ListRootsRequest,
+    ReadResourceRequestParams,
 )
 from ..settings import Limits
-from ..wire.methods import METHODS, Method
+from ..wire.methods import METHODS, Method, OpenParams
 from ..wire.seal import Seal, bind, digest
 from .channel import Call
+from .questions import needed_capability
 
 PURPOSE: Final = "state"
 
@@ -41,7 +46,14 @@ REQUESTS: Final[dict[str, type[CreateMessageRequest | ElicitRequest | ListRootsR
     "roots/list": ListRootsRequest,
 }
 
-_canonical = msgspec.json.Encoder(order="sorted").encode
+_REPEATED: Final = (
+    CallToolRequestParams,
+    GetPromptRequestParams,
+    ReadResourceRequestParams,
+    InputResponseRequestParams,
+)
+"""Params that may bring answers and a state."""
+_NEVER_ASKED: Final = InputResponseRequestParams()
 
 
 class Wanted(Struct, frozen=True):
@@ -106,12 +118,12 @@ class Rounds:
         self._expires = now + lifetime
         self._asked: dict[str, str] = {}
         self._count = 0
-        self._answers: dict[str, Raw] = getattr(call.params, "input_responses", None) or {}
+        params: Any = call.params if isinstance(call.params, _REPEATED) else _NEVER_ASKED
+        self._answers: dict[str, Raw] = params.input_responses or {}
         self.wanted: InputRequests = {}
         """What this run asked and has no answer for."""
-        state: Any = getattr(call.params, "request_state", UNSET)
-        self._resumed = state is not UNSET
-        self._state = self._open(state, now) if self._resumed else _State()
+        self._resumed = params.request_state is not UNSET
+        self._state = self._open(params.request_state, now) if self._resumed else _State()
 
     @property
     def state(self) -> Any:
@@ -204,10 +216,14 @@ class Rounds:
     def _bound(self) -> bytes:
         """What a state is good for: this person, this method, these params."""
         params = self._call.params
-        name = getattr(params, "name", getattr(params, "uri", None))
-        return bind(
-            self._call.principal, self._call.method, name, digest(getattr(params, "arguments", UNSET))
-        )
+        name, arguments = None, UNSET
+        if isinstance(params, ReadResourceRequestParams):
+            name = params.uri
+        elif isinstance(params, CallToolRequestParams | GetPromptRequestParams):
+            name, arguments = params.name, params.arguments
+        elif isinstance(params, OpenParams):
+            arguments = params.arguments
+        return bind(self._call.principal, self._call.method, name, digest(arguments))
 
     def _request(self, method: str, params: Struct | None) -> InputRequest:
         call = self._call
@@ -237,13 +253,3 @@ class Rounds:
         except RemoteProtocolError as error:
             message = f"inputResponses[{key!r}] is no answer to {method}"
             raise RemoteProtocolError("invalid_params", message, data=error.data) from None
-
-
-def needed_capability(method: str, params: Struct | None) -> str:
-    """The path into the client's capabilities that asking this needs, in every era."""
-    if method == "elicitation/create":
-        return "elicitation.url" if getattr(params, "mode", UNSET) == "url" else "elicitation.form"
-    if method == "roots/list":
-        return "roots"
-    tools = getattr(params, "tools", UNSET) is not UNSET or getattr(params, "tool_choice", UNSET) is not UNSET
-    return "sampling.tools" if tools else "sampling"

@@ -18,7 +18,8 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ...core.channel import Call, Channel
-from ...core.rounds import MISSING, Rounds, Wanted, needed_capability
+from ...core.questions import needed_capability
+from ...core.rounds import MISSING, Rounds, Wanted
 from ...errors import CapabilityError, ProtocolError, Refusal
 from ...model import InputRequest, InputRequiredResult, ListRootsRequest, Result
 from ...wire.methods import METHODS
