@@ -357,7 +357,7 @@ async def spawn(
     on_stderr: Callable[[bytes], None] = _pass_on,
     grace: float = GRACE,
 ) -> ChildLink:
-    """Start ``command`` and connect ``receiver`` to it, which was told so when this returns. Raises `TransportError`."""
+    """Start ``command`` and connect ``receiver`` to it, told so when this returns. Raises `TransportError`."""
     options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
     pipes: _Pipes | None = None
     link: ChildLink | None = None
