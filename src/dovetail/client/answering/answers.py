@@ -145,8 +145,9 @@ class Answers:
 
     async def _answer_input(self, request: InputRequest, declared: ClientCapabilities) -> Raw:
         method = cast("str", type(request).__struct_config__.tag)
-        check_question(method, request.params, declared)
-        return Raw(msgspec.json.encode(await self.answer(method, request.params)))
+        params: Any = request.params
+        check_question(method, None if params is UNSET else params, declared)
+        return Raw(msgspec.json.encode(await self.answer(method, params)))
 
 
 def with_request(callback: Callback) -> Callback:
