@@ -219,7 +219,7 @@ def test_an_authority_of_the_environment_is_believed(
 
     @run
     async def scenario() -> None:
-        async with secured(scheme, authority.server("127.0.0.1")) as url:
+        async with secured(scheme, authority) as url:
             if variable is not None:
                 async with client(url) as connected:
                     await connected.call_tool("add", {"a": 1, "b": 2})
@@ -232,15 +232,16 @@ def test_an_authority_of_the_environment_is_believed(
 
 
 @asynccontextmanager
-async def secured(scheme: str, tls: ssl.SSLContext) -> AsyncIterator[str]:
+async def secured(scheme: str, authority: Authority) -> AsyncIterator[str]:
     if scheme == "tls":
         from dovetail.transports import tcp
 
-        listener = await tcp.listen(build(), ssl=tls)
+        listener = await tcp.listen(build(), ssl=authority.server("127.0.0.1"))
         try:
             yield f"tls://127.0.0.1:{listener.address[1]}"
         finally:
             await listener.close()
     else:
-        async with served(build(), ssl_context=tls) as site:
+        path = str(authority.certificate("127.0.0.1"))
+        async with served(build(), certfile=path, keyfile=path) as site:
             yield f"{scheme}://127.0.0.1:{site.port}/mcp"

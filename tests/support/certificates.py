@@ -29,8 +29,8 @@ class Authority:
         self.path = folder / "authority.pem"
         self.path.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
-    def server(self, *names: str) -> ssl.SSLContext:
-        """The side of a server that is called ``names``."""
+    def certificate(self, *names: str) -> Path:
+        """A file with key and certificate of a server that is called ``names``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.SubjectAlternativeName([_subject(name) for name in names])
         made = _builder(_name(names[0]), self._name, key.public_key()).add_extension(subject, critical=False)
@@ -46,8 +46,12 @@ class Authority:
                 serialization.NoEncryption(),
             )
         )
+        return path
+
+    def server(self, *names: str) -> ssl.SSLContext:
+        """The side of a server that is called ``names``."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
+        context.load_cert_chain(self.certificate(*names))
         return context
 
     def client(self) -> ssl.SSLContext:

@@ -63,12 +63,20 @@ class Site:
 
 
 @asynccontextmanager
-async def served(server: Any, *, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[Site]:
+async def served(
+    server: Any,
+    *,
+    host: str = "127.0.0.1",
+    certfile: str | None = None,
+    keyfile: str | None = None,
+    **options: Any,
+) -> AsyncIterator[Site]:
     """Serve on a free port as `server.run` does, on the host of this test."""
     app = HttpApp(server, HttpOptions(**options))
     await app.life.start()
     make, face = HOSTS[HOST]
-    running = make(app, Place(host=host, port=0), face=face)
+    place = Place(host=host, port=0, certfile=certfile, keyfile=keyfile)
+    running = make(app, place, face=face)
     serving, ready = Serving(app, running), asyncio.Event()
     address = running.bound.getsockname()
     task = asyncio.create_task(serving.run(ready.set))
