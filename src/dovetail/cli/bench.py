@@ -18,8 +18,8 @@ from msgspec import Struct
 from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
-from .call import as_schema_wants, read_headers, read_pairs, read_target
-from .output import Output, printable
+from .call import as_schema_wants, client_parser, read_headers, read_pairs, read_target
+from .output import Printer, printable
 
 Request = Callable[[], Awaitable[Any]]
 
@@ -94,7 +94,7 @@ async def _run(client: Client, options: argparse.Namespace, values: dict[str, An
             "connectMs": connected,
             "firstAnswerMs": first,
         }
-        Output(json=True).json({**document, "runs": found})
+        Printer(json=True).json({**document, "runs": found})
     else:
         sys.stdout.write(_table(str(client.revision), what, connected, first, found))
     return 1 if any(run.errors for run in found) else 0
@@ -125,9 +125,8 @@ async def measure(request: Request, in_flight: int, seconds: float) -> Measureme
                 latencies.append((clock() - sent) * 1000)
             except DovetailError:
                 errors += 1
-                await asyncio.sleep(
-                    0
-                )  # a dead connection fails at once; do not spin without a turn of the loop
+                # A dead connection fails at once; do not spin without a turn of the loop.
+                await asyncio.sleep(0)
 
     await asyncio.gather(*(worker() for _ in range(in_flight)))
     took = clock() - begun
@@ -165,10 +164,7 @@ def _table(revision: str, what: str, connected: float, first: float, runs: list[
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dovetail bench", description="Measure how fast a server answers, one by one and many at once."
-    )
-    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
+    parser = client_parser("bench", "Measure how fast a server answers, one by one and many at once.")
     parser.add_argument("tool", metavar="TOOL", nargs="?", help="the tool to call (default: ping)")
     parser.add_argument(
         "values", metavar="key=value", nargs="*", help="its arguments: key=value, or key:=JSON"
@@ -179,10 +175,5 @@ def _parser() -> argparse.ArgumentParser:
         default="1,64,256",
         metavar="N,N",
         help="requests under way at once (default: 1,64,256)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
-    parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
-    parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
     )
     return parser

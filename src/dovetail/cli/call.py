@@ -23,7 +23,7 @@ from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
 from .asking import ask
-from .output import Output, printable
+from .output import Printer, printable
 
 T = TypeVar("T")
 _HELP = {
@@ -54,13 +54,13 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
-    output = Output(json=options.json)
+    printer = Printer(json=options.json)
     try:
         async with client:
-            return await _COMMANDS[command](client, options, values, output)
+            return await _COMMANDS[command](client, options, values, printer)
     except DovetailError as error:
         if options.json:
-            output.json({"error": {"kind": error.kind, "message": error.message}})
+            printer.json({"error": {"kind": error.kind, "message": error.message}})
         else:
             sys.stderr.write(f"dovetail {command}: {printable(error.message)}{_advice(error, client)}\n")
         return 1
@@ -99,7 +99,7 @@ def similar(name: str, known: list[str], what: str) -> str:
     return f"its {what} are {', '.join(known[:NAMES_LISTED])}{more}"
 
 
-async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+async def _list(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
     offered = client.server_capabilities
     found: dict[str, Any] = {}
     if offered.has("tools"):
@@ -110,30 +110,32 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     if offered.has("prompts"):
         found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
-    output.listing(server, found)
+    printer.listing(server, found)
     return 0
 
 
-async def _call(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+async def _call(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.name)
     values = as_schema_wants(values, {} if tool is None else tool.input_schema)
     on_progress = None if options.json else _progress
     call = client.call_tool(options.name, values, check=False, on_progress=on_progress)
     result = await _named(options.name, "tools", client.list_tools, call)
-    output.tool_result(result)
+    printer.tool_result(result)
     return 1 if result.is_error else 0
 
 
-async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
     read = client.read_resource(options.name)
-    output.resource(await _named(options.name, "resources", client.list_resources, read))
+    printer.resource(await _named(options.name, "resources", client.list_resources, read))
     return 0
 
 
-async def _prompt(client: Client, options: argparse.Namespace, values: dict[str, Any], output: Output) -> int:
+async def _prompt(
+    client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer
+) -> int:
     prompt = client.get_prompt(options.name, values or None)
-    output.prompt(await _named(options.name, "prompts", client.list_prompts, prompt))
+    printer.prompt(await _named(options.name, "prompts", client.list_prompts, prompt))
     return 0
 
 
@@ -150,19 +152,22 @@ def _progress(progress: float, total: float | None, message: str | None) -> None
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=_HELP[command])
-    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
-    if command == "call":
-        parser.add_argument("name", metavar="TOOL")
-    elif command == "read":
-        parser.add_argument("name", metavar="URI")
-    elif command == "prompt":
-        parser.add_argument("name", metavar="NAME")
+    parser = client_parser(command, _HELP[command])
+    named = {"call": "TOOL", "read": "URI", "prompt": "NAME"}.get(command)
+    if named is not None:
+        parser.add_argument("name", metavar=named)
     if command in ("call", "prompt"):
         parser.add_argument("values", metavar="key=value", nargs="*", help="key=value, or key:=JSON")
+    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
+    return parser
+
+
+def client_parser(command: str, description: str) -> argparse.ArgumentParser:
+    """The options of every command that connects to a server."""
+    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
+    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
-    parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
     )

@@ -13,7 +13,7 @@ from ..client.calling.results import ToolResult
 from ..model import GetPromptResult, ReadResourceResult
 
 
-class Output:
+class Printer:
     """Writes results to ``stream``, as text or as JSON."""
 
     def __init__(self, *, json: bool, stream: TextIO | None = None) -> None:

@@ -34,6 +34,7 @@ from ..model import (
 from ..settings import NAME_ECHO
 from .listing import Listing
 from .registering.completions import completion_of
+from .registering.register import Changed, Table
 from .signatures.returns import writable
 
 if TYPE_CHECKING:
@@ -49,13 +50,18 @@ class Builtin:
         self._server = server
         register = server.register
 
-        def listing(name: str, entries: Any, result: Callable[[list[Any]], PaginatedResult]) -> Listing:
-            return Listing(name, lambda: entries, self._cacheable(result), server.seal, server.page_size)
+        def listing(name: str, table: Table[Any], result: Callable[[list[Any]], PaginatedResult]) -> Listing:
+            return Listing(server, name, lambda: (entry.definition for entry in table), result)
 
         self.tools = listing("tools", register.tools, ListToolsResult)
         self.resources = listing("resources", register.resources, ListResourcesResult)
         self.templates = listing("templates", register.templates, ListResourceTemplatesResult)
         self.prompts = listing("prompts", register.prompts, ListPromptsResult)
+        self._changing: dict[Changed, tuple[Listing, ...]] = {
+            "tools": (self.tools,),
+            "resources": (self.resources, self.templates),
+            "prompts": (self.prompts,),
+        }
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -74,9 +80,9 @@ class Builtin:
             "subscriptions/listen": self.listen,
         }
 
-    def changed(self, kind: str) -> None:
+    def changed(self, kind: Changed) -> None:
         """Drop the pages of a list that is another one now."""
-        for listing in (self.resources, self.templates) if kind == "resources" else (getattr(self, kind),):
+        for listing in self._changing[kind]:
             listing.changed()
 
     # The handshake and its successor
@@ -125,16 +131,6 @@ class Builtin:
             return listing.page(call)
 
         return page
-
-    def _cacheable(
-        self, result: Callable[[list[Any]], PaginatedResult]
-    ) -> Callable[[list[Any]], PaginatedResult]:
-        def build(definitions: list[Any]) -> PaginatedResult:
-            page = result(definitions)
-            page.ttl_ms, page.cache_scope = self._server.ttl_ms, self._server.cache_scope
-            return page
-
-        return build
 
     # Completion
 

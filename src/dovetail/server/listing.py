@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -18,7 +18,9 @@ from ..core.channel import Call
 from ..errors import ProtocolError
 from ..model import PaginatedResult
 from ..settings import PAGES_KEPT
-from ..wire.seal import Seal
+
+if TYPE_CHECKING:
+    from .server import Server
 
 PURPOSE: Final = "cursor"
 NEVER: Final = 1 << 53
@@ -32,17 +34,15 @@ class Listing:
 
     def __init__(
         self,
+        server: Server,
         name: str,
-        entries: Callable[[], Iterable[Any]],
+        definitions: Callable[[], Iterable[Any]],
         result: Callable[[list[Any]], PaginatedResult],
-        seal: Seal,
-        page_size: int,
     ) -> None:
+        self._server = server
         self._name = name
-        self._entries = entries
+        self._definitions = definitions
         self._result = result
-        self._seal = seal
-        self._page_size = page_size
         self._pages: dict[Key, Raw] = {}
         self._bound: bytes | None = None
 
@@ -59,7 +59,7 @@ class Listing:
         """
         params = call.params
         cursor = None if params.cursor is UNSET else params.cursor
-        size = self._page_size if params.limit is UNSET else self._size(call)
+        size = self._server.page_size if params.limit is UNSET else self._size(call)
         key = (call.revision.index, call.codec.dialect.name, cursor, size)
         page = self._pages.get(key)
         if page is None:
@@ -71,29 +71,28 @@ class Listing:
 
     def _size(self, call: Call) -> int:
         wish: Any = call.params.limit
+        most = self._server.page_size
         refuses = call.codec.dialect.refuse_page_size and not call.revision.modern
         if type(wish) is not int or wish < 1:
             if refuses:
                 raise ProtocolError("invalid_page_size", "limit must be an integer of at least 1")
-            return self._page_size
-        if wish > self._page_size and refuses:
-            raise ProtocolError(
-                "page_size_too_large",
-                f"limit is at most {self._page_size}",
-                data={"maximum": self._page_size},
-            )
-        return min(wish, self._page_size)
+            return most
+        if wish > most and refuses:
+            raise ProtocolError("page_size_too_large", f"limit is at most {most}", data={"maximum": most})
+        return min(wish, most)
 
     def _build(self, cursor: str | None, size: int) -> PaginatedResult:
-        definitions = [entry.definition for entry in self._entries()]
+        server = self._server
+        definitions = list(self._definitions())
         bound = self._bound
         if bound is None:
             bound = self._bound = self._digest(definitions)
         offset = 0 if cursor is None else self._open(cursor, bound)
         result = self._result(definitions[offset : offset + size])
+        result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
         if offset + size < len(definitions):
             payload = str(offset + size).encode()
-            result.next_cursor = self._seal.seal(PURPOSE, payload, expires=NEVER, bound=bound)
+            result.next_cursor = server.seal.seal(PURPOSE, payload, expires=NEVER, bound=bound)
         return result
 
     def _digest(self, definitions: Sequence[Any]) -> bytes:
@@ -104,7 +103,7 @@ class Listing:
 
     def _open(self, cursor: str, bound: bytes) -> int:
         try:
-            return int(self._seal.open(PURPOSE, cursor, now=0, bound=bound))
+            return int(self._server.seal.open(PURPOSE, cursor, now=0, bound=bound))
         except ProtocolError:
             raise ProtocolError(
                 "invalid_cursor", "the cursor is unknown or the list has changed: start over"

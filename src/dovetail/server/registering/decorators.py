@@ -9,22 +9,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, Final, Protocol, TypeVar, Unpack, overload
+
+from msgspec import UNSET
 
 from ...errors import RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
 from ...settings import LONGEST_DESCRIPTION, Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
-from ..running import PreparedHandler, Runnable, Runner
-from ..signatures.functions import (
-    Function,
-    ResourceFunction,
-    prepare_prompt,
-    prepare_raw,
-    prepare_resource,
-    prepare_tool,
-)
+from ..running import PreparedHandler, Runner
+from ..signatures.functions import Function, prepare_prompt, prepare_raw, prepare_resource, prepare_tool
 from .completions import Completions
 from .options import (
     PromptOptions,
@@ -41,7 +36,7 @@ from .register import Changed, Register, RegisteredPrompt, RegisteredResource, R
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
 """What 2025-11-25 and later recommend."""
 
 
@@ -102,7 +97,7 @@ class Registration:
         """
         check(options, ToolOptions, "a tool")
         prepared = self._tool_function(function, input_schema, handler, options)
-        if not _TOOL_NAME.fullmatch(prepared.name):
+        if not re.fullmatch(_TOOL_NAME, prepared.name):
             logger.warning(
                 "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
             )
@@ -110,14 +105,11 @@ class Registration:
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(
             name=prepared.name,
-            function=prepared,
-            context_parameter=prepared.context_parameter,
-            call=self._runnable(prepared, what, options, options.get("limit")),
-            tags=frozenset(options.get("tags", ())),
             definition=tool_definition(prepared, description, options),
             task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
             headers=header_map(prepared.input_schema),
+            **self._shared(prepared, what, options, options.get("limit")),
         )
         self.register.tools.add(entry.name, entry)
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
@@ -142,21 +134,12 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        name = options.get("name")
+        name, output_schema = options.get("name"), options.get("output_schema")
         if input_schema is None:
-            return prepare_tool(
-                target,
-                name=name,
-                output_schema=options.get("output_schema"),
-                structured=options.get("structured"),
-            )
-        output_schema = options.get("output_schema")
-        return prepare_raw(
-            target,
-            name=name,
-            input_schema=dict(input_schema),
-            output_schema=None if output_schema is None else dict(output_schema),
-        )
+            structured = options.get("structured")
+            return prepare_tool(target, name=name, output_schema=output_schema, structured=structured)
+        output = None if output_schema is None else dict(output_schema)
+        return prepare_raw(target, name=name, input_schema=dict(input_schema), output_schema=output)
 
     # Resources
 
@@ -176,10 +159,7 @@ class Registration:
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> RegisteredResource:
         """Register ``function`` as the reader of ``uri``. ``list_changed`` goes out by itself."""
-        prepared = self._resource_function(uri, function, options)
-        resource = Resource(uri, prepared.name)
-        resource.size = given(options.get("size"))
-        entry = self._resource_entry(uri, prepared, resource, options)
+        entry = self._resource(uri, None, function, options)
         self.register.resources.add(uri, entry)
         return entry
 
@@ -191,37 +171,29 @@ class Registration:
         Raises:
             RegistrationError: the template is malformed, or its variables are not the function's parameters.
         """
-        prepared = self._resource_function(template, function, options)
-        entry = self._resource_entry(template, prepared, ResourceTemplate(template, prepared.name), options)
+        entry = self._resource(template, template, function, options)
         self.register.templates.add(template, entry)
         return entry
 
-    def _resource_function(
-        self, uri: str, function: Callable[..., Any], options: ResourceOptions
-    ) -> ResourceFunction:
-        check(options, ResourceOptions, "a resource")
-        return prepare_resource(function, uri if "{" in uri else None, name=options.get("name"))
-
-    def _resource_entry(
-        self,
-        uri: str,
-        prepared: ResourceFunction,
-        definition: Resource | ResourceTemplate,
-        options: ResourceOptions,
+    def _resource(
+        self, uri: str, template: str | None, function: Callable[..., Any], options: ResourceOptions
     ) -> RegisteredResource:
+        check(options, ResourceOptions, "a resource")
+        prepared = prepare_resource(function, template, name=options.get("name"))
         what = f"resource {uri!r}"
+        if template is None:
+            definition = Resource(uri, prepared.name, size=given(options.get("size")))
+        else:
+            definition = ResourceTemplate(uri, prepared.name)
         definition.mime_type = given(options.get("mime_type"))
         describe(definition, self._description(prepared.description, options, what), options)
         return RegisteredResource(
             name=uri,
-            function=prepared,
-            context_parameter=prepared.context_parameter,
-            call=self._runnable(prepared, what, options),
-            tags=frozenset(options.get("tags", ())),
             definition=definition,
             mime_type=options.get("mime_type"),
             ttl_ms=options.get("ttl_ms"),
             cache_scope=options.get("cache_scope"),
+            **self._shared(prepared, what, options),
         )
 
     def remove_resource(self, uri: str) -> None:
@@ -247,17 +219,10 @@ class Registration:
         check(options, PromptOptions, "a prompt")
         prepared = prepare_prompt(function, name=options.get("name"))
         what = f"prompt {prepared.name!r}"
-        prompt = Prompt(prepared.name)
-        if prepared.arguments:
-            prompt.arguments = prepared.arguments
+        prompt = Prompt(prepared.name, arguments=prepared.arguments or UNSET)
         describe(prompt, self._description(prepared.description, options, what), options)
         entry = RegisteredPrompt(
-            name=prepared.name,
-            function=prepared,
-            context_parameter=prepared.context_parameter,
-            call=self._runnable(prepared, what, options),
-            tags=frozenset(options.get("tags", ())),
-            definition=prompt,
+            name=prepared.name, definition=prompt, **self._shared(prepared, what, options)
         )
         self.register.prompts.add(entry.name, entry)
         return entry
@@ -294,11 +259,17 @@ class Registration:
 
         return decorate
 
-    def _runnable(
+    def _shared(
         self, prepared: PreparedHandler, what: str, options: SharedOptions, limit: int | None = None
-    ) -> Runnable:
+    ) -> dict[str, Any]:
+        """What every entry has."""
         timeout, run = options.get("timeout", self.timeout), options.get("run", "thread")
-        return self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit)
+        return {
+            "function": prepared,
+            "context_parameter": prepared.context_parameter,
+            "call": self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit),
+            "tags": frozenset(options.get("tags", ())),
+        }
 
     def _description(self, found: str | None, options: SharedOptions, what: str) -> str | None:
         text = options.get("description", found)

@@ -12,7 +12,7 @@ import logging
 import os
 from base64 import b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from msgspec import Raw, Struct
@@ -28,6 +28,7 @@ from ...model import (
     ReadResourceResult,
     Resource,
     ResourceContents,
+    Skill,
 )
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
@@ -43,12 +44,6 @@ log = logging.getLogger("dovetail.server")
 TEMPLATE: Final = SCHEME + "{+path}"
 
 
-class _Listed(NamedTuple):
-    """An entry as `Listing` wants it."""
-
-    definition: Any
-
-
 class Skills:
     """The skills of one server."""
 
@@ -62,7 +57,7 @@ class Skills:
         """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
         self._folders: dict[str, dict[str, Resource]] = {}
         """By URI: what lies directly in it."""
-        self._listing = self._pages("skills", self._entries, ListSkillsResult)
+        self._listing = Listing(server, "skills", self._entries, ListSkillsResult)
         self._directories: dict[str, Listing] = {}
 
     def install(self) -> None:
@@ -112,8 +107,8 @@ class Skills:
             )
         listing = self._directories.get(uri)
         if listing is None:
-            listing = self._directories[uri] = self._pages(
-                uri, lambda: (_Listed(child) for child in children.values()), ReadDirectoryResult
+            listing = self._directories[uri] = Listing(
+                self._server, uri, children.values, ReadDirectoryResult
             )
         return listing.page(replace(call, params=PaginatedRequestParams(cursor=call.params.cursor)))
 
@@ -157,8 +152,8 @@ class Skills:
 
     # --- the index ----------------------------------------------------------------------------------------
 
-    def _entries(self) -> list[_Listed]:
-        return [_Listed(skill.entry) for skill in self._skills.values()]
+    def _entries(self) -> list[Skill]:
+        return [skill.entry for skill in self._skills.values()]
 
     def _list_manifest(self, skill: IndexedSkill) -> None:
         manifest = next(file for file in skill.files if file.uri == skill.entry.uri)
@@ -197,14 +192,6 @@ class Skills:
             children[uri] = resource
             resource = Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
             uri = above
-
-    def _pages(self, name: str, entries: Any, result: Any) -> Listing:
-        server = self._server
-
-        def build(definitions: list[Any]) -> Any:
-            return result(definitions, ttl_ms=server.ttl_ms, cache_scope=server.cache_scope)
-
-        return Listing(name, entries, build, server.seal, server.page_size)
 
 
 def _resource(file: SkillFile) -> Resource:
