@@ -37,18 +37,10 @@ CLOSE: Final = (("connection", "close"),)
 
 
 class HttpService(Service, Protocol):
-    """What HTTP asks of a server: a service with a life of its own, and keys for what it hands out."""
+    """What HTTP asks of a server: a service with keys for what it hands out."""
 
     seal: Seal
     clock: Callable[[], float]
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def end_listening(self) -> None:
-        """Complete every listen stream: the server shuts down."""
-        ...
 
 
 class Living(Protocol):

@@ -7,28 +7,32 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from msgspec import UNSET, Struct
 
 from ....core import phases
-from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Violation
+from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE, Endpoint
+from ....drivers.exchange import NOBODY
+from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Runner
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
+from ....model import ClientCapabilities
 from ....settings import SESSION_STREAMS, HttpOptions
-from ....wire.frames import Frame, is_batch
+from ....wire.frames import Frame, RequestId, is_batch
+from ....wire.revisions import BY_NAME
 from .ended_sessions import EndedSessions
 from .event_log import EventLog, LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, Posted, refuse
 from .session_calls import Calls, SessionChannel
 from .sessions import LiveSession, Sessions, unknown_session
-from .stateless import Stateless, id_of
 from .waiting import Watch, Work
 
 SESSION_HEADER: Final = "mcp-session-id"
+ASSUMED: Final = "2025-03-26"
+"""The revision of a request that names none and belongs to no session."""
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 """Requests that promise something on the general stream; refused where there is none."""
 
@@ -50,7 +54,7 @@ class Legacy:
         """Every task that works on a call."""
         self.sessions = Sessions(service, options, self._entered, ended)
         self.calls = Calls(service, options, runner, self.sessions, streams, self.running)
-        self.stateless = Stateless(service, options, runner, self.running)
+        self._runner = runner
         self._streamless = options.shared or options.json_only
 
     @property
@@ -69,7 +73,7 @@ class Legacy:
         elif isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
             await self._refuse_unreadable(posted, frame)
         elif self.options.stateless and (id is None or _opens(frame)):
-            await self.stateless.post(posted)
+            await self._stateless(posted)
         elif type(frame) is Frame and frame.method == INITIALIZE:
             await self._open(posted, frame)
         elif id is None:
@@ -84,7 +88,9 @@ class Legacy:
     async def _in_session(self, posted: Posted, live: LiveSession) -> None:
         problem = _problem(posted, live)
         if problem is not None:
-            await refuse(posted.exchange, self.service.admission, problem, id=id_of(posted.frame), status=400)
+            await refuse(
+                posted.exchange, self.service.admission, problem, id=_id_of(posted.frame), status=400
+            )
             return
         exchange, frame = posted.exchange, posted.frame
         try:
@@ -111,8 +117,50 @@ class Legacy:
         if isinstance(frame, Frame) and (frame.method is UNSET or frame.id is UNSET):
             await self._refuse_nameless(posted.exchange)
         else:
-            endpoint = Endpoint(self.service.admission, self.service.limits, principal=posted.principal)
-            await self.stateless.once(posted, endpoint)
+            await self._once(posted, None)
+
+    async def _stateless(self, posted: Posted) -> None:
+        """A POST that stands alone, in the revision of its header, or in the one that is assumed."""
+        admission, frame = self.service.admission, posted.frame
+        if _opens(frame):
+            await self._once(posted, None)
+            return
+        name = posted.routing.version or ASSUMED
+        if BY_NAME[name] not in admission.revisions:
+            error = admission.unsupported(name)
+            await refuse(posted.exchange, admission, error, id=_id_of(frame), status=400)
+            return
+        session = Session(
+            revision=BY_NAME[name],
+            codec=admission.codecs[name],
+            capabilities=ClientCapabilities(),
+            principal=posted.principal,
+            phase="ready",
+        )
+        await self._once(posted, session)
+
+    async def _once(self, posted: Posted, session: Session | None) -> None:
+        """Answer what was posted; nothing is kept, and nobody can be asked."""
+        limits, options = self.service.limits, self.options
+        stream = EventStream(posted.exchange, limits.write_buffer, options.write_timeout)
+        self.running.add(posted.task)
+        try:
+            status, data = await answer_once(
+                self.service,
+                posted.body,
+                session=session,
+                headers=posted.routing,
+                principal=posted.principal,
+                scope=posted.exchange.scope,
+                writer=NOBODY if options.json_only else stream,
+                runner=self._runner,
+            )
+        finally:
+            self.running.discard(posted.task)
+        if stream.started:
+            await stream.finish(data)
+        else:
+            await posted.exchange.answer(status, data or b"")
 
     async def _refuse_doubled(self, posted: Posted) -> None:
         name = min(posted.routing.duplicated)
@@ -148,7 +196,7 @@ class Legacy:
         self, exchange: Exchange, error: DovetailError, frame: Frame | RemoteProtocolError | None = None
     ) -> None:
         status = 503 if isinstance(error, Refusal) else 404
-        await refuse(exchange, self.service.admission, error, id=id_of(frame), status=status)
+        await refuse(exchange, self.service.admission, error, id=_id_of(frame), status=status)
 
     async def _settle(self, live: LiveSession, event: Event | list[Event], exchange: Exchange) -> None:
         """Take what came in one message that is no call."""
@@ -238,8 +286,8 @@ class Legacy:
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
             members = [SessionChannel(self.calls, live, exchange, call, together=channel) for call in calls]
-            await asyncio.gather(
-                *(self.calls.answer(live, call, one) for call, one in zip(calls, members, strict=True))
+            await self._runner.together(
+                [self.calls.answer(live, call, one) for call, one in zip(calls, members, strict=True)]
             )
             whole = calls[0].batch.finished()
         if channel.stream is not None:
@@ -316,6 +364,13 @@ class Legacy:
             return live
         await self._refuse_session(exchange, live)
         return None
+
+
+def _id_of(frame: Frame | RemoteProtocolError | None) -> RequestId | None:
+    """The id to answer under, if what came was a request."""
+    if not isinstance(frame, Frame) or frame.method is UNSET or frame.id is UNSET:
+        return None
+    return frame.id
 
 
 def _opens(frame: Frame | RemoteProtocolError) -> bool:

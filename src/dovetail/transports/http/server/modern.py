@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
-from ....drivers.run import Outcome, Runner, ShuttingDown
+from ....drivers.run import Outcome, Runner, status_of
 from ....errors import ProtocolError, Refusal
 from ....settings import HttpOptions
 from .event_streams import EventStream, crowded
@@ -64,11 +64,7 @@ class Modern:
         data, error = outcome
         if data is None:
             return
-        status = 200
-        if error is not None:
-            status = (
-                503 if type(error) is ShuttingDown else self.service.admission.status_of(error, call.revision)
-            )
+        status = status_of(self.service.admission, call, error)
         await exchange.answer(status, data, () if error is None else retry_after(error, status))
 
     def stream(self, exchange: Exchange) -> EventStream:

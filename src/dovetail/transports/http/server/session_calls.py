@@ -7,7 +7,7 @@ events are also kept in the session's log. Hanging up does not cancel a call of 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,9 +20,6 @@ from .event_streams import EventStream
 from .exchange import Exchange, Headers, HttpService
 from .sessions import LiveSession, Sessions
 from .waiting import Work
-
-PRIMED_SINCE: Final = 4
-"""Index of the first revision whose clients understand an event without data."""
 
 
 class Calls:
@@ -48,7 +45,7 @@ class Calls:
 
     def primes(self, live: LiveSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
-        return live.session.revision.index >= PRIMED_SINCE and not self.options.shared
+        return live.session.revision.primed_streams and not self.options.shared
 
     async def run(
         self, live: LiveSession, call: Call, exchange: Exchange, task: Work, headers: Headers = ()
