@@ -351,3 +351,39 @@ HTTP_MARGIN: Final = 5.0
 """Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
 HTTP_LOOK: Final = 0.005
 """Seconds between two looks whether a host has started."""
+
+# --- streams and processes --------------------------------------------------------------------------------------------
+
+GRACE_SECONDS: Final = 1.5
+"""For calls to finish once the input has ended. Clients send SIGTERM about two seconds after that."""
+DRAIN_SECONDS: Final = 5.0
+"""For calls to finish after SIGTERM."""
+INTERRUPT_SECONDS: Final = 0.4
+"""From SIGINT to the end, come what may."""
+TEARDOWN_SECONDS: Final = 1.0
+"""For what is left over after the last connection has ended."""
+FLUSH_SECONDS: Final = 1.0
+"""For the peer to take the last bytes, and for cancelled handlers to give in."""
+COLLECT_AFTER: Final = 5000
+"""Objects more than before that make the collector of circles look through the young ones, in a process of ours."""
+STREAM_CHUNK: Final = 64 << 10
+"""Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
+SKIPPED_SIZES: Final = 4
+"""How many times the size limit of an oversized line is read over before the peer is given up."""
+CONNECT_SECONDS: Final = 30.0
+TCP_CONNECTIONS: Final = 1000
+TCP_IDLE_SECONDS: Final = 300.0
+KEEPALIVE_SECONDS: Final = 60
+KEEPALIVE_INTERVAL: Final = 15
+KEEPALIVE_PROBES: Final = 4
+"""After how much silence the kernel asks whether the peer is still there, how often and how many times."""
+CHILD_GRACE: Final = 2.0
+"""For a child to end after its stdin was closed, and again after SIGTERM."""
+STDERR_KEPT: Final = 8 << 10
+"""Bytes of a child's stderr kept to explain a failure."""
+STATUS_SECONDS: Final = 0.3
+"""To wait for the exit status of a child once its stdout has ended, so that the error can name it."""
+IDLE_THREAD_SECONDS: Final = 30.0
+"""After which a worker thread without work ends."""
+ID_ATTEMPTS: Final = 1000
+"""How often a generator of ids may come up with one that is taken."""

@@ -16,7 +16,7 @@ from dovetail.cli import target
 from dovetail.cli.main import COMMANDS, SUMMARIES, main
 from dovetail.cli.run import address
 from dovetail.errors import DovetailError
-from dovetail.transports import running
+from dovetail.settings import DRAIN_SECONDS, GRACE_SECONDS, TEARDOWN_SECONDS
 from tests.support.aio import run
 from tests.support.faces import FILE
 from tests.support.process import CLI, Served, started
@@ -195,7 +195,7 @@ async def test_the_end_of_stdin_ends_a_server_whose_thread_is_busy() -> None:
         served.start("stuck", seconds=60)
         await served.says("blocking")
         served.close_stdin()
-        await served.ends(running.GRACE + HALF)
+        await served.ends(GRACE_SECONDS + HALF)
         assert served.process.returncode == 0
 
 
@@ -207,7 +207,7 @@ async def test_sigterm_ends_a_server_whose_loop_is_blocked() -> None:
         served.start("frozen", seconds=60)
         await served.says("blocking")
         served.process.send_signal(signal.SIGTERM)
-        await served.ends(running.DRAIN + running.TEARDOWN + HALF)
+        await served.ends(DRAIN_SECONDS + TEARDOWN_SECONDS + HALF)
         assert served.process.returncode == 143
 
 
@@ -287,7 +287,7 @@ async def test_a_thread_of_the_authors_own_does_not_hold_up_the_end(tmp_path: Pa
         served.start("nap")
         await served.says("blocking")
         served.close_stdin()
-        await served.ends(running.GRACE + HALF)
+        await served.ends(GRACE_SECONDS + HALF)
         assert served.process.returncode == 0
 
 
@@ -297,7 +297,7 @@ async def test_a_client_that_closes_our_stdout_ends_the_server() -> None:
         await served.ask("tools/list")
         served.start("stuck", seconds=60)
         served.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
-        await served.ends(running.GRACE + HALF)
+        await served.ends(GRACE_SECONDS + HALF)
 
 
 # --- the other transports -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import TransportError
+from dovetail.settings import STDERR_KEPT
 from dovetail.transports import child
 from tests.support.aio import run
 from tests.support.waiting import wait_until
@@ -96,7 +97,7 @@ async def test_the_last_words_of_a_child_explain_its_end(capsys: pytest.CaptureF
     assert error.cause == "eof"
     assert "exit status 3" in error.message
     assert error.message.endswith("no licence")
-    assert len(link.stderr_tail) <= child.TAIL
+    assert len(link.stderr_tail) <= STDERR_KEPT
     await link.wait_closed()
     assert "no licence" in capsys.readouterr().err  # and it was passed on
 

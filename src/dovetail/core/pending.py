@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ..errors import LocalProtocolError, Refusal
-from ..settings import Limits
+from ..settings import ID_ATTEMPTS, Limits
 from ..wire.frames import RequestId
 
-_ATTEMPTS: Final = 1000
-"""How often a generator of ids may come up with one that is taken."""
 _NOTHING: Final = float("-inf")
 
 
@@ -37,7 +35,7 @@ class Pending:
         """
         if len(self.methods) >= self._limits.pending:
             raise Refusal(1004, message="too many requests wait for an answer on this connection")
-        for _ in range(_ATTEMPTS):
+        for _ in range(ID_ATTEMPTS):
             id = self._next_id()
             if id not in self.methods and id not in self._tombstones:
                 return id

@@ -36,17 +36,13 @@ from ..core.channel import (
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..errors import RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import Timeouts
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Timeouts
 from ..wire.frames import too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
 log = logging.getLogger("dovetail")
 
-GRACE: Final = 1.5
-"""Seconds calls under way get to finish when the peer has stopped sending."""
-FLUSH: Final = 1.0
-"""Seconds the peer gets to take the last bytes, and cancelled handlers to give in."""
 SHUTDOWN: Final = "shutdown"
 """An extension of erlmcp: answered, then the connection ends."""
 
@@ -84,7 +80,7 @@ class CallChannel(PlainChannel, Struct, eq=False):
 class Duplex:
     """One connection at work. Hand it to a link as its receiver; `wait_closed` returns when all is over."""
 
-    def __init__(self, endpoint: Endpoint, service: Service, *, grace: float = GRACE) -> None:
+    def __init__(self, endpoint: Endpoint, service: Service, *, grace: float = GRACE_SECONDS) -> None:
         self.endpoint = endpoint
         self.service = service
         self.limits = service.limits
@@ -293,7 +289,7 @@ class Duplex:
             self._stop(call)
         self._flush()
         self._hang_up()
-        await self.wait_closed(FLUSH)
+        await self.wait_closed(FLUSH_SECONDS)
 
     def _hang_up(self) -> None:
         if self._link is None:
@@ -318,11 +314,15 @@ class Duplex:
             self._holder.cancel()
         others = self._cancelled - {asyncio.current_task()}
         if others:
-            await asyncio.wait(others, timeout=FLUSH)
+            await asyncio.wait(others, timeout=FLUSH_SECONDS)
 
 
 def accept(
-    service: Service, *, principal: str | None = None, scope: Mapping[str, Any] = EMPTY, grace: float = GRACE
+    service: Service,
+    *,
+    principal: str | None = None,
+    scope: Mapping[str, Any] = EMPTY,
+    grace: float = GRACE_SECONDS,
 ) -> Duplex:
     """The receiver for one new connection to ``service``."""
     endpoint = Endpoint(service.admission, service.limits, principal=principal, scope=scope)

@@ -17,11 +17,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from .. import settings
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
-IDLE = 30.0
-"""Seconds after which a thread without work ends."""
 
 
 class _Job:
@@ -140,7 +139,7 @@ class Threads:
                     return job
                 if generation != self._generation:
                     return None
-                if not self._changed.wait(IDLE) and not self._jobs:
+                if not self._changed.wait(settings.IDLE_THREAD_SECONDS) and not self._jobs:
                     self._alive -= generation == self._generation
                     return None
 

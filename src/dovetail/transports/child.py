@@ -24,16 +24,9 @@ from typing import Any, cast
 
 from ..core.channel import Process, Receiver
 from ..errors import TransportError
-from ..settings import Limits
+from ..settings import CHILD_GRACE, LAST_WORDS, STATUS_SECONDS, STDERR_KEPT, Limits
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
-
-GRACE = 2.0
-"""Seconds after closing stdin, and again after SIGTERM."""
-TAIL = 8 << 10
-"""Bytes of stderr kept to explain a failure."""
-STATUS = 0.3
-"""Seconds to wait for the exit status once stdout has ended, so that the error can name it."""
 
 _POSIX = "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 _WINDOWS = (
@@ -43,6 +36,8 @@ _WINDOWS = (
 INHERITED = (_WINDOWS if os.name == "nt" else _POSIX).split()
 """What a child gets of our environment unless told otherwise: enough to start, none of our secrets."""
 
+_GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
+"""A process group of its own, so that all it starts can be ended with it."""
 _GUARD = 'read -r group; read -r done && exit 0; kill -s KILL -- "-$group" 2>/dev/null'
 
 
@@ -160,7 +155,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         name: str,
         on_stderr: Callable[[bytes], None],
         pipes: _Pipes | None = None,
-        grace: float = GRACE,
+        grace: float = CHILD_GRACE,
     ) -> None:
         super().__init__(receiver, limits, recover=True)
         self._pipes = pipes
@@ -279,7 +274,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
                 self.data_received(data)
             return
         self._tail += data
-        del self._tail[:-TAIL]
+        del self._tail[:-STDERR_KEPT]
         self._on_stderr(data)
 
     def pipe_connection_lost(self, fd: int, exc: BaseException | None) -> None:
@@ -291,7 +286,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def _stdout_over(self, _: BaseException | None) -> None:
         if not self._closing:
             self.eof_received()
-        self._loop.call_later(STATUS, self._report)
+        self._loop.call_later(STATUS_SECONDS, self._report)
         self._end(self._grace)
 
     def _stdin_over(self, _: BaseException | None) -> None:
@@ -317,7 +312,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         status = self.returncode
         how = "closed its stdout" if status is None else f"ended with {_status(status)}"
         last = self.stderr_tail.strip()
-        words = f"; its last words: {last[-1000:]}" if last else ""
+        words = f"; its last words: {last[-LAST_WORDS:]}" if last else ""
         self.finish(TransportError(f"{self._name} {how}{words}", cause="eof"))
 
 
@@ -355,22 +350,24 @@ async def spawn(
     cwd: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] = _pass_on,
-    grace: float = GRACE,
+    grace: float = CHILD_GRACE,
 ) -> ChildLink:
-    """Start ``command`` and connect ``receiver`` to it, told so when this returns. Raises `TransportError`."""
-    options: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
+    """Start ``command`` and connect ``receiver`` to it; it has been told so when this returns.
+
+    Raises:
+        TransportError: the command cannot be started.
+    """
+    options: dict[str, Any] = {"env": environment(env, inherit=inherit_env), "cwd": cwd, **_GROUP}
+    limits = limits or Limits()
     pipes: _Pipes | None = None
     link: ChildLink | None = None
     try:
         pipes = _open_pipes()
-        if pipes is not None:
-            options.update(pipes.ends)
+        options.update({} if pipes is None else pipes.ends)
         made = link = ChildLink(
-            receiver, limits or Limits(), name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
+            receiver, limits, name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
         )
-        await asyncio.get_running_loop().subprocess_exec(
-            lambda: made, *command, env=environment(env, inherit=inherit_env), cwd=cwd, **options
-        )
+        await asyncio.get_running_loop().subprocess_exec(lambda: made, *command, **options)
     except BaseException as error:
         if link is not None:
             link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]

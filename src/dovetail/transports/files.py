@@ -13,9 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..settings import STREAM_CHUNK
 from .stream import LineLink, lost_because
-
-CHUNK = 64 << 10
 
 
 class FileSource:
@@ -48,7 +47,7 @@ class FileSource:
                 self._wanted.wait()
                 if self._closed:
                     break
-                data = os.read(self._descriptor, CHUNK)
+                data = os.read(self._descriptor, STREAM_CHUNK)
                 self._wanted.clear()
                 self._call(self._take, data)
                 if not data:
@@ -82,7 +81,7 @@ class FileSink:
         self._descriptor = descriptor
         self._link = link
         self._loop = asyncio.get_running_loop()
-        self._high = CHUNK
+        self._high = STREAM_CHUNK
         self._unwritten = 0
         self._full = False
         self._closed = False
@@ -90,7 +89,7 @@ class FileSink:
         threading.Thread(target=self._write, name="dovetail-stdout", daemon=True).start()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = CHUNK if high is None else high
+        self._high = STREAM_CHUNK if high is None else high
 
     def write(self, data: bytes) -> None:
         if self._closed:

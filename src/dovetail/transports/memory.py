@@ -11,7 +11,7 @@ import asyncio
 from ..core.channel import Link, Receiver
 from ..errors import TransportError
 from ..settings import Limits
-from .draining import Waiters
+from .stream import Waiters
 
 
 class MemoryLink(Link):

@@ -10,11 +10,8 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from .buffers import shared_buffer, taken
-from .stream import LineLink, lost_because
-
-CHUNK = 64 << 10
-"""Bytes that may wait to be written, unless the link says otherwise: what a pipe holds."""
+from ..settings import STREAM_CHUNK
+from .stream import LineLink, lost_because, shared_buffer, taken
 
 Over = Callable[[OSError | None], None]
 
@@ -93,7 +90,7 @@ class PipeSink:
         self._over = over or self._tell
         self._loop = asyncio.get_running_loop()
         self._unwritten = bytearray()
-        self._high = self._low = CHUNK
+        self._high = self._low = STREAM_CHUNK
         self._full = False
         self._closing = False
         self._closed = False
@@ -102,7 +99,7 @@ class PipeSink:
             self._loop.add_reader(descriptor, self._reader_gone)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = CHUNK if high is None else high
+        self._high = STREAM_CHUNK if high is None else high
         self._low = self._high // 4 if low is None else low
 
     def write(self, data: bytes) -> None:

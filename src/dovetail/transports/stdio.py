@@ -19,6 +19,7 @@ from typing import Any
 from ..core.channel import Service
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import TransportError
+from ..settings import GRACE_SECONDS
 from . import running
 from .files import FileSink, FileSource
 from .pipes import PipeSink, PipeSource
@@ -132,7 +133,7 @@ async def serve(
     *,
     wire: Wire | None = None,
     stop: running.Stop | None = None,
-    grace: float = running.GRACE,
+    grace: float = GRACE_SECONDS,
 ) -> None:
     """Serve the client on ``wire`` (default: stdin and stdout) until it leaves or we are to stop."""
     wire = wire or divert()

@@ -5,23 +5,20 @@ and more than ``limits.write_buffer`` bytes have piled up, reading stops until i
 listen is not heard either, and neither side can make the other grow.
 
 A line that outgrows ``limits.message_size`` is answered and, where the stream can be trusted to go on
-(``recover=True``), skipped up to its newline; a line of more than `SKIP` times that size ends the connection.
+(``recover=True``), skipped up to its newline; a line of more than `SKIPPED_SIZES` times that size ends the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from typing import Protocol, cast
 
 from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
-from ..settings import Limits
+from ..settings import SKIPPED_SIZES, STREAM_CHUNK, Limits
 from ..wire.lines import LineBuffer
-from .draining import Waiters
-
-SKIP = 4
-"""How many times the size limit of an oversized line is read over before the peer is given up."""
 
 
 class Source(Protocol):
@@ -39,6 +36,53 @@ class Sink(Protocol):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
+
+
+class Waiters:
+    """Whoever waits in `Link.drain` until the peer takes more."""
+
+    __slots__ = ("_futures",)
+
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[None]] = []
+
+    async def wait(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        await future
+
+    def release(self) -> None:
+        """It does, or never will: let everybody go on."""
+        futures, self._futures = self._futures, []
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
+
+
+class _Buffer(threading.local):
+    """What sockets and pipes are read into: one buffer for all that one thread reads.
+
+    asyncio's usual way allocates 256 KiB for every read and gives most of it back; that costs 20 µs a time and leaves
+    the heap in pieces. A protocol with a buffer of its own would hold it for every idle connection. But between filling
+    the buffer and being told so, nothing else runs in the thread of an event loop: one buffer serves all its
+    connections, as long as everybody takes what is in it at once.
+    """
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(STREAM_CHUNK))
+
+
+_buffer = _Buffer()
+
+
+def shared_buffer() -> memoryview:
+    """The buffer of this thread, for `asyncio.BufferedProtocol.get_buffer`."""
+    return _buffer.view
+
+
+def taken(size: int) -> bytes:
+    """The first ``size`` bytes of it."""
+    return _buffer.view[:size].tobytes()
 
 
 class LineLink(Link, asyncio.Protocol):
@@ -208,7 +252,7 @@ class LineLink(Link, asyncio.Protocol):
             self._skipped = 0
             return data[end:]
         self._skipped += len(data)
-        if self._skipped > SKIP * self._limit:
+        if self._skipped > SKIPPED_SIZES * self._limit:
             self.abort()
             self.finish(TransportError("a line of the peer never ended", cause="protocol"))
         return b""

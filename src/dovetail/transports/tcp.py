@@ -18,15 +18,24 @@ from typing import Any, cast
 from ..core.channel import Receiver, Service
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import RequestTimeout, TransportError
-from ..settings import Limits
+from ..settings import (
+    CONNECT_SECONDS,
+    GRACE_SECONDS,
+    KEEPALIVE_INTERVAL,
+    KEEPALIVE_PROBES,
+    KEEPALIVE_SECONDS,
+    TCP_CONNECTIONS,
+    TCP_IDLE_SECONDS,
+    Limits,
+)
 from . import running
-from .buffers import shared_buffer, taken
-from .stream import LineLink, cannot_connect
+from .stream import LineLink, cannot_connect, shared_buffer, taken
 
-CONNECTIONS = 1000
-IDLE = 300.0
-KEEPALIVE = 60
-"""Seconds of silence before the kernel asks whether the peer is still there."""
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
+    ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL),
+    ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+)
 
 
 class SocketLink(LineLink, asyncio.BufferedProtocol):
@@ -53,7 +62,7 @@ def keep_alive(connection: socket.socket | None) -> None:
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", KEEPALIVE), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+    for name, value in _KEEPALIVE:
         option = getattr(socket, name, None)
         if option is not None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -168,9 +177,9 @@ async def listen(
     *,
     path: str | None = None,
     ssl: SSLContext | None = None,
-    connections: int = CONNECTIONS,
-    idle: float | None = IDLE,
-    grace: float = running.GRACE,
+    connections: int = TCP_CONNECTIONS,
+    idle: float | None = TCP_IDLE_SECONDS,
+    grace: float = GRACE_SECONDS,
     allow_remote: bool = False,
 ) -> Listener:
     """Serve ``service`` on a TCP port, or on the Unix socket ``path``; with ``ssl`` over TLS.
@@ -232,7 +241,7 @@ async def connect(
     path: str | None = None,
     ssl: SSLContext | None = None,
     limits: Limits | None = None,
-    timeout: float | None = 30.0,
+    timeout: float | None = CONNECT_SECONDS,
 ) -> SocketLink:
     """Connect ``receiver`` to a server; it has been told so when this returns.
 

@@ -17,12 +17,10 @@ from typing import Any, cast
 from ..core.channel import Link, Receiver
 from ..errors import DovetailError, RequestTimeout, TransportError
 from ..settings import WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
-from .buffers import shared_buffer, taken
-from .draining import Waiters
 from .http.client.addresses import address_of, shown
 from .http.client.dialing import dial
 from .http.client.proxies import proxy_for
-from .stream import lost_because
+from .stream import Waiters, lost_because, shared_buffer, taken
 
 try:
     from websockets.client import ClientProtocol

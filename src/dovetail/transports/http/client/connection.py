@@ -22,7 +22,7 @@ import httptools
 
 from ....errors import TransportError
 from ....settings import ANSWER_HEAD, READ_AHEAD, REPEATED_HEADER
-from ...buffers import shared_buffer
+from ...stream import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
 from .inflating import Inflater, too_large
