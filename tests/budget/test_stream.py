@@ -5,6 +5,7 @@ flutter with the load of the machine.
 """
 
 import asyncio
+import gc
 import json
 import sys
 from pathlib import Path
@@ -153,6 +154,28 @@ def test_a_call_with_one_question_stays_within_its_budget(revision: str) -> None
         assert answer["result"]["content"][0]["text"] == "accept"
         assert len(stream.calls) <= QUESTION, "\n".join(stream.calls)
         assert stream.tasks == 1
+        await stream.close()
+
+    scenario()
+
+
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_a_call_leaves_nothing_for_the_collector_of_circles(revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        stream = Stream(serving(2))
+        await stream.open(revision)
+        for id in range(10):
+            await stream.say(id=id, **adding(revision))
+        gc.collect()
+        gc.disable()
+        try:
+            for id in range(10, 30):
+                await stream.say(id=id, **adding(revision))
+                await stream.say(id=id, method="tools/call", params={"name": "no such tool"})
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
         await stream.close()
 
     scenario()

@@ -9,26 +9,26 @@ when the time is up, and a second signal does so at once.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads
 from ..drivers.processes import kill_all
-
-GRACE = 1.5
-"""Seconds for calls to finish once the input has ended. Clients send SIGTERM about two seconds after that."""
-DRAIN = 5.0
-"""Seconds for calls to finish after SIGTERM."""
-INTERRUPT = 0.4
-"""Seconds from SIGINT to the end, come what may."""
-TEARDOWN = 1.0
-"""Seconds for what is left over after the last connection has ended."""
+from ..settings import (
+    COLLECT_AFTER,
+    DRAIN_SECONDS,
+    GRACE_SECONDS,
+    INTERRUPT_SECONDS,
+    TEARDOWN_SECONDS,
+)
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -38,7 +38,7 @@ class Stop:
     """When to end, and how much time calls under way still get."""
 
     def __init__(self) -> None:
-        self.drain: float = GRACE
+        self.drain: float = GRACE_SECONDS
         self.status = 0
         self._wanted = asyncio.Event()
 
@@ -130,12 +130,12 @@ class _Signals:
         if self._seen > 1:
             _exit_now(128 + number)
         drain = 0.0 if interrupted else self._drain
-        limit = INTERRUPT if interrupted else drain + TEARDOWN
+        limit = INTERRUPT_SECONDS if interrupted else drain + TEARDOWN_SECONDS
         self._watchdog.arm(limit, EXIT_INTERRUPTED if interrupted else EXIT_TERMINATED)
         self._loop.call_soon_threadsafe(self._stop.request, drain, status)
 
 
-def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN, threads: int = 32) -> int:
+def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS, threads: int) -> int:
     """Run ``main`` until it returns; it must return soon after `Stop.wait` does. Gives the exit status."""
     watchdog = Watchdog()
     executor = DaemonExecutor(Threads(threads))
@@ -148,10 +148,30 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN, thread
         with _Signals(stop, watchdog, drain):
             await main(stop)
             # From here on only leftovers of user code can hold us up: tasks that ignore their cancellation.
-            watchdog.arm(TEARDOWN if stop.status == 0 else INTERRUPT, stop.status)
+            watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
     try:
-        asyncio.run(supervised())
+        with collecting_rarely():
+            asyncio.run(supervised())
     finally:
         watchdog.call_off()
     return stops[0].status
+
+
+@contextmanager
+def collecting_rarely() -> Generator[None, None, None]:
+    """Have the collector of circles look less often, in a process that does nothing but serve.
+
+    A call is a dozen objects it tracks, so with 64 under way it looked through all of them with every chunk that was
+    read, for a tenth of the time of a call, and found nothing: what a call leaves behind has no circles. What was there
+    before, a register of tools for example, stays as long as the process and need not be looked at again.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    if 0 < before[0] < COLLECT_AFTER:
+        gc.set_threshold(COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
