@@ -1,6 +1,7 @@
 """The limit: what any server in this language must at least do. A bare msgspec loop, no library, no checks.
 
-On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded. On TCP: the same lines, the
+On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded, one write for all answers of
+a turn. On TCP: the same lines, the
 same tasks, on sockets. On HTTP: the same as a bare ASGI application under uvicorn with httptools and uvloop. Nothing
 here validates anything: it is no server to use.
 """
@@ -186,10 +187,11 @@ async def answer(frame: Frame, out: Any, modern: bool = False) -> bytes:
 
 
 class Lines(asyncio.Protocol):
-    """Lines in, a task each, lines out."""
+    """Lines in, a task each, lines out: those that are ready in one turn of the loop in one write."""
 
     def __init__(self) -> None:
         self.rest = b""
+        self.ready: list[bytes] = []
         self.tasks: set[asyncio.Task[None]] = set()
         self.out: Any = None
 
@@ -205,13 +207,19 @@ class Lines(asyncio.Protocol):
                 task.add_done_callback(self.tasks.discard)
 
     async def run(self, frame: Frame, modern: bool) -> None:
-        self.out.write(await answer(frame, self, modern) + b"\n")
+        self.notify(await answer(frame, self, modern))
 
     def notify(self, message: bytes) -> None:
-        self.out.write(message + b"\n")
+        if not self.ready:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self.ready.append(message)
+
+    def flush(self) -> None:
+        ready, self.ready = self.ready, []
+        self.out.write(b"\n".join(ready) + b"\n")
 
     async def ask(self, message: bytes) -> None:
-        self.out.write(message + b"\n")
+        self.notify(message)
 
 
 class Pipes(Lines):
