@@ -177,3 +177,46 @@ async def test_a_request_that_was_fine_before_is_checked_again_when_anything_dif
             if number % 20 == 0:
                 sizes.append(held(site.app))
         assert max(sizes[20:]) <= max(sizes[:20]) * 1.1
+
+
+STRANGE_NAMES = [
+    "127.0.0.1:8000@evil.example",
+    "[::1].evil.example",
+    "localhost:80.evil.example",
+    "localhost.evil.example",
+    "localhost:port",
+    "localhost:-1",
+    "localhost/x",
+    "localhost#x",
+    "local\\host",
+    "[::1",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES)
+def test_a_name_that_only_looks_like_ours_is_refused(name: str) -> None:
+    assert refusal(LOCAL, name) is not None
+    assert refusal(LOCAL, LOCAL, f"http://{name}") is not None
+
+
+@pytest.mark.parametrize("scheme", ["evil", "file", "ftp", "https://http"])
+def test_an_origin_is_http_or_https(scheme: str) -> None:
+    assert refusal(LOCAL, LOCAL, f"{scheme}://localhost") is not None
+
+
+def from_site(site: str, origin: str | None = None, **options: Any) -> str | None:
+    headers = {"host": LOCAL, "sec-fetch-site": site} | ({} if origin is None else {"origin": origin})
+    return Guard(HttpOptions(**options)).refusal(LOCAL, headers)
+
+
+def test_a_request_from_another_site_is_refused_though_it_names_no_origin() -> None:
+    assert from_site("cross-site") is not None
+    assert from_site("Cross-Site ", "http://localhost") is not None
+    for site in ("same-origin", "same-site", "none"):
+        assert from_site(site) is None
+
+
+def test_a_page_that_is_allowed_may_come_from_another_site() -> None:
+    page = "https://page.example"
+    assert from_site("cross-site", page, allowed_origins=(page,)) is None

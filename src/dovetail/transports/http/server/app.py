@@ -75,7 +75,8 @@ class HttpApp:
         headers = exchange.headers
         get = headers.get
         key = (
-            exchange.path, exchange.local, get("host"), get("origin"), get("content-type"), get("accept"),
+            exchange.path, exchange.local, get("host"), get("origin"), get("sec-fetch-site"), get("content-type"),
+            get("accept"),
         )  # fmt: skip
         try:
             if not (

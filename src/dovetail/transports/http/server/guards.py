@@ -37,11 +37,10 @@ def is_loopback(host: str | None) -> bool:
     return (mapped or address).is_loopback
 
 
-def split_host(value: str) -> str:
-    """The name in a ``Host`` header, without the port, in lower case."""
-    if value.startswith("["):
-        return value.partition("]")[0] + "]"
-    return value.partition(":")[0]
+# What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.
+_NAME: Final = r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::[0-9]{1,5})?"
+_HOST: Final = re.compile(_NAME)
+_ORIGIN: Final = re.compile(rf"https?://{_NAME}")
 
 
 class Guard:
@@ -56,9 +55,13 @@ class Guard:
 
         ``local`` is the address its connection came in on.
         """
-        return self._host_problem(headers.get("host"), local) or self._origin_problem(
-            headers.get("origin"), local
-        )
+        origin = headers.get("origin")
+        problem = self._host_problem(headers.get("host"), local) or self._origin_problem(origin, local)
+        elsewhere = headers.get("sec-fetch-site", "").strip().lower() == "cross-site"
+        if problem is None and elsewhere and not (origin is not None and self.allows_origin(origin)):
+            # Browsers say so even where they send no Origin: links, forms, images, scripts of another site.
+            return "pages of other sites may not call; add their Origin to allowed_origins"
+        return problem
 
     def _host_problem(self, value: str | None, local: str) -> str | None:
         # A unix socket has no address of this kind; no web page can reach it.
@@ -68,7 +71,8 @@ class Guard:
         if value is None:
             return "the Host header is missing"
         whole = value.strip().lower()
-        name = split_host(whole)
+        found = _HOST.fullmatch(whole)
+        name = None if found is None else found[1]
         if whole in self._hosts or name in self._hosts or (is_loopback(local) and is_loopback(name)):
             return None
         return "this Host is not served here; add it to allowed_hosts"
@@ -79,7 +83,8 @@ class Guard:
         origin = value.strip().lower()
         if origin in self._origins:
             return None
-        if is_loopback(local) and is_loopback(split_host(origin.partition("://")[2])):
+        found = _ORIGIN.fullmatch(origin)
+        if found is not None and is_loopback(local) and is_loopback(found[1]):
             return None
         return "pages of this Origin may not call; add it to allowed_origins"
 
