@@ -1,0 +1,50 @@
+"""Carrying out one attack: a server in a process of its own is attacked from here, a client from there."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import active_children, get_context
+
+from . import on_clients, on_heads, on_places, on_tcp, on_websocket
+from .report import ATTACKS, Attack, Outcome, Scale, carry_out
+from .victim import serve
+
+MODULES = (on_tcp, on_heads, on_places, on_websocket, on_clients)
+"""Importing them registers their attacks."""
+
+
+def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
+    """One attack on one host, on a victim of its own; a client that hangs is killed."""
+    if one.face != "client":
+        return asyncio.run(_against_a_server(one, host, scale))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        future = apart.submit(_against_a_client, one.name, scale)
+        try:
+            return future.result(one.seconds + 30)
+        except TimeoutError:
+            for process in active_children():
+                process.kill()
+            return Outcome(one, "client", held=False, detail="the client hangs for good", seconds=one.seconds)
+
+
+async def _against_a_server(one: Attack, host: str, scale: Scale) -> Outcome:
+    async with serve(host) as victim:
+        return await carry_out(one, host, victim, scale)
+
+
+def _against_a_client(name: str, scale: Scale) -> Outcome:
+    one = next(each for each in ATTACKS if each.face == "client" and each.name == name)
+    outcome = asyncio.run(carry_out(one, "client", scale))
+    return replace(outcome, attack=replace(one, run=_done))
+
+
+async def _done() -> str:
+    """Stands for the attack itself where an outcome travels between processes."""
+    return ""
+
+
+def places(one: Attack) -> tuple[str, ...]:
+    """The hosts one attack is tried on."""
+    return {"client": ("client",), "tcp": ("tcp",)}.get(one.face, one.hosts)

@@ -1,0 +1,311 @@
+"""Attacks on what a server has only so much of: bytes, calls, streams, sessions, tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from .report import GotThrough, Scale, attack
+from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_headers, modern_post, request
+
+MIB = 1 << 20
+
+
+async def _post(wire: Wire, session: str | None, message: Json) -> tuple[int, bytes]:
+    wire.send(http(headers={"Mcp-Session-Id": session} if session else {}, body=message))
+    status, _, body = await wire.response()
+    return status, body
+
+
+@attack("http", seconds=90)
+async def hang_ups_behind_a_pipeline(victim: Victim, scale: Scale) -> str:
+    """Clients start long calls, send one more request behind each, and hang up."""
+    count = scale.of(50, 300)
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.send(call("nap", seconds=600) + call("echo", text="x"))
+        await wire.writer.drain()
+    began = await victim.settled(lambda: _at_least(victim, count // 2), 20)
+    for wire in victim.wires:
+        wire.drop()
+    if not await victim.settled(lambda: _at_most(victim, 0), 20):
+        raise GotThrough(f"{await victim.ask('at_work')} of {count} calls run on after 20 s")
+    return f"{count} calls{'' if began else ' (not all began)'} ended within 20 s"
+
+
+@attack("http", seconds=120)
+async def streams_left_behind_a_pipeline(victim: Victim, scale: Scale) -> str:
+    """Clients open event streams, send one more request behind each, and hang up; then others want streams."""
+    count = scale.of(60, 2500)
+    listening = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    data = http(headers=modern_headers(listening), body=listening)
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.send(data + call("echo", text="x"))
+        await wire.writer.drain()
+        wire.drop()
+
+    async def served() -> bool:
+        wire = await victim.connect()
+        wire.send(data)
+        try:
+            head = await asyncio.wait_for(wire.reader.readuntil(b"\r\n\r\n"), 5)
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            return False
+        finally:
+            wire.drop()
+        return b" 200 " in head.split(b"\r\n")[0]
+
+    if not await victim.settled(served, 40):
+        raise GotThrough(f"after {count} abandoned streams no new one is served")
+    return f"{count} abandoned streams left room for a new one"
+
+
+@attack("http", seconds=120)
+async def clients_that_read_nothing(victim: Victim, scale: Scale) -> str:
+    """Clients ask for much and take nothing of it."""
+    count = scale.of(20, 100)
+    before, highest = victim.memory(), 0
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.send(call("big", size=8 * MIB))
+        await wire.writer.drain()
+        highest = max(highest, victim.memory() - before)
+    for _ in range(10):
+        await victim.ask("echo", text="still there?")
+        highest = max(highest, victim.memory() - before)
+        await asyncio.sleep(0.1)
+    if highest > 400 * MIB:
+        raise GotThrough(f"{count} clients that read nothing cost {highest >> 20} MiB")
+    return f"{count} clients that read nothing cost {highest >> 20} MiB, others are served"
+
+
+@attack("http", seconds=90)
+async def a_batch_that_answers_much(victim: Victim, scale: Scale) -> str:
+    """One small batch asks for gigabytes of answers."""
+    session = await victim.session("2025-03-26")
+    calls = [request("tools/call", {"name": "big", "arguments": {"size": 2 * MIB}}) for _ in range(900)]
+    before, highest = victim.memory(), 0
+    wire = await victim.connect()
+    wire.send(http(headers={"Mcp-Session-Id": session}, body=json.dumps(calls).encode()))
+
+    async def grown() -> bool:
+        nonlocal highest
+        highest = max(highest, victim.memory() - before)
+        return highest > 400 * MIB
+
+    if await victim.settled(grown, scale.of(3, 10)):
+        raise GotThrough(f"a batch of {len(calls)} calls cost {highest >> 20} MiB")
+    await victim.ask("echo", text="still there?")
+    return f"a batch of {len(calls)} calls for 1.8 GiB cost {highest >> 20} MiB"
+
+
+@attack("http", seconds=90)
+async def bodies_that_never_end(victim: Victim, scale: Scale) -> str:
+    """Many clients send all of a large body but its last byte."""
+    count, size = scale.of(24, 64), 15 * MIB
+    before, highest = victim.memory(), 0
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.send(http(headers={"Content-Length": str(size)}))
+        try:
+            for _ in range(15):
+                wire.send(b" " * (MIB - 1))
+                await asyncio.wait_for(wire.writer.drain(), 2)
+        except (TimeoutError, ConnectionError):
+            pass  # it has stopped reading, or refused: that is what it should do
+        highest = max(highest, victim.memory() - before)
+    await victim.ask("echo", text="still there?")
+    if highest > 320 * MIB:
+        raise GotThrough(f"{count} unfinished bodies cost {highest >> 20} MiB")
+    return f"{count} unfinished bodies of {size >> 20} MiB cost {highest >> 20} MiB, others are served"
+
+
+@attack("http", seconds=180)
+async def addresses_without_end(victim: Victim, scale: Scale) -> str:
+    """Sessions subscribe to as many long addresses as they may."""
+    sessions = scale.of(10, 60)
+    before = victim.memory()
+    wire = await victim.connect()
+    for _ in range(sessions):
+        session = await victim.session()
+        for number in range(scale.of(200, 1000)):
+            uri = f"thing://{number}" + "x" * 8000
+            wire.send(
+                http(
+                    headers={"Mcp-Session-Id": session},
+                    body=request("resources/subscribe", {"uri": uri}),
+                )
+            )
+            await wire.response()
+    grown = (victim.memory() - before) >> 20
+    if grown > scale.of(40, 128):
+        raise GotThrough(f"{sessions} sessions' addresses cost {grown} MiB")
+    return f"{sessions} sessions' addresses cost {grown} MiB"
+
+
+@attack("http", seconds=90)
+async def calls_nobody_waits_for(victim: Victim, scale: Scale) -> str:
+    """Batches of long calls are posted, and the clients hang up."""
+    posts = scale.of(5, 20)
+    for _ in range(posts):
+        session = await victim.session("2025-03-26")
+        calls = [request("tools/call", {"name": "nap", "arguments": {"seconds": 600}}) for _ in range(1000)]
+        wire = await victim.connect()
+        wire.send(http(headers={"Mcp-Session-Id": session}, body=json.dumps(calls).encode()))
+        await wire.writer.drain()
+        await victim.ask("echo", text="x")
+        wire.drop()
+    left = await victim.ask("at_work")
+    if left > 2000:
+        raise GotThrough(f"{left} calls nobody waits for are running")
+    return f"{posts} posts of 1,000 calls each left {left} running"
+
+
+@attack("http")
+async def one_takes_all_tasks(victim: Victim, scale: Scale) -> str:
+    """One session starts as many tasks as it can; another one wants a single task."""
+    ability = {f"{'io.modelcontextprotocol'}/tasks": {}}
+
+    async def start(wire: Wire, seconds: float, user: str) -> Json:
+        message = modern("tools/call", {"name": "job", "arguments": {"seconds": seconds}})
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {"extensions": ability}
+        wire.send(http(headers={**modern_headers(message), "X-User": user}, body=message))
+        _, _, body = await wire.response()
+        return json.loads(body)
+
+    wire = await victim.connect()
+    refused = 0
+    for _ in range(1100):
+        answer = await start(wire, 600, "greedy")
+        refused += "error" in answer
+        if refused > 3:
+            break
+    answer = await start(wire, 0, "modest")
+    if "error" in answer:
+        raise GotThrough(f"no task for anybody else: {answer['error']}")
+    return f"one principal was refused after its share ({refused} refusals), another got its task"
+
+
+@attack("http", seconds=120)
+async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
+    """A session is ended, thousands of others too, and its id is tried again."""
+    first = await victim.session()
+    wire = await victim.connect()
+
+    async def delete(id: str) -> int:
+        wire.send(http("DELETE", headers={"Mcp-Session-Id": id, "Content-Type": "", "Content-Length": ""}))
+        return (await wire.response())[0]
+
+    await delete(first)
+    for _ in range(scale.of(200, 12_000)):
+        wire.send(http(body=initialize()))
+        _, headers, _ = await wire.response()
+        if "mcp-session-id" in headers:
+            await delete(headers["mcp-session-id"])
+    status, body = await _post(wire, first, request("tools/list"))
+    if status != 404:
+        raise GotThrough(f"the ended session answers again: {status} {body[:100]!r}")
+    return "it stays unknown"
+
+
+@attack("http")
+async def cursors_of_others(victim: Victim, scale: Scale) -> str:
+    """The cursor of one principal's list is used by another."""
+    wire = await victim.connect()
+
+    async def page(user: str, cursor: str | None) -> Json:
+        message = modern("tools/list", {"cursor": cursor} if cursor else {})
+        wire.send(http(headers={**modern_headers(message), "X-User": user}, body=message))
+        return json.loads((await wire.response())[2])
+
+    cursor = (await page("alice", None))["result"]["nextCursor"]
+    if "result" not in await page("alice", cursor):
+        raise GotThrough("alice cannot go on with her own list")
+    if "result" in await page("mallory", cursor):
+        raise GotThrough("mallory goes on with alice's list")
+    return "a cursor serves only whom it was given to"
+
+
+@attack("http")
+async def slow_words(victim: Victim, scale: Scale) -> str:
+    """Messages that are small to send and slow to refuse: unknown arguments, long progress tokens, deep values."""
+    arguments = {f"argument_number_{number}": number for number in range(4000)}
+    deep = "[" * 100_000 + "]" * 100_000
+    token = request("tools/call", {"name": "echo", "_meta": {"progressToken": "x" * MIB}})
+    token["params"]["_meta"].update(modern("x")["params"]["_meta"])
+    bodies = {
+        "unknown arguments": call("forty", **arguments),
+        "depth": http(body=f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{deep}}}'.encode()),
+        "progress token": http(headers=modern_headers(token), body=token),
+    }
+    clock = asyncio.get_running_loop().time
+    slowest = ""
+    for name, data in bodies.items():
+        wire = await victim.connect()
+        begun = clock()
+        wire.send(data)
+        status, _, body = await wire.response()
+        took = clock() - begun
+        slowest += f"{name} {took * 1000:.0f} ms ({status}); "
+        if took > 0.5:
+            raise GotThrough(f"{name} took {took:.1f} s")
+        if name == "progress token" and b"error" not in body:
+            raise GotThrough("a progress token of a mebibyte is taken")
+    return slowest.rstrip("; ")
+
+
+@attack("http", seconds=150)
+async def all_floods_together(victim: Victim, scale: Scale) -> str:
+    """Every flood at once, while a quiet client goes on calling."""
+    quiet = await _latencies(victim, 100)
+    before = victim.memory()
+    floods = [
+        asyncio.create_task(_carefree(one(victim, scale)))
+        for one in (
+            clients_that_read_nothing,
+            bodies_that_never_end,
+            a_batch_that_answers_much,
+            calls_nobody_waits_for,
+        )
+    ]
+    loud = await _latencies(victim, scale.of(100, 400))
+    highest = (victim.memory() - before) >> 20
+    for flood in floods:
+        flood.cancel()
+    await asyncio.gather(*floods, return_exceptions=True)
+    detail = f"p99 {quiet * 1000:.1f} → {loud * 1000:.1f} ms, {highest} MiB"
+    if highest > 512:
+        raise GotThrough(detail)
+    return detail
+
+
+async def _carefree(flood: object) -> None:
+    try:
+        await flood  # type: ignore[misc]
+    except (GotThrough, ConnectionError, TimeoutError):
+        pass  # each is judged on its own elsewhere
+
+
+async def _latencies(victim: Victim, count: int) -> float:
+    """The 99th percentile of honest calls on one connection."""
+    wire = await victim.connect()
+    clock = asyncio.get_running_loop().time
+    took: list[float] = []
+    for _ in range(count):
+        begun = clock()
+        wire.send(modern_post("tools/call", {"name": "echo", "arguments": {"text": "hello"}}))
+        status, _, body = await wire.response()
+        if status != 200:
+            raise GotThrough(f"a quiet client was answered {status}: {body[:100]!r}")
+        took.append(clock() - begun)
+    return sorted(took)[int(count * 0.99) - 1]
+
+
+async def _at_least(victim: Victim, count: int) -> bool:
+    return await victim.ask("at_work") >= count
+
+
+async def _at_most(victim: Victim, count: int) -> bool:
+    return await victim.ask("at_work") <= count

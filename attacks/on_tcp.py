@@ -1,0 +1,93 @@
+"""Attacks on newline-framed messages over TCP."""
+
+from __future__ import annotations
+
+import json
+
+from .report import GotThrough, Scale, attack
+from .victim import Victim, initialize, modern, request
+
+
+def _line(message: object) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+async def _traces(victim: Victim) -> list[str]:
+    wire = await victim.connect()
+    wire.send(_line(modern("tools/call", {"name": "traces"})))
+    answer = await wire.line()
+    wire.drop()
+    assert answer is not None
+    return answer["result"]["structuredContent"]["result"]
+
+
+@attack("tcp")
+async def a_web_page_posts(victim: Victim, scale: Scale) -> str:
+    """A form of a web page sends JSON lines in the body of an HTTP request."""
+    inner = _line(modern("tools/call", {"name": "mark", "arguments": {"word": "page"}}))
+    heads = [
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n\r\n",
+        b"\r\nPOST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /" + inner.rstrip() + b" HTTP/1.1\r\n\r\n",
+        b'{"x": 1}\n',
+        b"\x16\x03\x01\x02\x00\n",
+        b"   \n",
+    ]
+    for head in heads:
+        wire = await victim.connect()
+        wire.send(head + inner * 3)
+        if not await wire.closed(5):
+            raise GotThrough(f"the connection stays open after {head[:30]!r}")
+    if "page" in await _traces(victim):
+        raise GotThrough("the tool ran")
+    return f"{len(heads)} openings that are no message: no tool ran, all closed"
+
+
+@attack("tcp")
+async def rubbish_after_a_good_start(victim: Victim, scale: Scale) -> str:
+    """A peer that began well sends rubbish without end."""
+    wire = await victim.connect()
+    wire.send(_line(modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}})))
+    if await wire.line() is None:
+        raise GotThrough("a good start was refused")
+    wire.send(b"rubbish\n" * scale.of(1000, 100_000))
+    if not await wire.closed(10):
+        raise GotThrough("it may go on for ever")
+    return "the connection was closed"
+
+
+@attack("tcp", seconds=120)
+async def a_heavy_introduction(victim: Victim, scale: Scale) -> str:
+    """Connections introduce themselves with megabytes of metadata that would be kept for their life."""
+    count, size = scale.of(4, 16), scale.of(4, 15) << 20
+    before = victim.memory()
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.send(_line(initialize(title="x" * size, padding=["y"] * (size >> 6))))
+        await wire.line()
+    grown = (victim.memory() - before) >> 20
+    if grown > 256:
+        raise GotThrough(f"{count} introductions of {size >> 20} MiB cost {grown} MiB")
+    return f"{count} introductions of {size >> 20} MiB cost {grown} MiB"
+
+
+@attack("tcp")
+async def a_batch_that_answers_much(victim: Victim, scale: Scale) -> str:
+    """One small batch asks for gigabytes of answers and reads none."""
+    wire = await victim.connect()
+    wire.send(_line(initialize("2025-03-26")))
+    await wire.line()
+    wire.send(_line({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    calls = [request("tools/call", {"name": "big", "arguments": {"size": 2 << 20}}) for _ in range(900)]
+    before = victim.memory()
+    wire.send(_line(calls))
+    highest = 0
+
+    async def grown() -> bool:
+        nonlocal highest
+        highest = max(highest, victim.memory() - before)
+        return highest > 512 << 20
+
+    if await victim.settled(grown, scale.of(3, 10)):
+        raise GotThrough(f"a batch of {len(calls)} calls cost {highest >> 20} MiB")
+    return f"a batch of {len(calls)} calls for 1.8 GiB cost {highest >> 20} MiB"

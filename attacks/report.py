@@ -1,0 +1,84 @@
+"""What an attack is, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Face = Literal["http", "tcp", "client"]
+
+
+class GotThrough(Exception):
+    """The attack reached what it must not reach; the text says what."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything: ``short`` for the test suite, else in full."""
+
+    short: bool
+
+    def of(self, short: int, full: int) -> int:
+        return short if self.short else full
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One thing tried against one face of a server, or against a client."""
+
+    name: str
+    face: Face
+    run: Callable[..., Awaitable[str]]
+    seconds: float
+    hosts: tuple[str, ...]
+    tried: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.face}.{self.name}"
+
+
+@dataclass
+class Outcome:
+    attack: Attack
+    where: str
+    held: bool
+    detail: str
+    seconds: float = field(default=0.0)
+
+    def line(self) -> str:
+        word = "held " if self.held else "BROKE"
+        return f"{word} {self.attack.title:<34} {self.where:<8} {self.seconds:5.1f} s  {self.detail}"
+
+
+ATTACKS: list[Attack] = []
+HOSTS = ("granian", "uvicorn")
+
+
+def attack(
+    face: Face, *, seconds: float = 60.0, hosts: tuple[str, ...] = HOSTS
+) -> Callable[[Callable[..., Awaitable[str]]], Callable[..., Awaitable[str]]]:
+    """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried."""
+
+    def register(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
+        tried = (function.__doc__ or "").strip().splitlines()[0]
+        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, tried))
+        return function
+
+    return register
+
+
+async def carry_out(one: Attack, where: str, *arguments: object) -> Outcome:
+    """Run one attack within its time."""
+    begun = time.monotonic()
+    try:
+        async with asyncio.timeout(one.seconds):
+            detail, held = await one.run(*arguments), True
+    except GotThrough as broken:
+        detail, held = str(broken), False
+    except TimeoutError:
+        detail, held = f"not over after {one.seconds:.0f} s: something hangs", False
+    return Outcome(one, where, held, detail, time.monotonic() - begun)

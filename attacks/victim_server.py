@@ -1,0 +1,109 @@
+"""The server that is attacked: a few tools, and a look at what goes on inside."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from dovetail import Context, Server
+
+server = Server(os.environ.get("VICTIM_NAME", "victim"))
+marks: list[str] = []
+running = 0
+
+
+@server.tool
+async def mark(word: str) -> str:
+    """Leave a trace that an attacker must not be able to leave."""
+    marks.append(word)
+    return word
+
+
+@server.tool
+async def traces() -> list[str]:
+    return marks
+
+
+@server.tool
+async def echo(text: str) -> str:
+    return text
+
+
+@server.tool
+async def big(size: int) -> str:
+    return "x" * size
+
+
+@server.tool
+async def nap(seconds: float) -> str:
+    """Work for a while, and be counted meanwhile."""
+    global running
+    running += 1
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        running -= 1
+    return "rested"
+
+
+@server.tool
+async def at_work() -> int:
+    """How many naps are under way."""
+    return running
+
+
+@server.tool
+async def chatter(messages: int, size: int, ctx: Context) -> str:
+    """Say much while working."""
+    for _ in range(messages):
+        await ctx.report_progress(0, None, "x" * size)
+        await ctx.info("x" * size)
+    return "said"
+
+
+@server.tool
+async def whoami(ctx: Context) -> str:
+    return str(ctx.principal)
+
+
+@server.tool(task="optional")
+async def job(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@server.tool
+async def forty(a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
+    return a + b + c + d
+
+
+for _number in range(300):
+    server.add_tool(
+        name=f"filler_{_number}", input_schema={"type": "object"}, handler=lambda arguments: "filled"
+    )
+
+
+@server.resource("thing://{name}")
+def thing(name: str) -> str:
+    return name
+
+
+def principal(scope: Mapping[str, Any]) -> str | None:
+    """Whoever a header names; an attacker has no such header, and must not be able to add one."""
+    return dict(scope["headers"]).get(b"x-user", b"").decode() or None
+
+
+if __name__ == "__main__":
+    import sys
+
+    host, port = sys.argv[1:]
+    if host == "tcp":
+        sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
+    sys.exit(
+        server.run(
+            "http",
+            port=int(port),
+            principal=principal,
+            **({"server": host} if os.environ.get("HOSTS") else {}),
+        )
+    )
