@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from dovetail import Context, Server
+from dovetail import Context, RegistrationError, Server
 
 server = Server(os.environ.get("VICTIM_NAME", "victim"))
 marks: list[str] = []
@@ -93,9 +96,20 @@ def principal(scope: Mapping[str, Any]) -> str | None:
     return dict(scope["headers"]).get(b"x-user", b"").decode() or None
 
 
-if __name__ == "__main__":
-    import sys
+def learn_transcripts() -> None:
+    """Serve what the recorded conversations talk about as well."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support.fixture_servers import MAKERS
 
+    for make in MAKERS.values():
+        with suppress(RegistrationError):  # a name that another one has taken
+            make(server)
+    server.remove_tool("crash")  # it fails on purpose, and we look for what fails otherwise
+
+
+if __name__ == "__main__":
+    if os.environ.get("VICTIM_TRANSCRIPTS"):
+        learn_transcripts()
     host, port = sys.argv[1:]
     if host == "tcp":
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))

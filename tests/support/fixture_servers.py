@@ -31,7 +31,7 @@ SQL: dict[str, Any] = {
 }
 PNG = base64.b64decode("iVBORw0KGgo=")
 
-_MAKERS: dict[str, Callable[[Server], None]] = {}
+MAKERS: dict[str, Callable[[Server], None]] = {}
 _NAMES = {
     "sql": ("erlmcp-server", "2.2.0", "Ask for rows, not for tables."),
     "files": ("example-server", "1.0.0", None),
@@ -47,12 +47,12 @@ def make(name: str, dialect: str = "official") -> Server:
         instructions,
         dialect=dialect,
     )
-    _MAKERS[name](server)
+    MAKERS[name](server)
     return server
 
 
 def fixture(maker: Callable[[Server], None]) -> Callable[[Server], None]:
-    _MAKERS[maker.__name__] = maker
+    MAKERS[maker.__name__] = maker
     return maker
 
 

@@ -1,0 +1,243 @@
+"""``python -m attacks.fuzz --seconds 600 [--transport http]``: recorded conversations, spoilt, against live processes.
+
+Nothing may crash, hang or grow: the process lives, an honest client is answered between two rounds, no answer is an
+internal error, the log has no traceback, and memory stands still once warm. The seed is printed: it repeats what was
+said, if not in which order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+
+from dovetail import Client, DovetailError, Timeouts
+
+from .mutations import MODERN, conversations, pieces, spoil
+from .on_clients import hostile, usual
+from .on_websocket import TEXT, frame, opened
+from .report import GotThrough
+from .victim import Json, Victim, Wire, http, initialize, modern, serve
+
+ROUND = 50
+"""Conversations at once, between two looks at the victim."""
+GROWTH = 96 << 20
+"""Bytes a victim may grow between the end of the first quarter and the end."""
+INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+
+Talk = Callable[[Victim, Random, str, list[bytes]], Awaitable[None]]
+
+
+def _opening(revision: str) -> list[bytes]:
+    """What has to be said before anything else, if the peer is to listen."""
+    if revision == MODERN:
+        return []
+    return [json.dumps(initialize(revision)).encode(), INITIALIZED]
+
+
+async def over_tcp(victim: Victim, random: Random, revision: str, messages: list[bytes]) -> None:
+    wire = await victim.connect()
+    for message in [*_opening(revision), *(spoil(one, random) for one in messages)]:
+        for piece in pieces(message + b"\n", random):
+            wire.send(piece)
+            await asyncio.sleep(0)
+    await _hear(wire, victim)
+
+
+async def over_websocket(victim: Victim, random: Random, revision: str, messages: list[bytes]) -> None:
+    wire = await opened(victim)
+    for message in [*_opening(revision), *(spoil(one, random) for one in messages)]:
+        data = frame(TEXT, message)
+        if random.random() < 0.2:
+            data = spoil(data, random)
+        for piece in pieces(data, random):
+            wire.send(piece)
+            await asyncio.sleep(0)
+    await _hear(wire, victim)
+
+
+async def over_http(victim: Victim, random: Random, revision: str, messages: list[bytes]) -> None:
+    headers: dict[str, str] = {}
+    if revision != MODERN:
+        headers = {"Mcp-Session-Id": await victim.session(revision), "Mcp-Protocol-Version": revision}
+    for message in messages:
+        body = spoil(message, random)
+        more = dict(headers)
+        if revision == MODERN:
+            with suppress(ValueError, TypeError, AttributeError, KeyError):
+                said = json.loads(message)
+                more = {"Mcp-Protocol-Version": MODERN, "Mcp-Method": said["method"]}
+                more["Mcp-Name"] = str(said["params"].get("name") or said["params"].get("uri") or "")
+        data = http(headers=more, body=body)
+        if random.random() < 0.3:
+            end = data.index(b"\r\n\r\n")
+            data = spoil(data[:end], random) + data[end:]
+        wire = await victim.connect()
+        for piece in pieces(data, random):
+            wire.send(piece)
+            await asyncio.sleep(0)
+        await _hear(wire, victim)
+
+
+async def _hear(wire: Wire, victim: Victim) -> None:
+    """Take what the victim says within a moment; then hang up."""
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(0.05):
+            while await wire.reader.read(1 << 16):
+                pass
+    wire.drop()
+    victim.wires.remove(wire)
+
+
+TALKS: dict[str, tuple[str, Talk]] = {
+    "http": ("granian", over_http),
+    "uvicorn": ("uvicorn", over_http),
+    "websocket": ("granian", over_websocket),
+    "tcp": ("tcp", over_tcp),
+}
+
+
+async def fuzz_server(transport: str, seconds: float, random: Random) -> str:
+    """Spoil conversations of clients until the time is over."""
+    host, talk = TALKS[transport]
+    every = [(revision, one) for revision, said in conversations("C").items() for one in said]
+    async with serve(host, VICTIM_TRANSCRIPTS="1") as victim:
+        begun, count, level = time.monotonic(), 0, 0
+        while (gone := time.monotonic() - begun) < seconds:
+            chosen = [random.choice(every) for _ in range(ROUND)]
+            await asyncio.gather(*(talk(victim, random, *one) for one in chosen))
+            count += ROUND
+            await _look(victim, transport)
+            level = level or (victim.memory() if gone > seconds / 4 else 0)
+            if level and victim.memory() - level > GROWTH:
+                raise GotThrough(f"grown by {(victim.memory() - level) >> 20} MiB in {count} conversations")
+        grown = (victim.memory() - level) / (1 << 20)
+    return f"{count} conversations, {grown:+.1f} MiB after the first quarter"
+
+
+async def _look(victim: Victim, transport: str) -> None:
+    """The victim lives, answers and has nothing to complain about."""
+    if victim.process.returncode is not None:
+        raise GotThrough(f"it died: {victim.said[-800:].decode(errors='replace')}")
+    complaint = _complaint(victim.said.decode(errors="replace"))
+    if complaint:
+        raise GotThrough(f"the log says: {complaint[-1500:]}")
+    async with asyncio.timeout(10):
+        if transport == "tcp":
+            wire = await victim.connect()
+            message = modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+            wire.send(json.dumps(message).encode() + b"\n")
+            if await wire.line() is None:
+                raise GotThrough("an honest client is not answered")
+            wire.drop()
+        else:
+            await victim.ask("echo", text="hello")
+    victim.wires.clear()
+
+
+def _complaint(said: str) -> str | None:
+    """The first failure in a log that is ours: some tools of the fixtures fail by design."""
+    for part in said.split("Traceback (most recent call last):\n")[1:]:
+        frames = re.findall(r'^ +File "(.+?)", line', part, re.MULTILINE)
+        if frames and "/tests/" not in frames[-1] and "RegistrationError" not in part:
+            return part
+    return said if "panicked" in said else None
+
+
+async def fuzz_client(seconds: float, random: Random) -> str:
+    """Answer our own client with spoilt words of servers, in both eras."""
+    every = [
+        (revision, line) for revision, said in conversations("S").items() for one in said for line in one
+    ]
+    begun, count = time.monotonic(), 0
+    while time.monotonic() - begun < seconds:
+        revision, line = random.choice(every)
+        body = spoil(line, random)
+        stream = random.random() < 0.5
+
+        def reply(
+            message: Json, revision: str = revision, body: bytes = body, stream: bool = stream
+        ) -> object:
+            kind, usually, headers = _usually(message, revision)
+            if message.get("method") not in ("tools/call", "tools/list") or "id" not in message:
+                return kind, usually, headers
+            answer = body.replace(b'"id": 2', b'"id": %d' % message["id"]).replace(
+                b'"id": 1', b'"id": %d' % message["id"]
+            )
+            return ("text/event-stream", b"data: " + answer + b"\n\n", {}) if stream else (kind, answer, {})
+
+        async with hostile(reply) as url, asyncio.timeout(20):  # type: ignore[arg-type]
+            for work in (_list_and_call,):
+                with suppress(DovetailError):
+                    async with Client(url, timeouts=Timeouts(2, 0.3, 1)) as client:
+                        await work(client)
+        count += 1
+    return f"{count} servers"
+
+
+async def _list_and_call(client: Client) -> None:
+    with suppress(DovetailError):
+        await client.list_tools()
+    await client.call_tool("trap", {"city": "Oslo"})
+
+
+def _usually(message: Json, revision: str) -> tuple[str, bytes, dict[str, str]]:
+    if revision == MODERN:
+        return usual(message, [])
+    match message.get("method"):
+        case "initialize":
+            result: Json = {
+                "protocolVersion": revision,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "spoilt", "version": "0"},
+            }
+        case None | "notifications/initialized" | "notifications/cancelled":
+            return "application/json", b"", {}
+        case "server/discover":
+            error = {"code": -32601, "message": "Method not found"}
+            return (
+                "application/json",
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode(),
+                {},
+            )
+        case _:
+            result = {"content": []}
+    return (
+        "application/json",
+        json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode(),
+        {},
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m attacks.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="for each transport")
+    parser.add_argument("--transport", choices=(*TALKS, "client"), action="append")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    broken = 0
+    for transport in options.transport or (*TALKS, "client"):
+        random = Random(f"{options.seed} {transport}")
+        work = (
+            fuzz_client(options.seconds, random)
+            if transport == "client"
+            else fuzz_server(transport, options.seconds, random)
+        )
+        try:
+            print(f"held  {transport:<10} {asyncio.run(work)}", flush=True)
+        except (GotThrough, TimeoutError) as error:
+            broken += 1
+            print(f"BROKE {transport:<10} {error or 'something hangs'}", flush=True)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
