@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow test-pythons coverage check format bench interop conformance soak tables peers lock clean
+.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack fuzz conformance soak tables peers lock clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -59,6 +59,12 @@ bench: setup     ## side by side with the peers and the limit, in one run
 
 soak: setup      ## two minutes of warm-up and ten of mixed traffic, with three slope alarms
 	$(BIN)/python -m bench.soak
+
+attack: setup    ## attacks on live servers and clients, on both hosts: what was tried and what held
+	$(BIN)/python -m attacks
+
+fuzz: setup      ## spoilt conversations against live servers and clients, ten minutes for each transport
+	$(BIN)/python -m attacks.fuzz
 
 format: setup
 	$(BIN)/ruff check --fix .

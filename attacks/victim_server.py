@@ -113,11 +113,4 @@ if __name__ == "__main__":
     host, port = sys.argv[1:]
     if host == "tcp":
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
-    sys.exit(
-        server.run(
-            "http",
-            port=int(port),
-            principal=principal,
-            **({"server": host} if os.environ.get("HOSTS") else {}),
-        )
-    )
+    sys.exit(server.run("http", port=int(port), server=host, principal=principal))
