@@ -59,9 +59,9 @@ def python_calls(work: Callable[[], Any]) -> int:
 
 
 def admission(tools: int = 1, annotated: bool = False) -> Admission:
-    header_map: HeaderMap | None = {("region",): "Region"} if annotated else None
-    maps = {f"tool_{number}": header_map for number in range(tools)}
-    made = Admission("server", server_info=SERVER, param_headers=maps.get)
+    header_map: HeaderMap = {("region",): "Region"}
+    maps = {f"tool_{number}": header_map for number in range(tools) if annotated}
+    made = Admission("server", server_info=SERVER, param_headers=maps)
     made.offer(ServerCapabilities(tools={}))
     return made
 

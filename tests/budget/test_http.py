@@ -1,25 +1,33 @@
-"""What one ``tools/call`` costs through the bare ASGI app, from the scope to the last `send`.
+"""What one ``tools/call`` costs through our app, from the host's call to the last word to the host.
 
-Counted in Python function calls, tasks and queues, which do not flutter with the load of the machine. The
-test's own `receive` and `send` are left out.
+Counted in calls of our own Python functions (one that goes on after it waited counts again) and in tasks, which do not
+flutter with the load of the machine.
 """
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Server
+import dovetail
+from dovetail import Context, Server
 from tests.support.aio import run
 from tests.support.rawclient import MODERN
 from tests.support.schemas import validate
+from tests.support.waiting import until
 from tests.support.web import legacy_headers, modern, modern_headers, request
 
-MODERN_CALLS = 32
+OURS = str(Path(dovetail.__file__).parent)
+MODERN_CALLS = 20
 SESSION_CALLS = {"2025-03-26": 50, "2025-06-18": 48, "2025-11-25": 40}
 """The oldest has more members to leave out."""
+QUESTION_CALLS = 120
+"""One call in a session with one question: two POSTs, an event stream, three messages."""
+LOCAL = "127.0.0.1:8000"
 
 
 def serving(tools: int) -> Server:
@@ -29,49 +37,112 @@ def serving(tools: int) -> Server:
     async def add(a: int, b: int) -> int:
         return a + b
 
-    for number in range(tools - 1):
+    @server.tool
+    async def sure(ctx: Context) -> str:
+        return (await ctx.elicit("sure?", bool)).action
+
+    for number in range(tools - 2):
         server.add_tool(add, name=f"add_{number}")
     return server
 
 
-class Measured:
-    """One app, and what its answers cost."""
+class Said:
+    """What came back."""
 
-    def __init__(self, server: Server) -> None:
-        self.app = server.asgi()
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.pieces: list[bytes] = []
+
+
+def over_asgi(app: Any, headers: dict[str, str], body: bytes, said: Said) -> Coroutine[Any, Any, None]:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            said.status = message["status"]
+            said.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+        else:
+            said.pieces.append(message["body"])
+
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "root_path": "", "headers": raw}
+    return app({**scope, "server": ("127.0.0.1", 8000)}, receive, send)
+
+
+class RsgiScope:
+    """What granian tells of a request."""
+
+    proto, method, path, server, client = "http", "POST", "/mcp", LOCAL, "127.0.0.1:40000"
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.headers = headers
+
+
+class RsgiProtocol:
+    """How granian is answered."""
+
+    def __init__(self, body: bytes, said: Said) -> None:
+        self.body = body
+        self.said = said
+
+    async def __call__(self) -> bytes:
+        return self.body
+
+    def response_bytes(self, status: int, headers: Any, body: bytes) -> None:
+        self.said.status, self.said.headers = status, dict(headers)
+        self.said.pieces.append(body)
+
+    def response_empty(self, status: int, headers: Any) -> None:
+        self.response_bytes(status, headers, b"")
+
+    def response_stream(self, status: int, headers: Any) -> Any:
+        self.response_empty(status, headers)
+        return self
+
+    async def send_bytes(self, data: bytes) -> None:
+        self.said.pieces.append(data)
+
+
+def over_rsgi(app: Any, headers: dict[str, str], body: bytes, said: Said) -> Coroutine[Any, Any, None]:
+    return app.__rsgi__(RsgiScope(headers), RsgiProtocol(body, said))
+
+
+FACES: dict[str, tuple[Callable[[Server], Any], Callable[..., Coroutine[Any, Any, None]]]] = {
+    "asgi": (Server.asgi, over_asgi),
+    "rsgi": (Server.rsgi, over_rsgi),
+}
+
+
+class Measured:
+    """One app behind one face, and what its answers cost."""
+
+    def __init__(self, server: Server, face: str) -> None:
+        make, self._send = FACES[face]
+        self.app = make(server)
         self.calls: list[str] = []
         self.tasks = 0
 
-    async def post(
-        self, message: dict[str, Any], headers: dict[str, str]
-    ) -> tuple[dict[bytes, bytes], bytes]:
-        sent: list[Any] = []
+    def exchange(
+        self, message: dict[str, Any], headers: dict[str, str], said: Said
+    ) -> Coroutine[Any, Any, None]:
         body = json.dumps(message, separators=(",", ":")).encode()
+        lower = {name.lower(): value for name, value in headers.items()}
+        whole = {"host": LOCAL, "content-length": str(len(body)), **lower}
+        return self._send(self.app, whole, body, said)
 
-        async def receive() -> Any:
-            return {"type": "http.request", "body": body, "more_body": False}
+    async def post(self, message: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, str], bytes]:
+        said = Said()
+        await self.count(self.exchange(message, headers, said))
+        return said.headers, b"".join(said.pieces)
 
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/mcp",
-            "root_path": "",
-            "headers": [(b"host", b"127.0.0.1:8000"), (b"content-length", b"%d" % len(body)), *raw],
-            "server": ("127.0.0.1", 8000),
-        }
-        await self._count(self.app(scope, receive, send))
-        return dict(sent[0]["headers"]), sent[1]["body"]
-
-    async def _count(self, work: Any) -> None:
+    async def count(self, work: Coroutine[Any, Any, Any]) -> None:
         self.calls, self.tasks = [], 0
 
         def profile(frame: Any, event: str, argument: Any) -> None:
-            if event == "call" and frame.f_code.co_filename != __file__:
-                self.calls.append(f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_code.co_qualname}")
+            if event == "call" and frame.f_code.co_filename.startswith(OURS):
+                self.calls.append(f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_code.co_qualname}")
 
         def factory(loop: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
             self.tasks += 1
@@ -87,8 +158,8 @@ class Measured:
             loop.set_task_factory(None)
 
 
-async def modern_cost(tools: int) -> Measured:
-    measured = Measured(serving(tools))
+async def modern_cost(tools: int, face: str = "rsgi") -> Measured:
+    measured = Measured(serving(tools), face)
     for _ in range(3):  # what is made once is made
         message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
         _, body = await measured.post(message, modern_headers(message))
@@ -98,11 +169,22 @@ async def modern_cost(tools: int) -> Measured:
     return measured
 
 
-async def session_cost(revision: str, tools: int = 1) -> Measured:
-    measured = Measured(serving(tools))
-    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+async def opened(measured: Measured, revision: str) -> dict[str, str]:
+    """The headers of a new session."""
+    params = {
+        "protocolVersion": revision,
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
     headers, _ = await measured.post(request("initialize", params), legacy_headers(None))
-    session = legacy_headers(revision, headers[b"mcp-session-id"].decode())
+    session = legacy_headers(revision, headers["mcp-session-id"])
+    await measured.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
+    return session
+
+
+async def session_cost(revision: str, tools: int = 1, face: str = "rsgi") -> Measured:
+    measured = Measured(serving(tools), face)
+    session = await opened(measured, revision)
     for _ in range(3):
         message = request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
         _, body = await measured.post(message, session)
@@ -111,21 +193,60 @@ async def session_cost(revision: str, tools: int = 1) -> Measured:
     return measured
 
 
-@run
-async def test_a_modern_call_stays_within_its_budget_and_starts_nothing() -> None:
-    cost = await modern_cost(1)
-    assert len(cost.calls) <= MODERN_CALLS, "\n".join(cost.calls)
-    assert cost.tasks == 0
-    assert not [name for name in cost.calls if name.startswith(("queues.py", "locks.py"))]
+async def question_cost(revision: str, face: str) -> Measured:
+    measured = Measured(serving(2), face)
+    session = await opened(measured, revision)
+
+    async def ask() -> None:
+        said, heard = Said(), Said()
+        call = asyncio.get_running_loop().create_task(
+            measured.exchange(request("tools/call", {"name": "sure"}), session, said)
+        )
+        await until(lambda: any(b"elicitation/create" in piece for piece in said.pieces))
+        question = next(piece for piece in said.pieces if b"elicitation/create" in piece)
+        id = json.loads(question[question.index(b"{") :].split(b"\n")[0])["id"]
+        answer = {"action": "accept", "content": {"value": True}}
+        await measured.exchange({"jsonrpc": "2.0", "id": id, "result": answer}, session, heard)
+        await call
+        assert heard.status == 202
+        assert b"accept" in b"".join(said.pieces)
+
+    for _ in range(3):
+        await measured.count(ask())
+    await measured.app.drain(0)
+    return measured
 
 
-@pytest.mark.parametrize("revision", SESSION_CALLS)
-def test_a_call_in_a_session_stays_within_its_budget_and_starts_nothing(revision: str) -> None:
+@pytest.mark.parametrize("face", FACES)
+def test_a_modern_call_stays_within_its_budget_and_starts_nothing(face: str) -> None:
     @run
     async def scenario() -> None:
-        cost = await session_cost(revision)
+        cost = await modern_cost(1, face)
+        assert len(cost.calls) <= MODERN_CALLS, "\n".join(cost.calls)
+        assert cost.tasks == 0
+        assert not [name for name in cost.calls if name.startswith(("queues.py", "locks.py"))]
+
+    scenario()
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("revision", SESSION_CALLS)
+def test_a_call_in_a_session_stays_within_its_budget_and_starts_nothing(revision: str, face: str) -> None:
+    @run
+    async def scenario() -> None:
+        cost = await session_cost(revision, face=face)
         assert len(cost.calls) <= SESSION_CALLS[revision], "\n".join(cost.calls)
         assert cost.tasks == 0
+
+    scenario()
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_call_with_one_question_stays_within_its_budget(face: str) -> None:
+    @run
+    async def scenario() -> None:
+        cost = await question_cost("2025-06-18", face)
+        assert len(cost.calls) <= QUESTION_CALLS, "\n".join(cost.calls)
 
     scenario()
 
@@ -140,7 +261,7 @@ async def test_the_cost_does_not_grow_with_the_number_of_tools_or_sessions() -> 
 
 @run
 async def test_a_call_is_watched_only_when_it_takes_a_while() -> None:
-    measured = Measured(serving(1))
+    measured = Measured(serving(1), "rsgi")
     message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     for _ in range(50):
         await measured.post(message, modern_headers(message))

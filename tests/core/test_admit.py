@@ -37,12 +37,11 @@ from tests.core.messages import (
 TASKS = {CAPABILITIES: {"extensions": {TASKS_EXTENSION: {}}}}
 
 
-def region_header(tool: str) -> dict[tuple[str, ...], str] | None:
-    return {("region",): "Region"} if tool == "deploy" else None
+REGION = {"deploy": {("region",): "Region"}}
 
 
 def admit(data: bytes, lived: Any = None, admission: Admission | None = None, **more: Any) -> Any:
-    return (admission or server_admission(param_headers=region_header)).admit(frame(data), lived, **more)
+    return (admission or server_admission(param_headers=REGION)).admit(frame(data), lived, **more)
 
 
 # --- a modern request that passes ---------------------------------------------------------------------------

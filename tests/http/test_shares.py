@@ -132,19 +132,19 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
 
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     limits = Limits(events=1000)
-    ledger = EventBudget(4000)
-    large, small = EventLog(limits, ledger), EventLog(limits, ledger)
+    budget = EventBudget(4000)
+    large, small = EventLog(limits, budget), EventLog(limits, budget)
     for _ in range(60):
         large.general.write(b"x" * 100)
     stream = small.open()
     for number in range(5):
         stream.write(b"%d" % number)
         large.general.write(b"x" * 100)
-    found = small.find(small.name(stream.number, 0))
+    found = small.find(f"{small.tag}-{stream.number}.0")
     assert found is not None
     assert len(found[1]) == 5
     assert large.general.kept > 20
-    assert ledger.total <= 4000
+    assert budget.total <= 4000
     large.close()
     small.close()
-    assert ledger.total == 0
+    assert budget.total == 0

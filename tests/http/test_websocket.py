@@ -116,6 +116,7 @@ async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
             assert len(await socket.recv()) > 1_000_000
         async with dial(site, max_size=None) as socket:
             socket.transport.pause_reading()
+            await until(lambda: site.app.life.sockets)
             for _ in range(200):
                 await socket.send(json.dumps(modern("tools/call", {"name": "big"})))
                 if not site.app.life.sockets:

@@ -27,7 +27,7 @@ be said, ``initialize`` and ``ping``; all others are told what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -55,10 +55,6 @@ STEPS: Final = {"notifications/initialized": "initialized", "shutdown": "drain"}
 """Notifications that move the session they come in, and the step in `phases.TRANSITIONS` they ask for."""
 
 
-def _no_param_headers(tool: str) -> HeaderMap | None:
-    return None
-
-
 class _Arrival(Struct, eq=False):
     """A request that did not pass at once, with all that came with it."""
 
@@ -75,9 +71,9 @@ class _Arrival(Struct, eq=False):
 class Admission:
     """The rules of one service. Build it once; call `offer` whenever the service's capabilities change.
 
-    ``side`` is ours: a server admits what clients say, a client what servers say. ``param_headers`` gives the
-    ``x-mcp-header`` map of a tool by name. ``strict`` switches off aliases and requests before
-    ``initialized``.
+    ``side`` is ours: a server admits what clients say, a client what servers say. ``param_headers`` are the
+    ``x-mcp-header`` maps of the tools that have one, by name, live. ``strict`` switches off aliases and requests
+    before ``initialized``.
     """
 
     def __init__(
@@ -86,7 +82,7 @@ class Admission:
         revisions: Sequence[Revision] = REVISIONS,
         dialect: Dialect = OFFICIAL,
         server_info: Implementation | None = None,
-        param_headers: Callable[[str], HeaderMap | None] = _no_param_headers,
+        param_headers: Mapping[str, HeaderMap] = EMPTY,
         *,
         strict: bool = False,
     ) -> None:
@@ -155,7 +151,7 @@ class Admission:
             meta = params.meta
             codec = self.modern[meta[PROTOCOL_VERSION]]
             declared = meta[CLIENT_CAPABILITIES]
-            if headers is not None:
+            if headers is not None and self._param_headers:
                 self._check_arguments(headers, row, params)
         except (RemoteProtocolError, KeyError, TypeError):
             return self._admit_without_session(_Arrival(frame, headers, principal, scope))
@@ -289,7 +285,7 @@ class Admission:
 
     def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
         if row.name == "tools/call" and type(params.name) is str:
-            header_map = self._param_headers(params.name)
+            header_map = self._param_headers.get(params.name)
             if header_map:
                 routing.check_arguments(headers, params.arguments, header_map)
 

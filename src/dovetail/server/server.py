@@ -124,7 +124,7 @@ class Server(Registration, Answering, Lifecycle):
         """Made with the first folder of skills."""
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
-        headers = self.register.param_headers
+        headers = self.register.tools.param_headers
         self.admission = Admission("server", revisions, self.dialect, self.info, headers, strict=strict)
         self._builtin = Builtin(self)
         self.methods: dict[str, Handler] = {

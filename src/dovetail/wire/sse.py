@@ -180,18 +180,14 @@ def encode_event(
     Raises:
         ValueError: the id or the event name holds a line end or a NUL and would break the stream.
     """
-    if id is None and event is None and retry is None and b"\n" not in data and b"\r" not in data:
-        return b"data: " + data + b"\n\n"
-    lines: list[bytes] = []
-    if event is not None:
-        lines.append(b"event: " + _one_line(event))
-    if id is not None:
-        lines.append(b"id: " + _one_line(id))
+    if b"\n" in data or b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    text = b"data: " + data + b"\n\n"
     if retry is not None:
-        lines.append(b"retry: %d" % retry)
-    text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines.extend(b"data: " + line for line in text.split(b"\n"))
-    return b"\n".join(lines) + b"\n\n"
+        text = b"retry: %d\n%b" % (retry, text)
+    if id is not None:
+        text = b"id: %b\n%b" % (_one_line(id), text)
+    return text if event is None else b"event: %b\n%b" % (_one_line(event), text)
 
 
 def _one_line(value: str) -> bytes:

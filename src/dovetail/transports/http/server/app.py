@@ -35,7 +35,7 @@ from .life import Life
 from .modern import Modern
 from .pair import Pair
 from .waiting import Bodies, Work
-from .websockets import GOING_AWAY, choose, serve_websocket
+from .websockets import GOING_AWAY, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
@@ -351,16 +351,16 @@ class HttpApp:
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
-        await socket.accept(choose(socket.offered))
-        if life.draining:  # it was not before the handshake
-            await socket.close(GOING_AWAY)
-            return
         task = current_task()
         assert task is not None
         duplex = accept(self.service, principal=principal, scope=socket.scope)
         life.sockets[duplex] = task
         try:
-            await serve_websocket(self.service, socket, duplex)
+            await socket.accept(choose(socket.offered))
+            if life.draining:  # it was not before the handshake
+                await say_goodbye(socket, GOING_AWAY)
+            else:
+                await serve_websocket(self.service, socket, duplex)
         finally:
             del life.sockets[duplex]
 

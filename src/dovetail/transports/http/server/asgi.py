@@ -148,7 +148,7 @@ class AsgiExchange(AsgiHead, eq=False):
         await self.send({"type": "http.response.body", "body": body})
 
     def stream(self, headers: Headers = ()) -> AsgiSink:
-        return AsgiSink(self.send, [*map(encoded, (*EVENT_HEADERS, *headers, *self.extra))])
+        return AsgiSink(self.send, [*_EVENTS, *map(encoded, (*headers, *self.extra))])
 
     async def disconnected(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
@@ -226,6 +226,7 @@ def encoded(line: tuple[str, str]) -> tuple[bytes, bytes]:
 
 
 _JSON = encoded(JSON_TYPE)
+_EVENTS = [encoded(line) for line in EVENT_HEADERS]
 _text = methodcaller("decode", "latin-1")
 
 

@@ -23,10 +23,7 @@ class EndedSessions:
         self._known: OrderedDict[bytes, None] = OrderedDict()
         self._file = None if path is None else os.open(path, os.O_RDWR | os.O_APPEND)
         self._read = 0
-
-    @property
-    def shared(self) -> bool:
-        return self._file is not None
+        self.shared = path is not None
 
     def add(self, id: str) -> None:
         mark = digest(id)

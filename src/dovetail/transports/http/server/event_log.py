@@ -32,15 +32,12 @@ class EventBudget(Struct, eq=False):
     _holders: dict[int, dict[EventLog, None]] = field(default_factory=dict[int, "dict[EventLog, None]"])
     """The logs by the bit length of their size: finding one of the largest costs the same however many."""
 
-    def resized(self, log: EventLog, before: int, after: int) -> None:
-        """The size of ``log`` has changed."""
-        self.total += after - before
-        old, new = before.bit_length(), after.bit_length()
-        if old != new:
-            if old:
-                del self._holders[old][log]
-            if new:
-                self._holders.setdefault(new, {})[log] = None
+    def moved(self, log: EventLog, before: int, after: int) -> None:
+        """The size of ``log`` has another bit length than before."""
+        if before:
+            del self._holders[before.bit_length()][log]
+        if after:
+            self._holders.setdefault(after.bit_length(), {})[log] = None
 
     def balance(self) -> None:
         """Drop events of whoever holds most, until all logs are within the limit: a newcomer keeps its own."""
@@ -49,31 +46,21 @@ class EventBudget(Struct, eq=False):
             next(iter(self._holders[largest])).drop_oldest()
 
 
-class LoggedStream:
+class LoggedStream(Struct, eq=False):
     """A logical stream: numbered events that go to the response attached last."""
 
-    __slots__ = ("_log", "dropped", "kept", "number", "over", "sinks", "written")
-
-    def __init__(self, log: EventLog, number: int) -> None:
-        self._log = log
-        self.number = number
-        self.written = 0
-        """The number of the newest event."""
-        self.kept = 0
-        """Events of this stream in the log."""
-        self.dropped = 0
-        """The number of the newest event that the log has lost."""
-        self.over = False
-        """Nothing more will be written."""
-        self.sinks: list[EventStream] = []
-
-    @property
-    def sink(self) -> EventStream | None:
-        """Where events go now. Each message goes out once, whatever else is open."""
-        return self.sinks[-1] if self.sinks else None
-
-    def attach(self, sink: EventStream) -> None:
-        self.sinks.append(sink)
+    log: EventLog
+    number: int
+    written: int = 0
+    """The number of the newest event."""
+    kept: int = 0
+    """Events of this stream in the log."""
+    dropped: int = 0
+    """The number of the newest event that the log has lost."""
+    over: bool = False
+    """Nothing more will be written."""
+    sinks: list[EventStream] = field(default_factory=list[EventStream])
+    """The responses that are open. Each message goes out once, to the last of them, whatever else is open."""
 
     def detach(self, sink: EventStream) -> None:
         if sink in self.sinks:
@@ -81,24 +68,28 @@ class LoggedStream:
 
     def prime(self, retry: int) -> None:
         """2025-11-25: the first event has an id and no data, so that the client can resume from the start."""
-        sink = self.sink
-        if sink is not None:
-            sink.write(encode_event(b"", id=self._log.name(self.number, self.written), retry=retry))
+        if self.sinks:
+            id = f"{self.log.tag}-{self.number}.{self.written}"
+            self.sinks[-1].write(encode_event(b"", id=id, retry=retry))
 
     def write(self, message: bytes) -> None:
         """Send one message, and keep it."""
-        self.written += 1
-        event = encode_event(message, id=self._log.name(self.number, self.written))
-        self._log.keep(self, event)
-        sink = self.sink
-        if sink is not None:
-            sink.write(event)
+        event = self.record(message)
+        if self.sinks:
+            self.sinks[-1].write(event)
+
+    def record(self, message: bytes) -> bytes:
+        """Keep one message; the event that is to be sent."""
+        self.written = number = self.written + 1
+        event = encode_event(message, id=f"{self.log.tag}-{self.number}.{number}")
+        self.log.keep(self, event)
+        return event
 
 
 class EventLog:
     """The streams and recent events of one session."""
 
-    __slots__ = ("_budget", "_bytes", "_events", "_limits", "_next", "_tag", "general", "streams")
+    __slots__ = ("_budget", "_bytes", "_events", "_limits", "_next", "general", "streams", "tag")
 
     def __init__(self, limits: Limits, budget: EventBudget) -> None:
         self._limits = limits
@@ -106,12 +97,9 @@ class EventLog:
         self._events: deque[tuple[LoggedStream, int, bytes]] = deque()
         self._bytes = 0
         self._next = 1
-        self._tag = secrets.token_hex(4)
+        self.tag = secrets.token_hex(4)
         self.general = LoggedStream(self, GENERAL)
         self.streams: dict[int, LoggedStream] = {GENERAL: self.general}
-
-    def name(self, stream: int, number: int) -> str:
-        return f"{self._tag}-{stream}.{number}"
 
     def open(self) -> LoggedStream:
         """A new stream for a POST."""
@@ -127,23 +115,22 @@ class EventLog:
             self.streams.pop(stream.number, None)
 
     def keep(self, stream: LoggedStream, event: bytes) -> None:
-        limits, events = self._limits, self._events
+        limits, events, budget = self._limits, self._events, self._budget
         events.append((stream, stream.written, event))
         stream.kept += 1
-        self._resize(len(event))
+        before, self._bytes = self._bytes, self._bytes + len(event)
+        budget.total += len(event)
+        if before.bit_length() != self._bytes.bit_length():
+            budget.moved(self, before, self._bytes)
         while len(events) > limits.events or self._bytes > limits.event_bytes:
             self.drop_oldest()
-        self._budget.balance()
-
-    def _resize(self, change: int) -> None:
-        before = self._bytes
-        self._bytes += change
-        self._budget.resized(self, before, self._bytes)
+        if budget.total > budget.limit:
+            budget.balance()
 
     def drop_oldest(self) -> None:
         """Forget one event; who missed it cannot go on from before it."""
         stream, number, event = self._events.popleft()
-        self._resize(-len(event))
+        self._shrink(len(event))
         stream.dropped = number
         stream.kept -= 1
         if stream.over and not stream.kept:
@@ -155,7 +142,7 @@ class EventLog:
         None: the event is not ours, or something that came after it is lost already.
         """
         parts = _ID.fullmatch(last_event_id)
-        if parts is None or parts[1] != self._tag:
+        if parts is None or parts[1] != self.tag:
             return None
         stream, seen = self.streams.get(int(parts[2])), int(parts[3])
         if stream is None or not stream.dropped <= seen <= stream.written:
@@ -167,5 +154,11 @@ class EventLog:
         for stream in list(self.streams.values()):
             for sink in stream.sinks:
                 sink.close_soon()
-        self._resize(-self._bytes)
+        self._shrink(self._bytes)
         self._events.clear()
+
+    def _shrink(self, size: int) -> None:
+        before, self._bytes = self._bytes, self._bytes - size
+        self._budget.total -= size
+        if before.bit_length() != self._bytes.bit_length():
+            self._budget.moved(self, before, self._bytes)

@@ -112,14 +112,17 @@ class EventStream(Struct, eq=False):
             flushed.set_result(None)
 
     async def finish(self, last: bytes | None = None) -> None:
-        """Send ``last`` as an event, then end the response properly. Call it however the stream went."""
+        """Send ``last``, encoded text, then end the response properly. Call it however the stream went."""
         if self._ended:
             return
         given_up = self.closed
         if not given_up:
             if last is not None:
-                self.pending.append(encode_event(last))
-            await self.drain()
+                self.pending.append(last)
+            if self._flushed is not None:
+                await self.drain()
+            elif self.pending:
+                await self._flush()
         if self._ended:
             return
         self._ended = True
@@ -128,11 +131,18 @@ class EventStream(Struct, eq=False):
             self._task.cancel()
         if self._sink is None:
             self._sink = self.exchange.stream(self.headers)
+        if not given_up:
+            await self._sink.close()
+            return
         try:
-            async with asyncio.timeout(self.patience if given_up else None):
+            async with asyncio.timeout(self.patience):
                 await self._sink.close()
         except TimeoutError:
             pass  # nobody is there to be told
+
+    async def end(self, reply: bytes | None) -> None:
+        """`finish` with a reply as the last event, if there is one."""
+        await self.finish(None if reply is None else encode_event(reply))
 
     def close_soon(self) -> None:
         """`finish` for callers that cannot wait."""

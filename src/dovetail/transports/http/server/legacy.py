@@ -7,7 +7,8 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
@@ -21,6 +22,7 @@ from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolErro
 from ....model import ClientCapabilities
 from ....settings import SESSION_STREAMS, HttpOptions
 from ....wire.frames import Frame, RequestId, is_batch
+from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from .ended_sessions import EndedSessions
 from .event_log import EventLog, LoggedStream
@@ -64,52 +66,52 @@ class Legacy:
 
     # --- POST -----------------------------------------------------------------------------------------------
 
-    async def post(self, posted: Posted) -> None:
-        """Answer one POST that is not modern."""
-        frame = posted.frame
-        id = posted.exchange.headers.get(SESSION_HEADER)
-        if posted.routing.duplicated:
-            await self._refuse_doubled(posted)
-        elif isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
-            await self._refuse_unreadable(posted, frame)
-        elif self.options.stateless and (id is None or _opens(frame)):
-            await self._stateless(posted)
-        elif type(frame) is Frame and frame.method == INITIALIZE:
-            await self._open(posted, frame)
-        elif id is None:
-            await self._nameless(posted)
-        else:
-            live = self._known(id, posted.principal)
-            if isinstance(live, LiveSession):
-                await self._in_session(posted, live)
-            else:
-                await self._refuse_session(posted.exchange, live, frame)
-
-    async def _in_session(self, posted: Posted, live: LiveSession) -> None:
-        problem = _problem(posted, live)
+    def post(self, posted: Posted) -> Coroutine[Any, Any, object]:
+        """How one POST that is not modern is answered: await it."""
+        frame, exchange = posted.frame, posted.exchange
+        id = exchange.headers.get(SESSION_HEADER)
+        if type(frame) is not Frame or id is None or frame.method == INITIALIZE or self.options.stateless:
+            return self._unusual(posted, id)
+        live = self.sessions.find(id, posted.principal)
+        if not isinstance(live, LiveSession):
+            return self._refuse_session(exchange, live, frame)
+        problem = _problem(posted, live.session)
         if problem is not None:
-            await refuse(
-                posted.exchange, self.service.admission, problem, id=_id_of(posted.frame), status=400
+            return refuse(exchange, self.service.admission, problem, id=_id_of(frame), status=400)
+        event = live.endpoint.receive_frame(
+            frame, headers=posted.routing, principal=posted.principal, scope=exchange.scope
+        )
+        if type(event) is not Call:
+            return self._settle(live, event, exchange)
+        if self._streamless and event.method in NEEDS_STREAM:
+            return self._refuse_subscribing(live, event, exchange)
+        return self.calls.run(SessionChannel(self.calls, live, exchange, event), event, posted.task)
+
+    def _unusual(self, posted: Posted, id: str | None) -> Coroutine[Any, Any, object]:
+        """A POST that is no message of a session: it opens one, has none, or is a batch, or rubbish."""
+        frame, exchange = posted.frame, posted.exchange
+        opens = isinstance(frame, Frame) and frame.method == INITIALIZE
+        if posted.routing.duplicated:
+            return refuse(exchange, self.service.admission, _doubled(posted.routing), status=400)
+        if isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
+            return self._refuse_unreadable(posted, frame)
+        if self.options.stateless:
+            alone = id is None or opens
+            return (
+                self._stateless(posted) if alone else self._refuse_session(exchange, unknown_session(), frame)
             )
-            return
-        exchange, frame = posted.exchange, posted.frame
-        try:
-            if isinstance(frame, RemoteProtocolError):
-                events = live.endpoint.receive(posted.body, principal=posted.principal, scope=exchange.scope)
-                await self._batch(live, events, exchange)
-                return
-            event = live.endpoint.receive_frame(
-                frame, headers=posted.routing, principal=posted.principal, scope=exchange.scope
-            )
-            if type(event) is not Call:
-                await self._settle(live, event, exchange)
-            elif self._streamless and event.method in NEEDS_STREAM:
-                await self._refuse_subscribing(live, event, exchange)
-            else:
-                await self.calls.run(live, event, exchange, posted.task)
-        finally:
-            if live.session.phase == "draining" and not live.running:
-                self.sessions.end(live)  # the client has sent ``shutdown``, and nothing runs any more
+        if opens:
+            return self._open(posted)
+        if id is None:
+            return self._nameless(posted)
+        live = self.sessions.find(id, posted.principal)
+        if not isinstance(live, LiveSession):
+            return self._refuse_session(exchange, live)
+        problem = _problem(posted, live.session)
+        if problem is not None:
+            return refuse(exchange, self.service.admission, problem, status=400)
+        events = live.endpoint.receive(posted.body, principal=posted.principal, scope=exchange.scope)
+        return self._batch(live, events, exchange)
 
     async def _nameless(self, posted: Posted) -> None:
         """A message of no session: only a ping is answered, all others are told what is missing."""
@@ -122,7 +124,7 @@ class Legacy:
     async def _stateless(self, posted: Posted) -> None:
         """A POST that stands alone, in the revision of its header, or in the one that is assumed."""
         admission, frame = self.service.admission, posted.frame
-        if _opens(frame):
+        if isinstance(frame, Frame) and frame.method == INITIALIZE:
             await self._once(posted, None)
             return
         name = posted.routing.version or ASSUMED
@@ -158,35 +160,21 @@ class Legacy:
         finally:
             self.running.discard(posted.task)
         if stream.started:
-            await stream.finish(data)
+            await stream.end(data)
         else:
             await posted.exchange.answer(status, data or b"")
-
-    async def _refuse_doubled(self, posted: Posted) -> None:
-        name = min(posted.routing.duplicated)
-        error = ProtocolError("header_mismatch", f"the header {name} came twice", data={"header": name})
-        await refuse(posted.exchange, self.service.admission, error, status=400)
 
     async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
         """Refuse in the words of the revision the client speaks, as far as it can be told."""
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
         if codec is None and id is not None:
-            live = self._known(id, posted.principal)
+            live = unknown_session() if self.options.stateless else self.sessions.find(id, posted.principal)
             if not isinstance(live, LiveSession):
                 await self._refuse_session(posted.exchange, live)
                 return
             codec = live.session.codec
         await refuse(posted.exchange, self.service.admission, error, status=400, codec=codec)
-
-    def _known(self, id: str, principal: str | None) -> LiveSession | DovetailError:
-        """The session of a request, or why there is none."""
-        if self.options.stateless:
-            return unknown_session()
-        try:
-            return self.sessions.find(id, principal) or unknown_session()
-        except Refusal as error:
-            return error
 
     async def _refuse_nameless(self, exchange: Exchange) -> None:
         error = ProtocolError("invalid_request", "Mcp-Session-Id is missing")
@@ -200,36 +188,31 @@ class Legacy:
 
     async def _settle(self, live: LiveSession, event: Event | list[Event], exchange: Exchange) -> None:
         """Take what came in one message that is no call."""
-        for one in event if isinstance(event, list) else [event]:
-            if isinstance(one, Reply):
-                if isinstance(event, list):
-                    continue  # a batch that this cancellation has completed; its own POST answers it
-                await exchange.answer(one.status, one.data)
-                return
-            if not self._take(live, one):
-                error = ProtocolError("invalid_request", "no request of ours waits for this answer")
-                await refuse(exchange, self.service.admission, error, status=400)
-                return
-        await exchange.answer(202)
+        if isinstance(event, Reply):
+            await exchange.answer(event.status, event.data)
+        elif isinstance(event, Violation) and event.kind == "unknown_answer":
+            error = ProtocolError("invalid_request", "no request of ours waits for this answer")
+            await refuse(exchange, self.service.admission, error, status=400)
+        else:
+            # In a list: a cancellation, and the batch it has completed, which its own POST answers.
+            self._take(live, event if isinstance(event, list) else [event])
+            self.sessions.settle(live)
+            await exchange.answer(202)
 
-    def _take(self, live: LiveSession, event: Event) -> bool:
-        """Take an event that needs no reply; False when it is one we do not accept."""
-        match event:
-            case Answer():
-                live.ask().answered(event)
-            case Notice():
+    def _take(self, live: LiveSession, events: list[Event]) -> None:
+        """Take what needs no reply."""
+        for event in events:
+            if isinstance(event, Answer):
+                (live.requests or live.ask()).answered(event)
+            elif isinstance(event, Notice):
                 self.service.take_note(event)
-            case Cancel():
+            elif isinstance(event, Cancel):
                 live.cancel(event.call.id)
-            case Violation():
-                return event.kind != "unknown_answer"
-            case _:
-                pass
-        return True
 
-    async def _open(self, posted: Posted, frame: Frame) -> None:
+    async def _open(self, posted: Posted) -> None:
         """A new session: the id goes out with the result of ``initialize``, whatever id stands beside it."""
-        exchange, principal = posted.exchange, posted.principal
+        frame, exchange, principal = posted.frame, posted.exchange, posted.principal
+        assert isinstance(frame, Frame)
         endpoint = Endpoint(self.service.admission, self.service.limits, principal=principal)
         event = endpoint.receive_frame(
             frame, headers=posted.routing, principal=principal, scope=exchange.scope
@@ -248,7 +231,8 @@ class Legacy:
         except ProtocolError as error:
             await exchange.answer(200, endpoint.send_error(event, error) or b"")
             return
-        await self.calls.run(live, event, exchange, posted.task, ((SESSION_HEADER, live.id),))
+        channel = SessionChannel(self.calls, live, exchange, event, ((SESSION_HEADER, live.id),))
+        await self.calls.run(channel, event, posted.task)
         if self.options.shared and live.session.phase == "negotiating":
             # ``initialized`` may go to another worker.
             phases.advance(live.session, "initialized")
@@ -280,16 +264,15 @@ class Legacy:
             return
         calls = [event for event in events if isinstance(event, Call)]
         whole = next((event.data for event in events if isinstance(event, Reply)), None)
-        for event in events:
-            if not isinstance(event, Call | Reply):
-                self._take(live, event)
+        self._take(live, events)
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
             members = [SessionChannel(self.calls, live, exchange, call, together=channel) for call in calls]
             await self._runner.together(
-                [self.calls.answer(live, call, one) for call, one in zip(calls, members, strict=True)]
+                [self.calls.run(one, call) for call, one in zip(calls, members, strict=True)]
             )
             whole = calls[0].batch.finished()
+        self.sessions.settle(live)
         if channel.stream is not None:
             await channel.conclude(whole)
         else:
@@ -324,7 +307,7 @@ class Legacy:
         sink = EventStream(exchange, limits.write_buffer + limits.event_bytes, options.write_timeout)
         sink.principal = live.session.principal
         live.listened = live.listened or stream is log.general
-        stream.attach(sink)
+        stream.sinks.append(sink)
         if len(stream.sinks) > SESSION_STREAMS:
             stream.sinks[0].close_soon()
         live.open_streams += 1
@@ -359,7 +342,7 @@ class Legacy:
         if id is None:
             await self._refuse_nameless(exchange)
             return None
-        live = self._known(id, principal)
+        live = self.sessions.find(id, principal)
         if isinstance(live, LiveSession):
             return live
         await self._refuse_session(exchange, live)
@@ -373,13 +356,16 @@ def _id_of(frame: Frame | RemoteProtocolError | None) -> RequestId | None:
     return frame.id
 
 
-def _opens(frame: Frame | RemoteProtocolError) -> bool:
-    return isinstance(frame, Frame) and frame.method == INITIALIZE
+def _doubled(routing: RoutingHeaders) -> ProtocolError:
+    name = min(routing.duplicated)
+    return ProtocolError("header_mismatch", f"the header {name} came twice", data={"header": name})
 
 
-def _problem(posted: Posted, live: LiveSession) -> ProtocolError | None:
+def _problem(posted: Posted, session: Session) -> ProtocolError | None:
     """Why a message is not for this session."""
-    session, version, frame = live.session, posted.routing.version, posted.frame
+    version, frame = posted.routing.version, posted.frame
+    if posted.routing.duplicated:
+        return _doubled(posted.routing)
     if version is not None and version != session.revision.name:
         reason = f"MCP-Protocol-Version differs from the negotiated {session.revision.name}"
         return ProtocolError("invalid_request", reason)

@@ -93,9 +93,8 @@ class Life:
             self.pair.close(seconds),
             *(socket.close(drain=seconds) for socket in list(self.sockets)),
         )
-        await _within(
-            HTTP_FLUSH, *(_ended(task) for task in [*self.modern.listening, *self.sockets.values()])
-        )
+        left = [*self.modern.listening, *self.sockets.values()]
+        await _within(2 * HTTP_FLUSH, *(_ended(task) for task in left))
         self.legacy.sessions.close()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()

@@ -53,7 +53,7 @@ class Modern:
             if watching.watches:
                 watching.leave(call)
         if channel.stream is not None:
-            await channel.stream.finish(data)
+            await channel.stream.end(data)
         elif error is None and data is not None:
             await exchange.answer(200, data)
         else:
@@ -96,7 +96,7 @@ class Modern:
         if call.cancelled:
             stream.abandon()
         if stream.started or call.cancelled:
-            await stream.finish(data)
+            await stream.end(data)
         else:
             await self._reply(exchange, call, (data, error))
 

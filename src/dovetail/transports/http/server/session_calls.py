@@ -47,38 +47,33 @@ class Calls:
         """Whether streams begin with an event that has an id and no data."""
         return live.session.revision.primed_streams and not self.options.shared
 
-    async def run(
-        self, live: LiveSession, call: Call, exchange: Exchange, task: Work, headers: Headers = ()
-    ) -> None:
-        """Answer one call, in the task of its POST."""
-        channel = SessionChannel(self, live, exchange, call, headers)
-        data, error = await self.answer(live, call, channel, task)
-        if channel.stream is not None:
-            await channel.conclude(data)
-        elif data is None:
-            await exchange.answer(202)  # cancelled: there is nothing to say
-        else:
-            status = 200 if error is None else self.service.admission.status_of(error, call.revision)
-            await exchange.answer(status, data, headers)
-
-    async def answer(
-        self, live: LiveSession, call: Call, channel: SessionChannel, task: Work | None = None
-    ) -> Outcome:
-        """Run the call; no bytes when there is no answer: it was cancelled, or its batch is not complete."""
+    async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
+        """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
         if task is None:
             task = asyncio.current_task()
             assert task is not None
+        live = channel.live
         live.running[call.id] = task
         self._running.add(task)
         try:
-            return await self._runner.run(call, channel, live.endpoint)
+            data, error = await self._runner.run(call, channel, live.endpoint)
         finally:
             if live.running.get(call.id) is task:
                 # A call that was cancelled may end after another one has taken its id.
                 del live.running[call.id]
-            if live.at_work:
-                self.sessions.settle(live)
             self._running.discard(task)
+            if channel.together is None and (live.at_work or live.session.phase == "draining"):
+                self.sessions.settle(live)
+        if channel.together is not None:
+            return data, error
+        if channel.stream is not None:
+            await channel.conclude(data)
+        elif data is None:
+            await channel.exchange.answer(202)  # cancelled: there is nothing to say
+        else:
+            status = 200 if error is None else self.service.admission.status_of(error, call.revision)
+            await channel.exchange.answer(status, data, channel.headers)
+        return data, error
 
 
 class SessionChannel(PlainChannel, Struct, eq=False):
@@ -110,16 +105,17 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         live = self.live
         if live.session.codec.dialect.refuse_responses:
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
+        asking = live.requests or live.ask()
         try:
-            return await live.ask().request(method, params, self.calls.answer_limits, write=self.open().write)
+            return await asking.request(method, params, self.calls.answer_limits, write=self.open().write)
         except RequestTimeout:
             raise TransportError("the client did not answer in time", cause="idle") from None
 
     async def drain(self) -> None:
         if self.together is not None:
             await self.together.drain()
-        elif self.stream is not None and self.stream.sink is not None:
-            await self.stream.sink.drain()
+        elif self.stream is not None and self.stream.sinks:
+            await self.stream.sinks[-1].drain()
 
     async def close_stream(self) -> None:
         """2025-11-25: end the response but not the call; the client comes back for the rest."""
@@ -136,13 +132,13 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         if self.together is not None:
             return self.together.open()
         if self.stream is None:
-            calls = self.calls
-            self.stream = calls.sessions.log(self.live).open()
+            calls, live = self.calls, self.live
+            self.stream = (live.log or calls.sessions.log(live)).open()
             limit, patience = calls.service.limits.write_buffer, calls.options.write_timeout
-            self.sink = EventStream(self.exchange, limit, patience, self.headers, self.live.session.principal)
-            self.stream.attach(self.sink)
+            self.sink = EventStream(self.exchange, limit, patience, self.headers, live.session.principal)
+            self.stream.sinks.append(self.sink)
             calls.streams.add(self.sink)
-            if calls.primes(self.live):
+            if live.session.revision.primed_streams and calls.primes(live):
                 self.stream.prime(calls.options.retry)
         return self.stream
 
@@ -151,13 +147,13 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         stream, sink, log = self.stream, self.sink, self.live.log
         assert stream is not None
         assert sink is not None
-        if data is not None:
-            stream.write(data)
+        last = None if data is None else stream.record(data)
         if log is not None:
             log.finish(stream)
         self.calls.streams.discard(sink)
         # The log keeps the stream for its events: it must not keep the responses, and all that hangs on them.
         sinks, stream.sinks = stream.sinks, []
         for one in sinks:
-            await one.finish()
-        await sink.finish()
+            await one.finish(last if one is sinks[-1] else None)
+        if sink not in sinks:
+            await sink.finish()

@@ -155,31 +155,27 @@ class Sessions:
         id = self._service.seal.seal("session", payload, expires=expires, bound=bind(session.principal))
         return self._add(id, session, endpoint)
 
-    def find(self, id: str, principal: str | None) -> LiveSession | None:
-        """The session of this id if it belongs to ``principal``, brought back into memory if need be.
+    def find(self, id: str, principal: str | None) -> LiveSession | DovetailError:
+        """The session of this id if it belongs to ``principal``, or why there is none.
 
-        Raises:
-            Refusal: it would have to come back into memory, and too many are in use.
+        One that has left memory comes back. It is in use: now it is the last to make room.
         """
         if self.ended.shared:
             self._hear()
         entry = self._live.get(id)
         if entry is None:
-            return self._revive(id, principal)
+            try:
+                return self._revive(id, principal) or unknown_session()
+            except Refusal as error:
+                return error
         if entry.session.principal != principal:
-            return None
-        self._touch(entry)
-        return entry
-
-    def _touch(self, entry: LiveSession) -> None:
-        """It is in use: now it is the last to make room."""
+            return unknown_session()
         entry.used = self._service.clock()
-        if entry.at_work:
-            return
-        self._all.order.move_to_end(entry.id)
-        principal = entry.session.principal
-        if principal is not None:
-            self._owned[principal].order.move_to_end(entry.id)
+        if not entry.at_work:
+            self._all.order.move_to_end(id)
+            if principal is not None:
+                self._owned[principal].order.move_to_end(id)
+        return entry
 
     def log(self, entry: LiveSession) -> EventLog:
         """The events of a session, kept from its first stream on."""
@@ -188,8 +184,10 @@ class Sessions:
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:
-        """A piece of its work has ended: if that was the last one, it may make room again."""
-        if entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
+        """A piece of its work has ended: if that was the last one, it may make room again, or end."""
+        if entry.session.phase == "draining" and not entry.running:
+            self.end(entry)  # the client has sent ``shutdown``
+        elif entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
             entry.at_work = False
             entry.used = self._service.clock()
             for share in self._shares(entry):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ....core.channel import Link
 from ....drivers.duplex import Duplex
@@ -109,17 +109,17 @@ async def serve_websocket(service: HttpService, socket: Socket, duplex: Duplex) 
         reading.cancel()
         await asyncio.wait({reading})  # a host may not close what somebody reads
         if link.code is not None:
-            await _said(socket.close(link.code))
+            await say_goodbye(socket, link.code)
         duplex.lost(TransportError("the client closed the WebSocket", cause="eof"))
         link.abort()
         await duplex.wait_closed(HTTP_FLUSH)
 
 
-async def _said(closing: Coroutine[Any, Any, None]) -> None:
-    """Give a client its time to hear the end."""
+async def say_goodbye(socket: Socket, code: int) -> None:
+    """Close a socket; its client gets a while to hear of it."""
     try:
         async with asyncio.timeout(HTTP_FLUSH):
-            await closing
+            await socket.close(code)
     except TimeoutError:
         pass
 
