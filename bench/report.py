@@ -16,7 +16,7 @@ from . import peers
 from .samples import Figure, Figures
 from .targets import Verdict, verdicts
 
-ORDER = [peer.name for peer in peers.ALL]
+ORDER = [peer.name for peer in peers.HTTP]
 SHORT = {"2025-11-25": "legacy", "2026-07-28": "modern", "": ""}
 TABLES = (
     ("Round trip, one by one, median", "latency_p50"),
@@ -82,7 +82,7 @@ def _table(title: str, rows: list[Figure], figures: Figures) -> str:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    widths = (9, 27, 7, 11, 10, 12, 13, 22)
+    widths = (9, 27, 7, 16, 10, 12, 13, 22)
     left = "  ".join(cell.ljust(width) for cell, width in zip(cells[:4], widths, strict=False))
     right = "  ".join(cell.rjust(width) for cell, width in zip(cells[4:], widths[4:], strict=True))
     return f"  {left}  {right}"
@@ -115,15 +115,16 @@ def _against(one: Figure, figures: Figures) -> str:
 
 def to_limit(one: Figure, figures: Figures) -> float | None:
     """The figure over the limit's, where the limit was measured doing the same."""
-    limit = figures.get(one.measure, "limit", one.workload, one.transport, one.era)
-    if limit is None or one.peer == "limit" or not limit.value:
+    name = "limit-uvicorn" if one.peer.endswith("-uvicorn") else "limit"
+    limit = figures.get(one.measure, name, one.workload, one.transport, one.era)
+    if limit is None or one.peer == name or not limit.value:
         return None
     return one.value / limit.value
 
 
 def times_better(one: Figure, figures: Figures) -> float | None:
     """How many times better Dovetail is on the same thing, in the same era where it has one."""
-    if one.peer in ("dovetail", "limit") or not one.value:
+    if one.peer.startswith(("dovetail", "limit")) or not one.value:
         return None
     ours = figures.get(one.measure, "dovetail", one.workload, one.transport, one.era)
     if ours is None or not ours.value:
@@ -223,7 +224,7 @@ def as_json(figures: Figures, seconds: float) -> bytes:
         "noise": noise(figures),
         "load": [round(one, 2) for one in os.getloadavg()],
         "versions": {
-            peer.name: peers.version(peer) for peer in peers.ALL if peers.installed(peer.environment)
+            peer.name: peers.version(peer) for peer in peers.HTTP if peers.installed(peer.environment)
         },
         "figures": as_data(figures),
         "promises": judged(figures),

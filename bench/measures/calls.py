@@ -9,9 +9,11 @@ from typing import NamedTuple
 from .. import workloads
 from ..peers import (
     DOVETAIL,
+    DOVETAIL_UVICORN,
     FASTMCP,
     LEGACY,
     LIMIT,
+    LIMIT_UVICORN,
     MINIMCP,
     MODERN,
     SDK,
@@ -45,8 +47,12 @@ STDIO = (
 HTTP = (
     (LIMIT, MODERN),
     (LIMIT, LEGACY),
+    (LIMIT_UVICORN, MODERN),
+    (LIMIT_UVICORN, LEGACY),
     (DOVETAIL, MODERN),
     (DOVETAIL, LEGACY),
+    (DOVETAIL_UVICORN, MODERN),
+    (DOVETAIL_UVICORN, LEGACY),
     (SDK, MODERN),
     (SDK, LEGACY),
     (SDK_LOW, MODERN),

@@ -118,4 +118,5 @@ if __name__ == "__main__":
     elif sys.argv[1] == "tcp":
         server.run("tcp", host="127.0.0.1", port=int(sys.argv[2]))
     else:
-        server.run("http", host="127.0.0.1", port=int(sys.argv[2]), quiet=True)
+        host = sys.argv[3] if len(sys.argv) > 3 else "granian"
+        server.run("http", server=host, port=int(sys.argv[2]), quiet=True)

@@ -1,9 +1,9 @@
 """The limit: what any server in this language must at least do. A bare msgspec loop, no library, no checks.
 
 On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded, one write for all answers of
-a turn. On TCP: the same lines, the
-same tasks, on sockets. On HTTP: the same as a bare ASGI application under uvicorn with httptools and uvloop. Nothing
-here validates anything: it is no server to use.
+a turn. On TCP: the same lines, the same tasks, on sockets. On HTTP: the same as a bare RSGI application on granian, or
+as a bare ASGI application on uvicorn with httptools, both with uvloop. Nothing here validates anything: it is no server
+to use.
 """
 
 import asyncio
@@ -308,11 +308,68 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": reply})
 
 
+JSON_LINES = [("content-type", "application/json")]
+STREAM_LINES = [("content-type", "text/event-stream")]
+
+
+class RsgiExchange:
+    """The same over RSGI."""
+
+    def __init__(self, protocol: Any) -> None:
+        self.protocol = protocol
+        self.told = b""
+        self.stream: Any = None
+
+    def notify(self, message: bytes) -> None:
+        self.told += EVENT % message
+
+    async def ask(self, message: bytes) -> None:
+        self.stream = self.protocol.response_stream(200, STREAM_LINES)
+        await self.stream.send_bytes(EVENT % message)
+
+
+async def rsgi(scope: Any, protocol: Any) -> None:
+    if scope.method != "POST":
+        protocol.response_empty(405, [])
+        return
+    frame = read_frame(await protocol())
+    if frame.id is UNSET or frame.method is UNSET:
+        if frame.id is not UNSET:
+            asked.pop(frame.id).set_result(read[Consent](frame.result))
+        protocol.response_empty(202, [])
+        return
+    exchange = RsgiExchange(protocol)
+    reply = await answer(frame, exchange, scope.headers.get("mcp-protocol-version") == "2026-07-28")
+    if exchange.stream is not None:
+        await exchange.stream.send_bytes(exchange.told + EVENT % reply)
+    elif exchange.told:
+        protocol.response_bytes(200, STREAM_LINES, exchange.told + EVENT % reply)
+    else:
+        protocol.response_bytes(200, JSON_LINES, reply)
+
+
+async def over_granian(port: int) -> None:
+    import signal
+
+    from granian.constants import HTTPModes
+    from granian.server.embed import Server
+
+    server = Server(
+        rsgi, port=port, http=HTTPModes.http1, log_enabled=False, backlog=2048, backpressure=10_000
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)
+    await server.serve()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         asyncio.run(over_stdio())
     elif sys.argv[1] == "tcp":
         asyncio.run(over_tcp(int(sys.argv[2])))
+    elif sys.argv[3:] != ["uvicorn"]:
+        import uvloop
+
+        uvloop.run(over_granian(int(sys.argv[2])))
     else:
         import uvicorn
 
