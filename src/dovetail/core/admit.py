@@ -98,7 +98,7 @@ class Admission:
         """Also of revisions that are not served: their peers are told so in their own words."""
         self._server_info = server_info
         self._foreign: dict[tuple[str, str], Codec] = {}
-        self._param_headers = param_headers
+        self.param_headers = param_headers
         self.newest = self.codecs[self.revisions[-1].name]
         self.modern = {r.name: self.codecs[r.name] for r in self.revisions if r.modern}
         """The modern revisions that are served. A version header found here needs no `metadata.is_modern`."""
@@ -151,7 +151,7 @@ class Admission:
             meta = params.meta
             codec = self.modern[meta[PROTOCOL_VERSION]]
             declared = meta[CLIENT_CAPABILITIES]
-            if headers is not None and self._param_headers:
+            if headers is not None and self.param_headers:
                 self._check_arguments(headers, row, params)
         except (RemoteProtocolError, KeyError, TypeError):
             return self._admit_without_session(_Arrival(frame, headers, principal, scope))
@@ -285,7 +285,7 @@ class Admission:
 
     def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
         if row.name == "tools/call" and type(params.name) is str:
-            header_map = self._param_headers.get(params.name)
+            header_map = self.param_headers.get(params.name)
             if header_map:
                 routing.check_arguments(headers, params.arguments, header_map)
 

@@ -72,8 +72,7 @@ class HttpApp:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request. The path of nearly every one: what could be a call of its own is written out."""
-        headers = exchange.headers
-        get = headers.get
+        get = exchange.headers.get
         key = (
             exchange.path, exchange.local, get("host"), get("origin"), get("sec-fetch-site"), get("content-type"),
             get("accept"),
@@ -98,13 +97,8 @@ class HttpApp:
                 frame: Frame | RemoteProtocolError = decode(body)
             except RemoteProtocolError as error:
                 frame = error
-            version, method, name = get("mcp-protocol-version"), get("mcp-method"), get("mcp-name")
-            if exchange.plain and "mcp-param-" not in "".join(headers):
-                routing = RoutingHeaders(
-                    None if version is None else version.strip(" \t"),
-                    None if method is None else method.strip(" \t"),
-                    None if name is None else name.strip(" \t"),
-                )
+            if exchange.plain and not self._admission.param_headers:
+                routing = RoutingHeaders(get("mcp-protocol-version"), get("mcp-method"), get("mcp-name"))
             else:
                 routing = exchange.routing()
             principal = None if self.options.principal is None else self._principal(exchange)
@@ -265,10 +259,10 @@ class HttpApp:
                 raise error
             error = late
         if isinstance(error, RemoteProtocolError):
-            status = http_status(error.kind)
-            await self._refuse(exchange, error, status, CLOSE)
-        elif error.cause == "idle":
-            await exchange.answer(408, headers=CLOSE)
+            await self._refuse(exchange, error, http_status(error.kind), CLOSE)
+        else:
+            # What is broken looks to some hosts as if the client had gone.
+            await exchange.answer(408 if error.cause == "idle" else 400, headers=CLOSE)
 
     async def _refuse_modern(self, exchange: Exchange, frame: Frame | RemoteProtocolError) -> None:
         if not isinstance(frame, RemoteProtocolError):

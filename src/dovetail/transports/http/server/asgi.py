@@ -43,7 +43,8 @@ class AsgiFace:
             return
         raw: Raw = scope["headers"]
         names, values = zip(*raw, strict=True) if raw else ((), ())
-        headers = dict(zip(map(_text, names), map(_text, values), strict=True))
+        # Not every host removes the white space around a value.
+        headers = dict(zip(map(_text, names), map(_stripped, map(_text, values)), strict=True))
         plain = len(headers) == len(raw) and len(b"".join(map(b"".join, raw))) <= self._header_bytes
         path = _below(scope) if scope.get("root_path") else scope["path"]
         server = scope.get("server")
@@ -228,6 +229,7 @@ def encoded(line: tuple[str, str]) -> tuple[bytes, bytes]:
 _JSON = encoded(JSON_TYPE)
 _EVENTS = [encoded(line) for line in EVENT_HEADERS]
 _text = methodcaller("decode", "latin-1")
+_stripped = methodcaller("strip", " \t")
 
 
 def _below(scope: MutableMapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ class Head(Protocol):
     path: str
     """Below the prefix we are mounted at."""
     headers: Mapping[str, str]
-    """Names are in lower case. Of a header that came twice only one value is here; see `plain`."""
+    """Names are in lower case, values without white space around. Of a header that came twice one is here: `plain`."""
     plain: bool
     """Every header came once and could be read; where the host has no limit of its own, they are not too long."""
     local: str
