@@ -14,6 +14,7 @@ MODULES: dict[str, str] = {}
 
 FUNCTIONS = {
     "core/admit.py:admit": "hot path: every request passes here, and a call is what costs",
+    "core/admit.py:_admit_in_session": "hot path: every request of a session passes here",
     "wire/frames.py:decode": "hot path: every message passes here, and a call is what costs",
     "drivers/requests.py:request": "hot path: a coroutine more between caller and socket is two calls a request",
     "client/calling/calls.py:call": "hot path: as above",

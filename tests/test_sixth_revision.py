@@ -92,7 +92,7 @@ def sixth_call() -> bytes:
 async def test_over_http_too() -> None:
     costs: list[int] = []
     for version in ("2026-07-28", NAME):
-        measured = Measured(serving(1))
+        measured = Measured(serving(1), "rsgi")
         for _ in range(3):
             meta: dict[str, Any] = {f"{rawclient.META}protocolVersion": version}
             message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, meta=meta)
@@ -106,7 +106,6 @@ async def test_over_http_too() -> None:
 PACKAGE = Path(dovetail.__file__).parent
 TABLES = {"wire/revisions.py", "wire/methods.py"}
 FACTS = {
-    "transports/http/server/stateless.py": {"2025-03-26"},  # what a request without a version header means
     "wire/dialects/profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
 }
 

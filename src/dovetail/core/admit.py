@@ -300,7 +300,11 @@ class Admission:
         scope: Mapping[str, Any],
     ) -> Admitted:
         row = self.offers.requests[session.revision.name].get(frame.method)
-        if row is None or row.name == INITIALIZE or _foreign(headers, session.revision):
+        if (
+            row is None
+            or row.name == INITIALIZE
+            or (headers is not None and headers.version not in (None, session.revision.name))
+        ):
             return self._refuse_in_session(_Arrival(frame, headers, principal, scope), session)
         try:
             params = session.codec.decode_params(row, frame.params)

@@ -119,3 +119,6 @@ R4 = add(Revision(
 R5 = add(Revision(
     name="2026-07-28", index=5, modern=True, came=tables.CAME_2026_07, went=tables.WENT_2026_07))
 # fmt: on
+
+ASSUMED = R2
+"""The revision of a request over HTTP that names none and belongs to no session, as 2025-06-18 has it."""

@@ -23,7 +23,7 @@ from ....model import ClientCapabilities
 from ....settings import SESSION_STREAMS, HttpOptions
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import RoutingHeaders
-from ....wire.revisions import BY_NAME
+from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
 from .event_log import EventLog, LoggedStream
 from .event_streams import EventStream, crowded
@@ -33,8 +33,6 @@ from .sessions import LiveSession, Sessions, unknown_session
 from .waiting import Watch, Work
 
 SESSION_HEADER: Final = "mcp-session-id"
-ASSUMED: Final = "2025-03-26"
-"""The revision of a request that names none and belongs to no session."""
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 """Requests that promise something on the general stream; refused where there is none."""
 
@@ -127,7 +125,7 @@ class Legacy:
         if isinstance(frame, Frame) and frame.method == INITIALIZE:
             await self._once(posted, None)
             return
-        name = posted.routing.version or ASSUMED
+        name = posted.routing.version or ASSUMED.name
         if BY_NAME[name] not in admission.revisions:
             error = admission.unsupported(name)
             await refuse(posted.exchange, admission, error, id=_id_of(frame), status=400)
