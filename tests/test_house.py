@@ -7,7 +7,10 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 36_000
+WHOLE = 50_000
+CENTRE = 36_000
+AROUND = ("auth", "layers", "stores", "gateway", "compat", "inspector")
+"""The rooms around the conversation; everything else is the centre, which has a bound of its own."""
 
 MODULES: dict[str, str] = {}
 """Modules with more lines than `MODULE`, and why. The list only gets shorter."""
@@ -54,3 +57,7 @@ def test_a_function_has_at_most_40_lines() -> None:
 
 def test_the_whole_does_not_grow() -> None:
     assert sum(lines(text) for _, text in modules()) <= WHOLE
+
+
+def test_the_centre_does_not_grow() -> None:
+    assert sum(lines(text) for name, text in modules() if name.split("/")[0] not in AROUND) <= CENTRE
