@@ -50,6 +50,7 @@ from .model import (
     ResourceTemplate,
     ServerCapabilities,
     Skill,
+    Task,
     Tool,
 )
 from .settings import SYNC_CLOSE_SECONDS
@@ -263,6 +264,17 @@ class Client:
         return TaskHandle(
             self._thread, self._run(self._client.call_tool(name, arguments, task=True, **options))
         )
+
+    def create_task(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]
+    ) -> TaskHandle:
+        return TaskHandle(self._thread, self._run(self._client.create_task(name, arguments, **options)))
+
+    def list_tasks(self, **options: Unpack[CallOptions]) -> list[Task]:
+        return self._run(self._client.list_tasks(**options))
+
+    def task(self, id: str) -> TaskHandle:
+        return TaskHandle(self._thread, self._client.task(id))
 
     def list_resources(self, **options: Unpack[CachedOptions]) -> list[Resource]:
         return self._run(self._client.list_resources(**options))

@@ -19,6 +19,7 @@ from ..model import (
     GetSkillRequestParams,
     Implementation,
     NotificationParams,
+    PaginatedRequestParams,
     Prompt,
     ReadDirectoryRequestParams,
     ReadResourceRequestParams,
@@ -29,6 +30,7 @@ from ..model import (
     ServerCapabilities,
     Skill,
     SubscribeRequestParams,
+    Task,
     Tool,
     UnsubscribeRequestParams,
 )
@@ -219,6 +221,35 @@ class Client:
         """
         return await self._toolbox.call(name, arguments, task, options)
 
+    async def create_task(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]
+    ) -> TaskHandle:
+        """Have a tool run as a task, in whichever way the server knows; one of 2026-07-28 may still answer at once.
+
+        Raises:
+            CapabilityError: the server has no tasks. Nothing was sent.
+        """
+        await self._life.recovered()
+        if not self._modern and not self.server_capabilities.has("tasks"):
+            raise CapabilityError("tasks")
+        return await self.call_tool(name, arguments, task=True, **options)
+
+    async def list_tasks(self, **options: Unpack[CallOptions]) -> list[Task]:
+        """The tasks a legacy server keeps for us, oldest first. 2026-07-28 lists none."""
+
+        async def page(cursor: Any) -> Any:
+            return await self._calls.call("tasks/list", PaginatedRequestParams(cursor=cursor), options)
+
+        return await follow(page, "tasks")
+
+    def task(self, id: str) -> TaskHandle:
+        """A handle on a task that was begun before, by this client or another.
+
+        Raises:
+            StateError: the client was never connected.
+        """
+        return self._toolbox.task(id)
+
     # --- resources ------------------------------------------------------------------------------------------------
 
     async def list_resources(self, **options: Unpack[CachedOptions]) -> list[Resource]:
@@ -232,7 +263,10 @@ class Client:
     async def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> ReadResourceResult:
         """Read a resource."""
         params = ReadResourceRequestParams(str(uri))
-        return await self._calls.cached("resources/read", params, str(uri), options)
+        result: ReadResourceResult = await self._calls.cached("resources/read", params, str(uri), options)
+        for contents in result.contents:
+            contents.uri = contents.uri or params.uri  # erlmcp's servers name none
+        return result
 
     async def subscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
         """Hear of changes of ``uri`` through ``on_resource_updated``, also after a reconnect."""

@@ -48,6 +48,7 @@ class ClientOptions(TypedDict, total=False):
     on_log: Callback | None
     on_list_changed: Callback | None
     on_resource_updated: Callback | None
+    """Told the URI and, if it has a second parameter, what the server says of the update."""
     on_state: Callable[[str], Any] | None
     reconnect: Reconnect | bool | None
     timeouts: Timeouts | None
@@ -104,7 +105,7 @@ class ToolOptions(CallOptions, total=False):
     check: bool
     """Raise `ToolError` when the tool failed (the default), or return its result."""
     ttl: int | None
-    """Milliseconds a 2025-11-25 server should keep the task."""
+    """Milliseconds a 2025-11-25 server should keep the task; those an erlmcp server may work on it."""
 
 
 class RequestOptions(CallOptions, total=False):

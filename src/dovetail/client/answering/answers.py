@@ -152,18 +152,48 @@ class Answers:
 
 def with_request(callback: Callback) -> Callback:
     """Call ``callback`` with the request, or without it when it takes no argument."""
-    try:
-        parameters = inspect.signature(callback).parameters.values()
-    except (TypeError, ValueError):
-        return callback
-    takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
-    if takes:
+    parameters = _parameters(callback)
+    if parameters is None or any(p.kind in _BY_POSITION for p in parameters):
         return callback
 
     def without_request(_: Any) -> Any:
         return callback()
 
     return without_request
+
+
+def with_metadata(callback: Callback) -> Callback:
+    """Call ``callback`` with a URI and what the server says of its update, if it has a place for both.
+
+    That is a second parameter without a default, or one called ``metadata``; all others get the URI alone.
+    """
+    parameters = _parameters(callback) or []
+    needed = [p for p in parameters if p.kind in _BY_POSITION and p.default is p.empty]
+    if len(needed) > 1 or any(p.kind is p.VAR_POSITIONAL for p in needed):
+        return callback
+    named = any(p.name == "metadata" for p in parameters)
+
+    def tell(uri: str, metadata: Any) -> Any:
+        return callback(uri, metadata=metadata) if named else callback(uri)
+
+    return tell
+
+
+_BY_POSITION = frozenset(
+    (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+)
+
+
+def _parameters(callback: Callback) -> list[inspect.Parameter] | None:
+    """What ``callback`` takes; None where it does not say."""
+    try:
+        return list(inspect.signature(callback).parameters.values())
+    except (TypeError, ValueError):
+        return None
 
 
 def _elicited(value: Any, params: Any) -> Struct:

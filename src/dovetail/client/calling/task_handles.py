@@ -1,8 +1,9 @@
 """Tasks of both designs, seen by the caller as one handle.
 
 2025-11-25: the client asks for a task, and `tasks/result` blocks until the result is there; questions come as requests
-meanwhile. The extension of 2026-07-28: the server decides, `tasks/get` is polled and carries questions, result and
-error, answers go back with `tasks/update`.
+meanwhile. erlmcp: the client creates a task, and asks `tasks/get` until it is over. The extension of
+2026-07-28: the server decides, `tasks/get` is polled and carries questions, result and error, answers go back with
+`tasks/update`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...model import (
     UpdateTaskRequestParams,
 )
 from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_POLL, Timeouts
+from ...wire.dialects.aliases import UNKNOWN_TIME
 from ...wire.methods import METHODS
 from ..config import CallOptions
 
@@ -44,7 +46,7 @@ class TaskHandle:
         self,
         calls: Calls,
         finish: Callable[[CallToolResult], Any],
-        created: CreateTaskResult | ExtensionTask | CallToolResult,
+        created: CreateTaskResult | AnyTask | CallToolResult,
     ) -> None:
         self._calls = calls
         self._clock = calls.config.clock
@@ -73,9 +75,11 @@ class TaskHandle:
         """Ask the server to stop. A task that is over stays as it is."""
         if self.task is None or self.task.status in TERMINAL:
             return
-        result = await self._calls.call("tasks/cancel", CancelTaskRequestParams(self.task.task_id))
+        id = self.task.task_id
+        result = await self._calls.call("tasks/cancel", CancelTaskRequestParams(id))
         if isinstance(result, Task):
             self.task = result
+            result.task_id = id  # some answer with nothing
 
     async def result(self) -> Any:
         """Wait for the end, answering questions on the way, and return the tool's result.
@@ -89,11 +93,15 @@ class TaskHandle:
             self._done = await run()
         return self._finish(self._done)
 
-    # --- 2025-11-25 -----------------------------------------------------------------------------------------------
+    # --- 2025-11-25 and erlmcp ------------------------------------------------------------------------------------
 
     async def _result_legacy(self) -> CallToolResult:
         assert self.task is not None
         params = GetTaskPayloadRequestParams(self.task.task_id)
+        if self._calls.established.capabilities.has("tasks.create"):
+            # erlmcp: -32089 until the task is over.
+            while (await self._refresh()).status not in TERMINAL:
+                await self._clock.sleep(_pause(self.task))
         raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
         self.task.status = "completed"
         return self._decode(raw)
@@ -142,6 +150,13 @@ class TaskHandle:
         established = self._calls.established
         codec = established.conversation.endpoint.admission.codecs[established.revision.name]
         return codec.decode_result(METHODS["tools/call"], raw)
+
+
+def task_of(id: str, *, modern: bool) -> AnyTask:
+    """A task of which nothing but its id is known."""
+    if modern:
+        return ExtensionTask(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
+    return Task(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
 
 
 def _pause(task: AnyTask) -> float:

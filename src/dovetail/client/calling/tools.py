@@ -13,17 +13,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from ...errors import ProtocolError, RegistrationError, RequestTimeout
-from ...model import CallToolRequestParams, CallToolResult, TaskMetadata, Tool
+from ...model import (
+    CallToolRequestParams,
+    CallToolResult,
+    ErlmcpCreateTaskRequestParams,
+    ErlmcpCreateTaskResult,
+    ErlmcpTaskAction,
+    ErlmcpTaskMetadata,
+    TaskMetadata,
+    Tool,
+)
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
 from .calls import Calls
 from .output_checks import OutputChecks
 from .results import ToolResult
-from .task_handles import TaskHandle
+from .task_handles import TaskHandle, task_of
 
 log = logging.getLogger("dovetail.client")
 
@@ -95,6 +104,8 @@ class ToolBox:
             given = UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
+        if task and self._connections.creates_tasks:
+            return await self._create(name, given, options)
         params = CallToolRequestParams(name, given)
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
@@ -112,6 +123,22 @@ class ToolBox:
             return self._finish(name, result, check)
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
         return handle if task else await self._result_of(handle, options.get("timeout"))
+
+    async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
+        """erlmcp's way: the task is a request of its own, and its action is the tool."""
+        params = ErlmcpCreateTaskRequestParams(ErlmcpTaskAction(name, arguments))
+        ttl = options.get("ttl")
+        if ttl is not None:
+            params.metadata = ErlmcpTaskMetadata(timeout=ttl)
+        result: ErlmcpCreateTaskResult = await self._calls.call(
+            "tasks/create", params, options, known=_KNOWN, repeat=False
+        )
+        return self.task(result.task_id, name, options.get("check", True))
+
+    def task(self, id: str, name: str = "", check: bool = True) -> TaskHandle:
+        """A handle on the task ``id``, begun by whomever."""
+        task = task_of(id, modern=self._calls.established.revision.modern)
+        return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
 
     def _ask_for_task(self, params: CallToolRequestParams, ttl: int | None) -> None:
         """2025-11-25 wants to be asked; a modern server decides by itself."""

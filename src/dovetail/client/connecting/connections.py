@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
@@ -31,9 +31,10 @@ from ...model import (
 )
 from ...model.meta import LOG_LEVEL
 from ...settings import URL_ELICITATIONS, Timeouts
+from ...wire.dialects.base import VENDOR
 from ...wire.methods import Method
 from ...wire.revisions import REVISIONS
-from ..answering.answers import Answers, call_back
+from ..answering.answers import Answers, call_back, with_metadata
 from ..answering.question_tasks import TASK_METHODS, QuestionTasks
 from ..calling.cache import CHANGED_BY
 from ..config import Callback, ClientConfig
@@ -74,6 +75,8 @@ class Connections:
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, asyncio.Future[None]] = {}
         self._question_tasks = QuestionTasks(config.limits.tasks)
+        updated = config.on_resource_updated
+        self._on_resource_updated = None if updated is None else with_metadata(updated)
 
     # --- what a life asks for -------------------------------------------------------------------------------------
 
@@ -90,6 +93,12 @@ class Connections:
         self._made += 1
         self.log_from(self.log_level)
         return self.established.conversation
+
+    @property
+    def creates_tasks(self) -> bool:
+        """Whether the server makes tasks by erlmcp's ``tasks/create``."""
+        established = self.established
+        return established is not None and established.capabilities.has("tasks.create")
 
     def log_from(self, level: LoggingLevel | None) -> None:
         """Remember the level; a modern server is told with every request."""
@@ -179,7 +188,7 @@ class Connections:
         elif method in _LISTS:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
-            self._resource_updated(params.uri)
+            self._resource_updated(params.uri, params.meta)
         elif method == "notifications/subscriptions/acknowledged":
             self.listening.acknowledge(params.notifications)
         elif method == "notifications/elicitation/complete":
@@ -195,10 +204,12 @@ class Connections:
         self.list_changed(_LISTS[method])
         _tell(self._config.on_list_changed, _LISTS[method])
 
-    def _resource_updated(self, uri: str) -> None:
+    def _resource_updated(self, uri: str, meta: Mapping[str, Any] | UnsetType = UNSET) -> None:
         if self._config.cache is not None:
             self._config.cache.forget_resource(self._config.origin, uri)
-        _tell(self._config.on_resource_updated, uri)
+        if self._on_resource_updated is not None:
+            metadata = None if meta is UNSET else meta.get(VENDOR + "metadata")
+            call_back(self._on_resource_updated, uri, metadata)
 
     # --- what 2025-11-25 calls URLElicitationRequired --------------------------------------------------------------
 

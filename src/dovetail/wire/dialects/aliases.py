@@ -34,6 +34,8 @@ STOP_REASONS = {
 }
 STATUSES = {"pending": "working", "processing": "working"}
 PRIORITIES = ("costPriority", "speedPriority", "intelligencePriority")
+TASK_MANAGEMENT = "task_management"
+"""What a server with tasks calls them among its experimental features."""
 UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 
 
@@ -225,12 +227,34 @@ def task_page(result: Object) -> None:
 
 
 def task_payload(result: Object) -> None:
-    """``{result: {…}}`` is the result itself."""
-    inner = result.get("result")
-    if isinstance(inner, dict) and "content" not in result:
-        del result["result"]
-        for name, value in cast("Object", inner).items():
-            result.setdefault(name, value)
+    """``{result: {…}}`` is the result itself; what is no result of a tool is the data of one."""
+    if "result" not in result or "content" in result:
+        return
+    data: Any = result.pop("result")
+    payload = cast("Object", data) if isinstance(data, dict) else {}
+    if "content" not in payload:
+        text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+        payload = {"content": [{"type": "text", "text": text}], "structuredContent": data}
+    for name, value in payload.items():
+        result.setdefault(name, value)
+
+
+def initialized(result: Object) -> None:
+    """``experimental.features`` names ``task_management``: the server has tasks, made by ``tasks/create``."""
+    offered: Any = result.get("capabilities")
+    if isinstance(offered, dict):
+        capabilities = cast("Object", offered)
+        experimental: Any = capabilities.get("experimental")
+        features: Any = (
+            cast("Object", experimental).get("features") if isinstance(experimental, dict) else None
+        )
+        if isinstance(features, list) and TASK_MANAGEMENT in features:
+            capabilities["tasks"] = {
+                "list": {},
+                "cancel": {},
+                **(capabilities.get("tasks") or {}),
+                "create": {},
+            }
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -281,6 +305,7 @@ PARAMS: dict[str, tuple[Alias, ...]] = {
 }
 
 RESULTS: dict[str, tuple[Alias, ...]] = {
+    "initialize": (Alias(initialized, (f'"{TASK_MANAGEMENT}"'.encode(),)),),
     "tools/call": _CONTENT,
     "tools/list": _PAGE,
     "resources/list": _PAGE,

@@ -14,7 +14,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from ...settings import Limits, Timeouts
-from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS
+from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
 from .base import Dialect, Object, column, take_extra
 from .contents import milliseconds, objects, rename
 
@@ -47,7 +47,7 @@ def initialize(result: Object) -> Object:
         offered["completions"] = {"supported": True, **offered["completions"]}
     if "tasks" in offered:
         experimental: Object = dict(offered.get("experimental") or {})
-        experimental.setdefault("features", ["task_management"])
+        experimental.setdefault("features", [TASK_MANAGEMENT])
         offered["experimental"] = experimental
     result["capabilities"] = offered
     return result
