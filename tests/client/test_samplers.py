@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -173,6 +174,9 @@ async def test_tools_travel_in_both_directions() -> None:
         ({"error": "x"}, 500, "sampling_failed"),
         ({"error": "x"}, 401, "sampling_failed"),
         ({"error": "x"}, 429, "sampling_rate_limited"),
+        ({"error": "x"}, 404, "model_not_available"),
+        ({"error": "x"}, 408, "sampling_timeout"),
+        ({"error": "x"}, 504, "sampling_timeout"),
     ],
 )
 @run
@@ -183,6 +187,22 @@ async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(
         await OpenAI("gpt", api_key="secret", fetch=Provider(answer, status))(request())
     assert caught.value.kind == kind
     assert "secret" not in caught.value.message
+
+
+@run
+async def test_a_provider_that_says_nothing_or_is_not_there_is_told_apart() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        with pytest.raises(ProtocolError) as caught:
+            await OpenAI("gpt", base_url=f"http://127.0.0.1:{port}/v1", timeout=0.05)(request())
+    assert caught.value.kind == "sampling_timeout"
+    with pytest.raises(ProtocolError) as caught:
+        await OpenAI("gpt", base_url=f"http://127.0.0.1:{port}/v1", timeout=5)(request())
+    assert caught.value.kind == "sampling_failed"
 
 
 @run

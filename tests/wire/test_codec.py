@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from dovetail import model as m
 from dovetail.errors import (
+    INVALID_PARAMS,
     KINDS,
     LocalProtocolError,
     ProtocolError,
@@ -19,7 +20,7 @@ from dovetail.errors import (
 )
 from dovetail.model import meta
 from dovetail.wire.codec import Codec, codec_for
-from dovetail.wire.dialects import DIALECTS, ERLMCP, MINIMCP, OFFICIAL
+from dovetail.wire.dialects import DIALECTS, ERLMCP, MINIMCP, OFFICIAL, Dialect
 from dovetail.wire.methods import METHODS
 from dovetail.wire.revisions import R1, R2, R3, R4, R5, REVISIONS, Revision
 from tests.support.schemas import validate
@@ -92,7 +93,7 @@ def test_bad_params_are_refused_with_place_and_reason_but_never_the_value(
     with pytest.raises(RemoteProtocolError) as caught:
         codec_for(revision).decode_params(METHODS[method], UNSET if raw is None else Raw(raw))
     error = caught.value
-    assert error.kind == "invalid_params"
+    assert error.code == INVALID_PARAMS
     assert reason in error.message
     assert error.data == {"details": error.message.removeprefix("Invalid params: ")}
     assert "SECRET" not in error.message
@@ -115,7 +116,7 @@ def test_every_wrong_type_in_every_field_gets_an_answer(value: Any) -> None:
             raw = msgspec.json.encode({field.encode_name: value})
             for revision in REVISIONS:
                 kind = kind_raised(codec_for(revision).decode_params, row, raw)
-                assert kind in (None, "invalid_params")
+                assert kind is None or KINDS[kind].legacy == KINDS[kind].modern == INVALID_PARAMS
                 refused += kind is not None
     assert refused > 100
 
@@ -387,3 +388,48 @@ def test_one_codec_serves_a_pair() -> None:
     assert codec_for(R5) is codec_for(R5, OFFICIAL)
     assert codec_for(R5) is not codec_for(R4)
     assert codec_for(R5, OFFICIAL, INFO).server_info is INFO
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"),
+    [
+        ("completion/complete", {"ref": {"type": "ref/odd", "name": "a"}}, "invalid_completion_ref"),
+        ("completion/complete", {"ref": {"type": "ref/prompt"}}, "invalid_completion_ref"),
+        ("completion/complete", {"ref": 5}, "invalid_completion_ref"),
+        ("completion/complete", {"argument": {"name": "a"}}, "invalid_completion_argument"),
+        ("completion/complete", {"argument": 5}, "invalid_completion_argument"),
+        ("sampling/createMessage", {"modelPreferences": {"costPriority": 1.5}}, "invalid_model_preferences"),
+        (
+            "sampling/createMessage",
+            {"modelPreferences": {"speedPriority": -0.1}},
+            "invalid_model_preferences",
+        ),
+        ("sampling/createMessage", {"modelPreferences": 5}, "invalid_model_preferences"),
+        ("prompts/get", {"name": "a", "modelPreferences": {"costPriority": 7}}, "invalid_model_preferences"),
+        (
+            "sampling/createMessage",
+            {"messages": [{"role": "user", "content": {"type": "video"}}]},
+            "invalid_content_type",
+        ),
+        (
+            "sampling/createMessage",
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "video"}]}]},
+            "invalid_content_type",
+        ),
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_members_with_a_failure_of_their_own_are_refused_by_its_kind(
+    method: str, params: dict[str, Any], kind: str, dialect: Dialect
+) -> None:
+    raw = msgspec.json.encode(params)
+    assert kind_raised(Codec(R4, dialect).decode_params, METHODS[method], raw) == kind
+
+
+def test_a_question_that_asks_for_an_impossible_model_is_called_so_in_both_eras() -> None:
+    question = {
+        "method": "sampling/createMessage",
+        "params": {"messages": [], "maxTokens": 1, "modelPreferences": {"intelligencePriority": 2}},
+    }
+    raw = msgspec.json.encode({"resultType": "input_required", "inputRequests": {"a": question}})
+    assert kind_raised(modern.decode_result, METHODS["tools/call"], raw) == "invalid_model_preferences"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import UNSET, Struct
 
 from ..errors import ProtocolError
 from ..model import (
+    AudioContent,
     ClientCapabilities,
     CreateMessageRequestParams,
     ElicitRequestParams,
+    ImageContent,
     SamplingMessage,
     ToolResultContent,
     ToolUseContent,
 )
+from ..model.content import is_media_type
 from ..wire.methods import METHODS
 
 
@@ -32,16 +36,27 @@ def check_question(method: str, params: Struct | None, declared: ClientCapabilit
     """Refuse a question that uses a part of a capability the client left out, or a broken conversation.
 
     Raises:
-        ProtocolError: of kind ``invalid_params``, as the specification wants it.
+        ProtocolError: -32602, as the specification wants it; of kind ``invalid_params`` or ``invalid_mime_type``.
     """
-    fault = None
+    kind, fault = "invalid_params", None
     need = needed_capability(method, params)
     if "." in need and not declared.has(need):
         fault = f"this client did not declare {need}"
     elif isinstance(params, CreateMessageRequestParams):
         fault = broken_tool_loop(params.messages)
+        if fault is None and any(_is_odd(block) for block in _blocks(params.messages)):
+            kind, fault = "invalid_mime_type", "the media type of an image or a sound is none"
     if fault is not None:
-        raise ProtocolError("invalid_params", fault)
+        raise ProtocolError(kind, fault)
+
+
+def _blocks(messages: Iterable[SamplingMessage]) -> Iterator[Any]:
+    for message in messages:
+        yield from message.content if isinstance(message.content, list) else [message.content]
+
+
+def _is_odd(block: Any) -> bool:
+    return isinstance(block, ImageContent | AudioContent) and not is_media_type(block.mime_type)
 
 
 def broken_tool_loop(messages: Iterable[SamplingMessage]) -> str | None:

@@ -3,6 +3,7 @@
 The member ``type`` tells the blocks apart. It is a tag, not an attribute: match on the class.
 """
 
+import re
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
@@ -14,6 +15,15 @@ __all__ = [
     "AudioContent", "ContentBlock", "EmbeddedResource", "ImageContent", "ResourceLink",
     "SamplingMessageContentBlock", "TextContent", "ToolResultContent", "ToolUseContent",
 ]  # fmt: skip
+
+_MEDIA_TYPE = re.compile(
+    r"[a-z0-9][\w!#$&^.+-]{0,126}/[a-z0-9][\w!#$&^.+-]{0,126}[ \t]*(;.*)?", re.ASCII | re.I
+)
+
+
+def is_media_type(text: str) -> bool:
+    """Whether ``text`` is a type, a subtype and perhaps parameters (RFC 6838, section 4.2)."""
+    return _MEDIA_TYPE.fullmatch(text) is not None
 
 
 class TextContent(Definition, tag_field="type", tag="text"):

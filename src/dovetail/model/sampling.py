@@ -40,6 +40,11 @@ class ModelPreferences(Definition):
     speed_priority: Number | UnsetType = UNSET
     intelligence_priority: Number | UnsetType = UNSET
 
+    def __post_init__(self) -> None:
+        for priority in (self.cost_priority, self.speed_priority, self.intelligence_priority):
+            if priority is not UNSET and not 0 <= priority <= 1:
+                raise ValueError("priorities run from 0 to 1")
+
 
 class ToolChoice(Definition, gc=False):
     mode: Literal["auto", "required", "none"] | UnsetType = UNSET

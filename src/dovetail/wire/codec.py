@@ -10,6 +10,7 @@ their edits.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -152,7 +153,7 @@ class Codec:
                 return decode(rewrite(self.dialect.field_in[method.name], data))
         except UNREADABLE:
             pass  # the first reason speaks of what the peer wrote
-        raise _refusal("invalid_params", "Invalid params", reason) from None
+        raise _refusal("invalid_params", "Invalid params", reason, method.faults) from None
 
     def _decode_result_again(self, method: Method, data: bytes, reason: Exception) -> Any:
         if isinstance(reason, msgspec.ValidationError):
@@ -163,7 +164,8 @@ class Codec:
             except UNREADABLE as error:
                 if isinstance(error, msgspec.ValidationError):
                     reason = error
-        raise _refusal("validation_failed", f"the result of {method.name} is malformed", reason) from None
+        text = f"the result of {method.name} is malformed"
+        raise _refusal("validation_failed", text, reason, method.faults) from None
 
     # --- writing -------------------------------------------------------------------------------------------
 
@@ -363,8 +365,12 @@ def _writable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _refusal(kind: str, message: str, reason: Exception) -> RemoteProtocolError:
+def _refusal(
+    kind: str, message: str, reason: Exception, faults: tuple[tuple[str, str], ...] = ()
+) -> RemoteProtocolError:
     if isinstance(reason, msgspec.ValidationError):
         details = explain(reason)
+        place = details.rpartition(" - at `")[2].rstrip("`")
+        kind = next((own for pattern, own in faults if re.search(pattern, place)), kind)
         return RemoteProtocolError(kind, f"{message}: {details}", data={"details": details})
     return RemoteProtocolError("parse_error", "the message is not valid JSON")

@@ -103,6 +103,8 @@ class Method(Struct, frozen=True, kw_only=True):
     """Only clients that declare the extension on that very request may call it."""
     name_header: NameHeader | None = None
     """The member of its params that is mirrored in ``Mcp-Name``."""
+    faults: tuple[tuple[str, str], ...] = ()
+    """Members with a kind of failure of their own: where in its params or questions, a regular expression → which."""
 
     def on(self, revision: Revision) -> bool:
         """Whether the revision has this method."""
@@ -128,6 +130,11 @@ def _notification(
     )
 
 
+_SAMPLING = (
+    (r"\.modelPreferences\b", "invalid_model_preferences"),
+    (r"\.messages\[\d+\]\.content(\[\d+\])?\.type$", "invalid_content_type"),
+)
+
 # fmt: off
 _ROWS = (
     # Getting to know each other
@@ -138,13 +145,13 @@ _ROWS = (
     _request("tools/list", 1, STILL, m.PaginatedRequestParams, m.ListToolsResult,
              capability="tools", cacheable=True),
     _request("tools/call", 1, STILL, m.CallToolRequestParams, m.CallToolResult,
-             capability="tools", may_ask=True, task=True, name_header="name"),
+             capability="tools", may_ask=True, task=True, name_header="name", faults=_SAMPLING),
     _request("resources/list", 1, STILL, m.PaginatedRequestParams, m.ListResourcesResult,
              capability="resources", cacheable=True),
     _request("resources/templates/list", 1, STILL, m.PaginatedRequestParams, m.ListResourceTemplatesResult,
              capability="resources", cacheable=True),
     _request("resources/read", 1, STILL, m.ReadResourceRequestParams, m.ReadResourceResult,
-             capability="resources", cacheable=True, may_ask=True, name_header="uri"),
+             capability="resources", cacheable=True, may_ask=True, name_header="uri", faults=_SAMPLING),
     _request("resources/subscribe", 1, 4, m.SubscribeRequestParams, m.EmptyResult,
              capability="resources.subscribe"),
     _request("resources/unsubscribe", 1, 4, m.UnsubscribeRequestParams, m.EmptyResult,
@@ -153,14 +160,16 @@ _ROWS = (
     _request("prompts/list", 1, STILL, m.PaginatedRequestParams, m.ListPromptsResult,
              capability="prompts", cacheable=True),
     _request("prompts/get", 1, STILL, m.GetPromptRequestParams, m.GetPromptResult,
-             capability="prompts", may_ask=True, name_header="name"),
+             capability="prompts", may_ask=True, name_header="name", faults=_SAMPLING),
     # 2024-11-05 has completion, but no capability for it.
     _request("completion/complete", 1, STILL, m.CompleteRequestParams, m.CompleteResult,
-             capability="completions", gated_since=2),
+             capability="completions", gated_since=2,
+             faults=((r"^\$\.ref\b", "invalid_completion_ref"),
+                     (r"^\$\.argument\b", "invalid_completion_argument"))),
     _request("logging/setLevel", 1, 4, m.SetLevelRequestParams, m.EmptyResult, capability="logging"),
     # What a server asks of a client; later these are no messages but entries of an `input_required` result
     _request("sampling/createMessage", 1, 4, m.CreateMessageRequestParams, m.CreateMessageResult,
-             sender="server", capability="sampling", task=True),
+             sender="server", capability="sampling", task=True, faults=_SAMPLING),
     _request("roots/list", 1, 4, m.RequestParams, m.ListRootsResult, sender="server", capability="roots"),
     _request("elicitation/create", 3, 4, m.ElicitRequestParams, m.ElicitResult,
              sender="server", capability="elicitation", task=True),

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ...core.questions import check_question
-from ...errors import DovetailError, ProtocolError
+from ...errors import USER_REJECTED, DovetailError, ProtocolError, RequestTimeout
 from ...model import (
     ClientCapabilities,
     CreateMessageResult,
@@ -112,9 +112,14 @@ class Answers:
         if known is None:
             raise ProtocolError("method_not_found", f"this client does not answer {method}")
         callback, convert = known
-        value = callback(params)
-        if inspect.isawaitable(value):
-            value = await value
+        try:
+            value = callback(params)
+            if inspect.isawaitable(value):
+                value = await value
+        except (TimeoutError, RequestTimeout) as error:
+            if convert is not _sampled:
+                raise
+            raise ProtocolError("sampling_timeout", "the model did not answer in time") from error
         try:
             return convert(value, params)
         except DovetailError:
@@ -205,7 +210,7 @@ def _sampled(value: Any, params: Any) -> Struct:
     if isinstance(value, CreateMessageResult):
         return value
     if value is None:
-        raise ProtocolError("sampling_failed", "User rejected sampling request", code=-1)
+        raise ProtocolError("user_rejected", "User rejected sampling request", code=USER_REJECTED)
     if isinstance(value, str):
         value = TextContent(value)
     if isinstance(value, Mapping) and "content" in value:

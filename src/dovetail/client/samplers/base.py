@@ -12,10 +12,18 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from ...errors import ProtocolError
+from ...errors import ProtocolError, TransportError
 from ...model import CreateMessageRequestParams, CreateMessageResult
 from ...settings import SAMPLER_ANSWER, SAMPLER_SECONDS
 from ..fetch import Fetch, json_headers
+
+_REFUSED = {
+    404: "model_not_available",
+    408: "sampling_timeout",
+    429: "sampling_rate_limited",
+    504: "sampling_timeout",
+}
+"""What the providers say with a status: OpenAI, Anthropic and Ollama answer 404 for a model they do not have."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -80,18 +88,22 @@ class Sampler:
     async def _post(self, payload: dict[str, Any]) -> dict[str, Any]:
         fetch = self._fetch or _default_fetch()
         headers = json_headers(self._headers)
-        async with fetch.session() as send:
-            response = await send(
-                "POST", self._base + self.path, headers, msgspec.json.encode(payload), self._timeout
-            )
-            try:
-                body = await response.read(SAMPLER_ANSWER)
-            finally:
-                response.close()
-        if response.status == 429:
-            raise ProtocolError("sampling_rate_limited", f"{type(self).__name__} answered HTTP 429")
+        try:
+            async with fetch.session() as send:
+                response = await send(
+                    "POST", self._base + self.path, headers, msgspec.json.encode(payload), self._timeout
+                )
+                try:
+                    body = await response.read(SAMPLER_ANSWER)
+                finally:
+                    response.close()
+        except TransportError as error:
+            late = error.cause == "timeout"
+            text = f"{type(self).__name__} {'did not answer in time' if late else 'cannot be reached'}"
+            raise ProtocolError("sampling_timeout" if late else "sampling_failed", text) from error
         if response.status >= 400:
-            raise ProtocolError("sampling_failed", f"{type(self).__name__} answered HTTP {response.status}")
+            kind = _REFUSED.get(response.status, "sampling_failed")
+            raise ProtocolError(kind, f"{type(self).__name__} answered HTTP {response.status}")
         try:
             answer = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Struct
 
+from ...model import ModelPreferences
 from .base import Alias, Object, extra
 from .contents import block, blocks, contents, definition, iso_time, objects, rename
 
@@ -56,6 +57,10 @@ def prompt_preferences(params: Object) -> None:
     preferences = params.pop("modelPreferences", None)
     if isinstance(preferences, dict):
         priorities(cast("Object", preferences))
+        try:
+            msgspec.convert(preferences, ModelPreferences)
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(f"{error} - at `$.modelPreferences`") from None
         extra(params, "modelPreferences", preferences)
 
 
@@ -231,7 +236,7 @@ def task_payload(result: Object) -> None:
     if "result" not in result or "content" in result:
         return
     data: Any = result.pop("result")
-    payload = cast("Object", data) if isinstance(data, dict) else {}
+    payload: Object = cast("Object", data) if isinstance(data, dict) else {}
     if "content" not in payload:
         text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
         payload = {"content": [{"type": "text", "text": text}], "structuredContent": data}
