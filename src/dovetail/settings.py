@@ -228,6 +228,12 @@ LONGEST_MATCHED: Final = 4096
 """Characters of a text that our own validator tries a pattern on."""
 MOST_PROBLEMS: Final = 10
 """Things that are said to be wrong with one value; more would not help anybody."""
+VALUES_SHOWN: Final = 20
+"""Allowed values that are named when none of them was given."""
+ALTERNATIVES_SHOWN: Final = 4
+"""Members of a union for which it is said why a value does not fit."""
+REASON_LENGTH: Final = 1000
+"""Characters of a reason why a value or a schema cannot be used."""
 
 # --- Server -----------------------------------------------------------------------------------------------------------
 
@@ -239,6 +245,8 @@ ANNOTATION_DEPTH: Final = 64
 """Levels of an annotation."""
 ANNOTATIONS_KEPT: Final = 1024
 """Annotations and classes that are remembered once they were taken apart, so that many tools may share them."""
+SAMPLE_TOKENS: Final = 1024
+"""Tokens a client's model is asked for at most, unless the handler says otherwise."""
 FORMS_KEPT: Final = 256
 """Types whose forms are made once."""
 PAGES_KEPT: Final = 512

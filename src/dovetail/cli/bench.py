@@ -58,7 +58,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
         revision=options.revision,
         headers=headers,
         reconnect=Reconnect(enabled=False),
-        limits=Limits(pending=max(1000, *levels)),
+        limits=Limits(pending=max(Limits().pending, *levels)),
     )
     try:
         with asyncio.Runner(loop_factory=_fast_loop()) as runner:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, cast
 
-from ..settings import LONGEST_MATCHED, MOST_PROBLEMS, SCHEMA_VALUE_DEPTH
+from ..settings import LONGEST_MATCHED, MOST_PROBLEMS, REASON_LENGTH, SCHEMA_VALUE_DEPTH, VALUES_SHOWN
 from .problem import Problem
 from .weight import Document
 
@@ -76,7 +76,7 @@ class SmallValidator:
         rules = cast("dict[str, Any]", schema)
         reason = _own_reason(value, rules) or (self._mismatch(value, rules) if self._patterns else None)
         if reason is not None:
-            yield Problem(path, reason)
+            yield Problem(path, reason[:REASON_LENGTH])
             return
         if isinstance(value, dict):
             yield from self._members(cast("dict[str, Any]", value), rules, path, depth)
@@ -138,7 +138,7 @@ def _own_reason(value: Any, rules: dict[str, Any]) -> str | None:
         if not any(_TYPES.get(name, lambda _: True)(value) for name in names):
             return f"must be {' or '.join(names)}"
     if "enum" in rules and not any(_same(value, allowed) for allowed in rules["enum"]):
-        return f"must be one of {', '.join(map(repr, rules['enum'][:20]))}"
+        return f"must be one of {', '.join(map(repr, rules['enum'][:VALUES_SHOWN]))}"
     if "const" in rules and not _same(value, rules["const"]):
         return f"must be {rules['const']!r}"
     if _is_number(value):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..settings import (
     MOST_PROBLEMS,
+    REASON_LENGTH,
     SCHEMA_BACKTRACKS,
     SCHEMA_EXPLAINED,
     SCHEMA_STEPS,
@@ -86,12 +87,12 @@ def _compile(library: Any, schema: Schema) -> Any:
     try:
         return library.validator_for(schema, retriever=refuse, mask="the value", pattern_options=patterns)
     except Exception as error:
-        raise SchemaError(str(error).partition("\n")[0][:300]) from error
+        raise SchemaError(str(error).partition("\n")[0][:REASON_LENGTH]) from error
 
 
 def _problem(error: Any) -> Problem:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    return Problem(path.lstrip("."), error.message.partition("\n")[0][:200])
+    return Problem(path.lstrip("."), error.message.partition("\n")[0][:REASON_LENGTH])
 
 
 def _check_patterns(patterns: list[str]) -> None:

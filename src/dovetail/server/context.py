@@ -24,6 +24,7 @@ from ..model import (
     Tool,
 )
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
+from ..settings import SAMPLE_TOKENS
 from ..wire.dialects.base import VENDOR
 from ..wire.methods import METHODS, OpenParams
 from .asking.ask import Asking
@@ -190,7 +191,7 @@ class Context:
         | Mapping[str, Any]
         | Sequence[str | SamplingMessage | Mapping[str, Any]],
         *,
-        max_tokens: int = 1024,
+        max_tokens: int = SAMPLE_TOKENS,
         system: str | None = None,
         temperature: float | None = None,
         tools: Sequence[Tool | Mapping[str, Any]] | None = None,

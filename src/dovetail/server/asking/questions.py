@@ -33,6 +33,7 @@ from ...model import (
     Tool,
     ToolChoice,
 )
+from ...settings import SAMPLE_TOKENS
 from ...wire.leniency import explain
 from .forms import Form, form_of
 
@@ -149,7 +150,7 @@ class Sample(Question[Sampled]):
         self,
         messages: Messages,
         *,
-        max_tokens: int = 1024,
+        max_tokens: int = SAMPLE_TOKENS,
         system: str | None = None,
         temperature: float | None = None,
         tools: Sequence[Tool | Mapping[str, Any]] | None = None,

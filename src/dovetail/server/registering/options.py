@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from ...errors import RegistrationError
 from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
+from ...settings import NAME_SHOWN
 from ...wire.dialects.base import VENDOR
 from ..running import Run
 from ..signatures.functions import Function
@@ -138,5 +139,5 @@ def _icon(icon: Icon | Mapping[str, Any]) -> Icon:
     icon = icon if isinstance(icon, Icon) else msgspec.convert(icon, Icon)
     if not icon.src.startswith(("https:", "data:")):
         # revisions.md: other schemes are to be refused by whoever shows the icon.
-        raise RegistrationError(f"an icon is an https: or data: URI, not {icon.src[:40]!r}")
+        raise RegistrationError(f"an icon is an https: or data: URI, not {icon.src[:NAME_SHOWN]!r}")
     return icon

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from ...settings import ALTERNATIVES_SHOWN
+
 Decode = Callable[[Any], Any]
 
 
@@ -74,7 +76,7 @@ def choice(alternatives: Sequence[Alternative]) -> type[Custom]:
             if score > best_score:
                 best, best_score = found, score
         if isinstance(best, UnsetType):
-            raise ValueError(f"no alternative fits ({'; '.join(reasons[:4])})")
+            raise ValueError(f"no alternative fits ({'; '.join(reasons[:ALTERNATIVES_SHOWN])})")
         return best
 
     return custom("Choice", decode)

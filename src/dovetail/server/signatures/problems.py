@@ -10,7 +10,7 @@ import msgspec
 
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
-from ...settings import MOST_PROBLEMS, NAME_SHOWN
+from ...settings import MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
 
 # Compiled when the first value is wrong: a server that is only listed does not pay for them.
 _AT: Final = r" - at (?:`key` in )?`([^`]*)`"
@@ -73,7 +73,7 @@ def _json_type(found: re.Match[str]) -> str:
 def _allowed(schema: Mapping[str, Any], path: str) -> str:
     values = next((v for node in _nodes(schema, path) if (v := _values(node))), list[Any]())
     listed = ", ".join(
-        repr(v) if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values[:20]
+        repr(v) if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values[:VALUES_SHOWN]
     )
     return f"must be one of {listed}" if listed else "is not one of the allowed values"
 
