@@ -129,6 +129,23 @@ TARGETS = (
         0.5,
         True,
     ),
+    *(
+        Target(
+            "server",
+            f"{what} against the official SDK, 105 tools, {transport}",
+            ratio(
+                (measure, "dovetail", f"{workload} with 105 tools", transport),
+                (measure, "sdk", f"{workload} with 105 tools", transport),
+            ),
+            bound,
+            True,
+        )
+        for transport in ("stdio", "http")
+        for measure, what, workload, bound in (
+            ("start", "start to first answer", "initialize", 0.22),
+            ("memory", "resident memory", "at rest", 0.45),
+        )
+    ),
     Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
     Target(
         "http",

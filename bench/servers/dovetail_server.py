@@ -113,6 +113,11 @@ def have(count: int) -> None:
 if __name__ == "__main__":
     if "BENCH_TOOLS" in os.environ:
         have(int(os.environ["BENCH_TOOLS"]))
+    if "BENCH_MIXED" in os.environ:
+        import mixed
+
+        for name, function in mixed.tools(int(os.environ["BENCH_MIXED"])):
+            server.add_tool(function, name=name)
     if sys.argv[1] == "stdio":
         server.run()
     elif sys.argv[1] == "tcp":

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bench import peers, workloads
 from bench.asking import Response
-from bench.measures import tools
-from bench.peers import DOVETAIL, LEGACY, LIMIT, MODERN, Peer
+from bench.measures import start, tools
+from bench.peers import DOVETAIL, LEGACY, LIMIT, MODERN, SDK, Peer
 from bench.pipes import PipeDriver
 from bench.processes import Child
 from bench.questions import Questions
@@ -233,6 +233,15 @@ def test_a_server_has_exactly_the_tools_it_is_measured_with(peer: Peer, count: i
         with pytest.raises(WrongReply):
             tools.counted(driver, count + 1)
         assert driver.sequential(ECHO, 10.0, most=2).calls == 2
+
+
+@pytest.mark.parametrize("peer", [DOVETAIL, SDK], ids=lambda peer: peer.name)
+def test_a_large_server_has_as_many_tools_as_its_figure_says(peer: Peer) -> None:
+    need(peer.environment)
+    with Child(peer, "stdio", BENCH_MIXED=str(start.MIXED)) as child:
+        driver = PipeDriver(child, LEGACY)
+        driver.open()
+        tools.counted(driver, start.TOOLS)
 
 
 # --- lines over TCP ---------------------------------------------------------------------------------------------------
