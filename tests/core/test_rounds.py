@@ -126,10 +126,16 @@ def test_several_questions_leave_in_one_round() -> None:
 def test_a_malformed_answer_is_refused(answer: Any) -> None:
     first = rounds()
     first.ask("elicitation/create", NAME, "k")
-    again = rounds(state=state_of(first), answers={"k": answer})
     with pytest.raises(RemoteProtocolError, match=r"inputResponses\['k'\] is no answer") as refused:
-        again.ask("elicitation/create", NAME, "k")
+        rounds(state=state_of(first), answers={"k": answer})
     assert refused.value.kind == "invalid_params"
+    # Without a state only the question tells what an answer is; then nothing else that is open counts.
+    alone = rounds(answers={"k": answer})
+    alone.ask("roots/list")
+    with pytest.raises(RemoteProtocolError, match="is no answer"):
+        alone.ask("elicitation/create", NAME, "k")
+    with pytest.raises(RemoteProtocolError, match="is no answer"):
+        alone.result()
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_asked_again() -> None:

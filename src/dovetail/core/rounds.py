@@ -7,9 +7,10 @@ then unwind the handler and answer with `result`. `step` and `remember` keep wor
 
 Between rounds everything travels in ``requestState``, sealed: bound to the principal, the method and the
 salient params (name or uri, and the arguments), expiring, counted. An answer belongs to one question: it is
-found by the question's key (given, or counted in order of asking) and holds only while the digest of the
-question is the same. A question that changed is asked again; so is one whose answer is missing. A malformed
-answer is refused, and answers to questions nobody asked are ignored.
+found by the question's key (given, or counted in order of asking) and holds only while the mark of the
+question, its kind and a digest, is the same. A question that changed is asked again; so is one whose answer is
+missing. What is no answer to its question is refused before the handler runs, and answers to questions nobody
+asked are ignored.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ from .channel import Call
 from .questions import needed_capability
 
 PURPOSE: Final = "state"
+
+_LETTERS: Final = {"elicitation/create": "E", "sampling/createMessage": "S", "roots/list": "R"}
+"""What the mark of a question begins with."""
+_METHODS: Final = {letter: method for method, letter in _LETTERS.items()}
 
 REQUESTS: Final[dict[str, type[CreateMessageRequest | ElicitRequest | ListRootsRequest]]] = {
     "elicitation/create": ElicitRequest,
@@ -74,7 +79,7 @@ class _State(Struct, omit_defaults=True):
     r: int = 0
     """Rounds so far."""
     q: dict[str, str] = field(default_factory=dict[str, str])
-    """Questions asked in the last round: key → digest."""
+    """Questions asked in the last round: key → mark."""
     a: dict[str, _Known] = field(default_factory=dict[str, _Known])
     """Answers of earlier rounds."""
     m: dict[str, Raw] = field(default_factory=dict[str, Raw])
@@ -98,7 +103,8 @@ class Rounds:
 
     Raises:
         ProtocolError: ``requestState`` was altered, belongs to another call or person, or is too old
-            (``invalid_request_state``).
+            (``invalid_request_state``); or what answers a question of the last round is no answer to it
+            (``invalid_params``).
     """
 
     def __init__(
@@ -124,6 +130,11 @@ class Rounds:
         """What this run asked and has no answer for."""
         self._resumed = params.request_state is not UNSET
         self._state = self._open(params.request_state, now) if self._resumed else _State()
+        self._fault: ProtocolError | None = None
+        for key, mark in self._state.q.items():
+            method, raw = _METHODS.get(mark[0]), self._answers.get(key)
+            if method is not None and raw is not None:
+                self._read(method, key, raw)
 
     @property
     def state(self) -> Any:
@@ -164,7 +175,7 @@ class Rounds:
         if key is None:
             self._count += 1
             key = f"input_{self._count}"
-        mark = digest(msgspec.to_builtins(request)).hex()[:32]
+        mark = _LETTERS[method] + digest(msgspec.to_builtins(request)).hex()[:32]
         if self._asked.setdefault(key, mark) != mark:
             raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
         self.wanted[key] = request
@@ -188,12 +199,20 @@ class Rounds:
                 "internal_error", f"the outcome of step {key!r} cannot be written as JSON"
             ) from error
 
+    def refuse(self, error: ProtocolError) -> ProtocolError:
+        """An answer was none: whatever is open besides, the client is told so and not asked again."""
+        self._fault = error
+        return error
+
     def result(self) -> InputRequiredResult:
         """The answer that asks: every wish noted so far, and the sealed state.
 
         Raises:
+            ProtocolError: of kind ``invalid_params``, when an answer was none.
             Refusal: the call has asked `Limits.rounds` times, or its state outgrew `Limits.request_state`.
         """
+        if self._fault is not None:
+            raise self._fault
         if self._state.r >= self._limits.rounds:
             raise Refusal(1004, message="this call has asked its client too often")
         state = msgspec.structs.replace(
@@ -252,4 +271,4 @@ class Rounds:
             return self._call.codec.decode_result(METHODS[method], raw)
         except RemoteProtocolError as error:
             message = f"inputResponses[{key!r}] is no answer to {method}"
-            raise RemoteProtocolError("invalid_params", message, data=error.data) from None
+            raise self.refuse(RemoteProtocolError("invalid_params", message, data=error.data)) from None

@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct
 from ...core.channel import Call, Channel
 from ...core.questions import needed_capability
 from ...core.rounds import MISSING, Rounds, Wanted
-from ...errors import CapabilityError, ProtocolError, Refusal
+from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
 from ...model import InputRequest, InputRequiredResult, ListRootsRequest, Result
 from ...wire.methods import METHODS
 from ..running import Runner, off_the_clock
@@ -236,7 +236,12 @@ class ModernAsking:
             answer = self._rounds.ask(question.method, params_of(question.request), question.key)
         except CapabilityError as error:
             raise CannotAsk(error.capability, error.message) from None
-        return UNASKED if type(answer) is Wanted else question.read(answer)
+        if type(answer) is Wanted:
+            return UNASKED
+        try:
+            return question.read(answer)
+        except RemoteProtocolError as error:
+            raise self._rounds.refuse(error) from None
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._rounds.step(key)
