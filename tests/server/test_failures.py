@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import ProtocolError, Refusal, Server, TextContent, ToolError
+from dovetail import ProtocolError, Refusal, RegistrationError, Server, TextContent, ToolError
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer
@@ -177,3 +177,89 @@ async def test_cancelling_the_caller_cancels_the_handler_and_is_not_answered() -
     with pytest.raises(asyncio.CancelledError):
         await task
     assert left.is_set()
+
+
+READERS: dict[str, tuple[type[Exception], str, int, int, int]] = {
+    "denied": (PermissionError, "resource_access_denied", 1005, -32025, -32002),
+    "locked": (BlockingIOError, "resource_locked", -32603, -32027, -32002),
+    "missing": (FileNotFoundError, "resource_not_readable", -32603, -32603, -32002),
+    "broken": (KeyError, "internal_error", -32603, -32603, -32603),
+}
+
+
+@every_revision
+@pytest.mark.parametrize("name", READERS)
+@run
+async def test_what_keeps_a_resource_from_being_read_has_its_code(revision: str, name: str) -> None:
+    cause, kind, official, erlmcp, elixir = READERS[name]
+
+    def build_reader(dialect: str) -> Server:
+        server = Server("reading", dialect=dialect)
+
+        @server.resource("x://file")
+        def read() -> str:
+            """Read."""
+            raise cause(13, "secret detail", "/secret/file")
+
+        return server
+
+    for dialect, number in (
+        ("official", official),
+        ("erlmcp", erlmcp),
+        ("mcp_client", elixir),
+        ("minimcp", -32603),
+    ):
+        error = await Peer(build_reader(dialect), revision).error("resources/read", uri="x://file")
+        modern = revision == "2026-07-28"
+        assert error["code"] == (official if modern else number), dialect
+        assert error["data"]["kind"] == kind
+        assert len(error["data"]["incident"]) == 12
+        assert "secret" not in json.dumps(error)
+
+
+@every_revision
+@run
+async def test_a_prompt_a_template_and_time_that_ran_out_have_their_codes(revision: str) -> None:
+    server = Server("erlmcp", dialect="erlmcp")
+
+    @server.prompt
+    def broken() -> str:
+        """Break."""
+        raise RuntimeError("secret")
+
+    @server.resource("x://{name}")
+    def reader(name: str) -> str:
+        """Break too."""
+        raise RuntimeError("secret")
+
+    @server.resource("x://slow", timeout=0.01)
+    async def slow() -> str:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        return ""
+
+    peer = Peer(server, revision)
+    for method, params, kind, number in (
+        ("prompts/get", {"name": "broken"}, "prompt_render_failed", -32044),
+        ("resources/read", {"uri": "x://any"}, "template_render_failed", -32029),
+        ("resources/read", {"uri": "x://slow"}, "request_timeout", -32009),
+    ):
+        error = await peer.error(method, **params)
+        found = error["data"]["dialectCode"] if revision == "2026-07-28" else error["code"]
+        assert (found, error["data"]["kind"]) == (number, kind)
+        assert "secret" not in json.dumps(error)
+
+
+def test_long_descriptions_and_duplicates_are_refused_by_their_kind() -> None:
+    def tool() -> str:
+        return "x"
+
+    long = "x" * 10_001
+    with pytest.raises(RegistrationError) as caught:
+        Server("erlmcp", dialect="erlmcp").add_tool(tool, description=long)
+    assert caught.value.kind == "tool_description_too_long"
+    server = Server("official")
+    server.add_tool(tool, description=long)
+    with pytest.raises(RegistrationError) as caught:
+        server.add_tool(tool, description="again")
+    assert caught.value.kind == "registration"

@@ -186,7 +186,7 @@ def test_a_prompt_that_json_cannot_say_is_an_incident(
             return value
 
         error = await Peer(server, revision).error("prompts/get", name="broken")
-        check_incident(error, "Internal error", caplog.text)
+        check_incident(error, "Prompt render failed", caplog.text)
 
     scenario()
 

@@ -26,7 +26,8 @@ from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from .asking.ask import InputRequired, asking_for
 from .context import Context
-from .failures import Failures
+from .failures import Failures, unreadable
+from .registering.addresses import not_there
 from .registering.methods import RegisteredMethod
 from .registering.register import Register, Registered, RegisteredResource
 from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
@@ -89,7 +90,9 @@ class Answering:
             keeps_system = call.codec.dialect.system_role and not call.revision.modern
             return value if keeps_system else without_system(value)
         except BaseException as error:  # noqa: BLE001  the one boundary for prompts
-            self.failures.raise_other(error, f"prompt {prompt.name!r}", call, {"prompt": prompt.name})
+            self.failures.raise_other(
+                error, f"prompt {prompt.name!r}", call, {"prompt": prompt.name}, "prompt_render_failed"
+            )
 
     async def read(self, call: Call, channel: Channel) -> Struct:
         """``resources/read``."""
@@ -101,7 +104,10 @@ class Answering:
                 return value
             return self._contents(entry, uri, value)
         except BaseException as error:  # noqa: BLE001  the one boundary for resources
-            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:URI_ECHO]})
+            kind = unreadable(
+                error, "internal_error" if entry.function.template is None else "template_render_failed"
+            )
+            self.failures.raise_other(error, f"resource {entry.name!r}", call, {"uri": uri[:URI_ECHO]}, kind)
 
     async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
         """A method of the author's own."""
@@ -122,7 +128,8 @@ class Answering:
         """Read a resource on behalf of the handler that has ``context``.
 
         Raises:
-            ProtocolError: of kind ``resource_not_found``. What the reader raises comes out as it is.
+            ProtocolError: of kind ``resource_not_found``, or of another that says what is wrong with ``uri``. What
+                the reader raises comes out as it is.
         """
         entry, arguments = self._find(uri)
         parameter = entry.context_parameter
@@ -133,7 +140,7 @@ class Answering:
     def _find(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
         if found is None:
-            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+            raise not_there(uri, self.limits.uri_length)
         return found
 
     def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> ReadResourceResult:

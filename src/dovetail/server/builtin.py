@@ -31,8 +31,9 @@ from ..model import (
     SubscriptionsListenResult,
     ToolReference,
 )
-from ..settings import NAME_ECHO
+from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
+from .registering.addresses import uri_fault
 from .registering.completions import completion_of
 from .registering.register import Changed, Table
 from .signatures.returns import writable
@@ -167,9 +168,12 @@ class Builtin:
     # Subscriptions
 
     async def subscribe(self, call: Call, channel: Channel) -> Result:
+        server, uri = self._server, call.params.uri
+        if server.register.find_resource(uri) is None and (fault := uri_fault(uri, server.limits.uri_length)):
+            raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
         subscriber = self._subscriber(call)
         if subscriber is not None:
-            self._server.hub.subscribe(subscriber, call.params.uri)
+            server.hub.subscribe(subscriber, uri)
         return Result()
 
     async def unsubscribe(self, call: Call, channel: Channel) -> Result:

@@ -80,7 +80,9 @@ class Failures:
         if isinstance(error, CannotAsk) and call.revision.modern:
             raise missing_capability(error) from None
         own, text, meta = self._explain(error, what)
-        if own != "capability_not_supported":
+        if isinstance(error, Deadline):
+            own = "request_timeout"
+        elif own != "capability_not_supported":
             own = kind
         message = None if meta and self._mask else text
         raise ProtocolError(own, message, data={**data, **meta} or UNSET) from None
@@ -108,6 +110,19 @@ class Failures:
             elif dialect.tool_failure_as_error:
                 way = "error"
         return way != "tool_result"
+
+
+_UNREADABLE = {PermissionError: "resource_access_denied", BlockingIOError: "resource_locked"}
+"""What the operating system says of a file that is there; a lock that would block is a `BlockingIOError`."""
+
+
+def unreadable(error: BaseException, kind: str) -> str:
+    """The kind of a resource that could not be read because of ``error``; ``kind`` where that says nothing."""
+    if not isinstance(error, OSError):
+        return kind
+    return next(
+        (name for cause, name in _UNREADABLE.items() if isinstance(error, cause)), "resource_not_readable"
+    )
 
 
 _UNASKED = frozenset({"capability_not_supported", "no_back_channel"})

@@ -20,6 +20,7 @@ from ...wire.dialects import Dialect
 from ...wire.headers import header_map
 from ..running import PreparedHandler, Runner
 from ..signatures.functions import Function, prepare_prompt, prepare_raw, prepare_resource, prepare_tool
+from .addresses import check_media_type, check_uri
 from .completions import Completions
 from .options import (
     PromptOptions,
@@ -158,7 +159,12 @@ class Registration:
     def add_resource(
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> RegisteredResource:
-        """Register ``function`` as the reader of ``uri``. ``list_changed`` goes out by itself."""
+        """Register ``function`` as the reader of ``uri``. ``list_changed`` goes out by itself.
+
+        Raises:
+            RegistrationError: it is taken, or no URI; or the media type is none.
+        """
+        check_uri(uri)
         entry = self._resource(uri, None, function, options)
         self.register.resources.add(uri, entry)
         return entry
@@ -181,6 +187,7 @@ class Registration:
         check(options, ResourceOptions, "a resource")
         prepared = prepare_resource(function, template, name=options.get("name"))
         what = f"resource {uri!r}"
+        check_media_type(options.get("mime_type"), what)
         if template is None:
             definition = Resource(uri, prepared.name, size=given(options.get("size")))
         else:
@@ -273,13 +280,14 @@ class Registration:
 
     def _description(self, found: str | None, options: SharedOptions, what: str) -> str | None:
         text = options.get("description", found)
-        problem = None
+        tool, problem, kind = what.startswith("tool"), None, None
         if text is not None and len(text) > LONGEST_DESCRIPTION:
             problem = f"the description of {what} has more than {LONGEST_DESCRIPTION} characters"
-        elif not text and what.startswith("tool"):
+            kind = "tool_description_too_long" if tool else None
+        elif not text and tool:
             problem = f"{what} has no description: write a docstring"
         if problem is not None:
             if self.dialect.long_description_is_error:
-                raise RegistrationError(problem)
-            logger.debug(problem)
+                raise RegistrationError(problem, kind=kind)
+            logger.log(logging.DEBUG if kind is None else logging.WARNING, problem)
         return text

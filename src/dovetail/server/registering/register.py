@@ -83,7 +83,9 @@ class Table(Generic[E]):
             RegistrationError: the name is taken. Remove the old entry first, or choose another name.
         """
         if key in self.entries:
-            raise RegistrationError(f"the {self._what} {key!r} is already registered; remove it first")
+            kind = "resource_already_exists" if self._kind == "resources" else None
+            text = f"the {self._what} {key!r} is already registered; remove it first"
+            raise RegistrationError(text, kind=kind)
         self.entries[key] = entry
         self._changed(self._kind)
 

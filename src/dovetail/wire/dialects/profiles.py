@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ...errors import INTERNAL_ERROR
 from ...settings import Timeouts
 from .aliases import METHODS, PARAMS, RESULTS
 from .base import Dialect, Object, column
@@ -11,12 +12,16 @@ from .base import Dialect, Object, column
 OFFICIAL = Dialect(name="official", inbound_methods=METHODS, field_in=PARAMS, result_in=RESULTS)
 """The specification and nothing else; still understands everybody, unless made strict by `strictly`."""
 
+_ELIXIR = column(lambda row: row.elixir)
+_UNREADABLE = ("resource_access_denied", "resource_locked")
+"""Its document: "-32002, Resource not readable: Permission denied or I/O error"."""
+
 MCP_CLIENT = Dialect(
     name="mcp_client",
     inbound_methods=METHODS,
     field_in=PARAMS,
     result_in=RESULTS,
-    errors=column(lambda row: row.elixir),
+    errors={**_ELIXIR, **dict.fromkeys(_UNREADABLE, _ELIXIR["resource_not_readable"])},
     messages={
         "parse_error": "Parse error",
         "invalid_request": "Invalid request",
@@ -47,6 +52,7 @@ MINIMCP = Dialect(
     inbound_methods=METHODS,
     field_in=PARAMS,
     result_in=RESULTS,
+    errors={"resource_access_denied": INTERNAL_ERROR},
     messages={
         "parse_error": "Parse error",
         "invalid_request": "Invalid Request",
@@ -58,6 +64,12 @@ MINIMCP = Dialect(
         "invalid_prompt_arguments": "Invalid arguments",
         "resource_not_found": "Resource not found: {uri}",
         "internal_error": "Internal error",
+        # It tells no failure of a handler from another.
+        "prompt_render_failed": "Internal error",
+        "template_render_failed": "Internal error",
+        "resource_not_readable": "Internal error",
+        "resource_access_denied": "Internal error",
+        "resource_locked": "Internal error",
     },
     error_data={"prompt_argument_missing": missing_arguments},
     http_status={
