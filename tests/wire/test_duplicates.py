@@ -32,6 +32,14 @@ REFUSED = [
     f'{{{REQUEST},"params":{{"name":"a","arguments":{{}},"arguments":{{"a":1}}}}}}',
     f'{{{REQUEST},"params":{{ "name" : "a" , "name" : "a" }}}}',
     f'{{{REQUEST},"params":{{"\\u00e9":1,"é":1}}}}',
+    # Spaces in a key, a value or an id must not pass for those between the members.
+    f'{{{REQUEST},"params":{{"a":1,"a":1,"      ":1}}}}',
+    f'{{{REQUEST},"params":{{"a":"      ","a":"      "}}}}',
+    f'{{{REQUEST},"params":{{"a":"x","a":"      "}}}}',
+    '{"jsonrpc":"2.0","id":"       ","id":"       ","method":"ping"}',
+    '{"jsonrpc":"2.0","id":"            ","x":1,"x":1,"method":"ping"}',
+    '{"jsonrpc":"2.0","id":1,"x":1,"x":1,"method":"p            g"}',
+    '{"jsonrpc":"2.0","id":1,"x":"            ","x":1,"method":"ping"}',
 ]
 
 TAKEN = [
@@ -88,7 +96,43 @@ def test_it_sees_what_a_list_of_pairs_shows(
         return  # a lone surrogate is refused long before
     if b"\\ud" in text:
         return
-    found = twice(text)
+    _compare([key for key, _ in pairs], text)
+
+
+spaced = st.text(alphabet=" ab", max_size=8)
+
+
+@given(
+    pairs=st.lists(st.tuples(spaced, st.one_of(spaced, st.integers())), max_size=5),
+    separators=st.sampled_from([(",", ":"), (", ", ": "), (" ,  ", ": ")]),
+    id=st.one_of(spaced, st.integers(0, 9)),
+)
+def test_spaces_between_members_hide_nothing(
+    pairs: list[tuple[str, object]], separators: tuple[str, str], id: object
+) -> None:
+    comma, colon = separators
+    members = [f"{json.dumps(key)}{colon}{json.dumps(value)}" for key, value in pairs]
+    params = "{" + comma.join(members) + "}"
+    outer = [
+        f'"jsonrpc"{colon}"2.0"',
+        f'"id"{colon}{json.dumps(id)}',
+        f'"method"{colon}"x"',
+        f'"params"{colon}{params}',
+    ]
+    text = ("{" + comma.join(outer) + "}").encode()
     names = [key for key, _ in pairs]
+    try:
+        decode(text)
+    except ProtocolError:
+        assert len(set(names)) < len(names)
+    else:
+        assert len(set(names)) == len(names)
+    doubled = ("{" + comma.join([*outer, outer[1]]) + "}").encode()
+    with pytest.raises(ProtocolError):
+        decode(doubled)
+
+
+def _compare(names: list[str], text: bytes) -> None:
+    found = twice(text)
     assert (found is not None) is (len(set(names)) < len(names))
     assert found is None or names.count(found) > 1

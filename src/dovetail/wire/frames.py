@@ -121,26 +121,32 @@ def decode(data: bytes | Raw) -> Frame:
         _refuse(frame, "the message has neither a method nor exactly one of result and error")
     elif id is UNSET and frame.error is UNSET:
         _refuse(frame, "the response lacks its id")
-    # The shortest text with these members, and whether this is it: see `duplicates`.
-    size = 17  # {"jsonrpc":"2.0"}
+    # What is more than the shortest text with these members: nothing, or spaces between them. See `duplicates`.
+    more = len(data) - 17  # {"jsonrpc":"2.0"}
     if id is not UNSET:
-        size += 6 + len(str(id)) + (0 if type(id) is int else 2)
+        more -= 6 + len(str(id)) + (0 if type(id) is int else 2)
     if method is not UNSET:
-        size += 12 + len(method)
-    params = frame.params
-    if params is not UNSET:
-        size += 10 + len(params)
+        more -= 12 + len(method)
+    inside: Raw | bytes = b""
+    if frame.params is not UNSET:
+        inside = frame.params
+        size = len(inside)
+        more -= 10 + size
         try:
-            members = decode_members(params)
+            members = decode_members(inside)
         except msgspec.ValidationError:
             members = {}  # no object: it has no keys, and whoever reads params will say so
-        if len(params) != 1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members):
-            _refuse_twice(frame, params, "params has")
+        keys, values = "".join(members), b"".join(members.values())
+        slack = size - len(values) - len(keys) - 4 * len(members) - 1
+        if slack and slack != bytes(inside).count(b" ") - values.count(b" ") - keys.count(" "):
+            _refuse_twice(frame, inside, "params has")
     elif frame.result is not UNSET:
-        size += 10 + len(frame.result)
+        inside = frame.result
+        more -= 10 + len(inside)
     elif frame.error is not UNSET:
-        size += 9 + len(frame.error)
-    if size != len(data):
+        inside = frame.error
+        more -= 9 + len(inside)
+    if more and more != data.count(b" ") - bytes(inside).count(b" ") - f"{id}{method}".count(" "):
         _refuse_twice(frame, data, "the message has")
     return frame
 
