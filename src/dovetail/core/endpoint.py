@@ -123,12 +123,11 @@ class Endpoint:
             if error.kind == "invalid_request" and is_batch(message):
                 return self._receive_batch(message, principal, scope)
             return self._receive_unreadable(error)
-        return self.receive_frame(frame, headers=headers, principal=principal, scope=scope)
+        return self.receive_frame(frame, headers, principal, scope)
 
     def receive_frame(
         self,
         frame: Frame,
-        *,
         headers: RoutingHeaders | None = None,
         principal: str | None = None,
         scope: Mapping[str, Any] | None = None,
@@ -144,15 +143,22 @@ class Endpoint:
             principal=self.principal if principal is None else principal,
             scope=self.scope if scope is None else scope,
         )
-        kind = type(admitted)
-        if kind is Call:
-            return self._start(cast("Call", admitted), batch)
-        if kind is Notice:
-            return self._receive_notice(cast("Notice", admitted))
+        if isinstance(admitted, Call):
+            in_flight = self.in_flight
+            if (
+                batch is None
+                and admitted.id not in in_flight
+                and len(in_flight) < self.limits.in_flight
+                and admitted.method != INITIALIZE
+            ):
+                in_flight[admitted.id] = admitted
+                return admitted
+            return self._start(admitted, batch)
+        if isinstance(admitted, Notice):
+            return self._receive_notice(admitted)
         if isinstance(admitted, Rejection):
             return Reply(admitted.body, admitted.status)
-        violation = cast("Violation", admitted)
-        return self._violation(violation.kind, violation.detail)
+        return self._violation(admitted.kind, admitted.detail)
 
     def refuse(self, error: DovetailError, id: RequestId | None = None, codec: Codec | None = None) -> Reply:
         """The answer to a message that never becomes a call, in the words of the session unless ``codec`` is given."""
@@ -160,7 +166,7 @@ class Endpoint:
         return Reply(rejection.body, rejection.status)
 
     def _start(self, call: Call, batch: Batch | None) -> Event:
-        """Take a call into the table of those in flight, or refuse it."""
+        """Take a call into the table of those in flight, or refuse it: all there is to look at."""
         in_flight = self.in_flight
         error: DovetailError | None = None
         if call.id in in_flight:

@@ -111,8 +111,8 @@ class Duplex:
 
     def received(self, message: bytes) -> None:
         event = self.endpoint.receive(message)
-        if type(event) is Call:
-            self._start(event)
+        if type(event) is Call and not self._closing:
+            self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:
             self._requests.answered(event)
         elif isinstance(event, list):
