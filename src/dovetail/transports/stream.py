@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
 from ..settings import SKIPPED_SIZES, STREAM_CHUNK, Limits
+from ..wire.frames import LINE_FEED
 from ..wire.lines import LineBuffer
 
 
@@ -113,7 +114,7 @@ class LineLink(Link, asyncio.Protocol):
         sink = self._sink
         if sink is None or self._closing:
             return
-        if b"\n" in message:
+        if LINE_FEED in message:
             # Only a value passed on raw can hold one, between its tokens, where a space means the same.
             message = message.replace(b"\n", b" ")
         sink.write(message + b"\n")

@@ -25,7 +25,17 @@ from ..settings import CODECS_KEPT, DECODERS_KEPT
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
-from .frames import UNREADABLE, ErrorFrame, NotificationFrame, RequestFrame, RequestId, ResultFrame, encode
+from .frames import (
+    CARRIAGE_RETURN,
+    LINE_FEED,
+    UNREADABLE,
+    ErrorFrame,
+    NotificationFrame,
+    RequestFrame,
+    RequestId,
+    ResultFrame,
+    encode,
+)
 from .leniency import explain, known_blocks
 from .methods import METHODS, Method, OpenParams, Reader, result_type_of
 from .revisions import Revision, sieve_for
@@ -98,7 +108,7 @@ class Codec:
             if claims is not None:
                 data = bytes(raw)
                 for needle, alias in claims:
-                    if needle in data and alias.claims(data):
+                    if data.find(needle) >= 0 and alias.claims(data):  # half the price of ``in``
                         return decode(rewrite(self.dialect.field_in[method.name], data))
             return decode(raw)
         except UNREADABLE as error:
@@ -192,7 +202,7 @@ class Codec:
                 data = encode(ResultFrame(id, result if kind is Raw else self._written(result)))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
-        return data if b"\n" not in data and b"\r" not in data else _on_one_line(data)
+        return data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data)
 
     def prepare(self, result: Any) -> Raw:
         """The result as `encode_result` would write it, to keep and answer with again and again.
@@ -204,7 +214,7 @@ class Codec:
             data = encode(self._written(result))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
-        return Raw(data if b"\n" not in data and b"\r" not in data else _on_one_line(data))
+        return Raw(data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data))
 
     def encode_request(
         self, id: RequestId, method: str, params: Struct | Raw | dict[str, Any] | None
@@ -353,7 +363,7 @@ def _line(frame: Struct) -> bytes:
         data = encode(frame)
     except _UNWRITABLE as error:
         raise LocalProtocolError("internal_error", "the message cannot be written as JSON") from error
-    return data if b"\n" not in data and b"\r" not in data else _on_one_line(data)
+    return data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data)
 
 
 def _on_one_line(data: bytes) -> bytes:

@@ -56,6 +56,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
+LINE_FEED, CARRIAGE_RETURN, BACKSLASH = b"\n\r\\"
+"""As numbers: looking for a number in bytes takes a tenth of the time that looking for bytes in bytes does."""
+
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
 
@@ -96,7 +99,7 @@ def decode(data: bytes | Raw) -> Frame:
     # Raw members skip the checks of strings, so the two ways to break one are looked for here, at the price
     # of a scan; everybody downstream may then trust them.
     data = bytes(data) if type(data) is not bytes else data
-    if not data.isascii() or (b"\\" in data and (b"\\ud" in data or b"\\uD" in data)):
+    if not data.isascii() or (BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
         _check_text(data)
     method = frame.method
     id = frame.id
@@ -136,10 +139,11 @@ def decode(data: bytes | Raw) -> Frame:
             members = decode_members(inside)
         except msgspec.ValidationError:
             members = {}  # no object: it has no keys, and whoever reads params will say so
-        keys, values = "".join(members), b"".join(members.values())
-        slack = size - len(values) - len(keys) - 4 * len(members) - 1
-        if slack and slack != bytes(inside).count(b" ") - values.count(b" ") - keys.count(" "):
-            _refuse_twice(frame, inside, "params has")
+        size -= 1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members)
+        if size:
+            parts = b"".join(members.values()).count(b" ") + "".join(members).count(" ")
+            if size != bytes(inside).count(b" ") - parts:
+                _refuse_twice(frame, inside, "params has")
     elif frame.result is not UNSET:
         inside = frame.result
         more -= 10 + len(inside)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..errors import RemoteProtocolError
 from ..settings import EVENT_LINES, LONGEST_EVENT_ID
-from .frames import too_large
+from .frames import CARRIAGE_RETURN, LINE_FEED, too_large
 
 COMMENT = b":\n\n"
 """Write this to keep an idle stream alive."""
@@ -180,7 +180,7 @@ def encode_event(
     Raises:
         ValueError: the id or the event name holds a line end or a NUL and would break the stream.
     """
-    if b"\n" in data or b"\r" in data:
+    if LINE_FEED in data or CARRIAGE_RETURN in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     text = b"data: " + data + b"\n\n"
     if retry is not None:
