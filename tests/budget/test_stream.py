@@ -71,11 +71,13 @@ class Stream:
         loop = asyncio.get_running_loop()
         self.calls, self.tasks = [], 0
         loop.set_task_factory(self._task)
+        gc.disable()  # whoever watches the collector would be counted
         sys.setprofile(self._profile)
         try:
             return await work
         finally:
             sys.setprofile(None)
+            gc.enable()
             loop.set_task_factory(None)
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
