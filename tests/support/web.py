@@ -20,6 +20,7 @@ from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN
 from .schemas import validate
+from .waiting import until as until
 
 BOTH = "application/json, text/event-stream"
 Json = dict[str, Any]
