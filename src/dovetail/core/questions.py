@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from ..errors import ProtocolError
 from ..model import (
@@ -22,7 +22,7 @@ from ..model.content import is_media_type
 from ..wire.methods import METHODS
 
 
-def needed_capability(method: str, params: Struct | None) -> str:
+def needed_capability(method: str, params: object) -> str:
     """The path into the client's capabilities that asking this needs, in every era."""
     if isinstance(params, ElicitRequestParams):
         return "elicitation.url" if params.mode == "url" else "elicitation.form"
@@ -32,7 +32,7 @@ def needed_capability(method: str, params: Struct | None) -> str:
     return METHODS[method].capability or ""
 
 
-def check_question(method: str, params: Struct | None, declared: ClientCapabilities) -> None:
+def check_question(method: str, params: object, declared: ClientCapabilities) -> None:
     """Refuse a question that uses a part of a capability the client left out, or a broken conversation.
 
     Raises:
