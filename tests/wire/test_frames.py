@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dovetail.errors import RemoteProtocolError
+from dovetail.errors import PARSE_ERROR, RemoteProtocolError
 from dovetail.wire import frames
 from dovetail.wire.frames import (
     ErrorFrame,
@@ -98,15 +98,16 @@ def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
 @pytest.mark.parametrize(
     "place", [b'"params":{"a":"%b"}', b'"params":{"%b":1}', b'"unknown":"%b"', b'"params":["%b"]']
 )
-def test_broken_text_anywhere_is_a_parse_error_with_the_readable_id(text: bytes, place: bytes) -> None:
+def test_broken_text_anywhere_is_refused_with_the_readable_id(text: bytes, place: bytes) -> None:
     error = refusal(b'{"jsonrpc":"2.0","id":7,"method":"x",' + place % text + b"}")
-    assert (error.kind, error.id) == ("parse_error", 7)
+    assert (error.kind, error.id) == ("parse_error" if text.isascii() else "invalid_encoding", 7)
+    assert error.code == PARSE_ERROR
 
 
 @pytest.mark.parametrize("id", [b'"\\ud800"', b'"\xff"', b'"a\\udc00b"', b'"\\\\ud800"'])
 def test_an_id_that_holds_broken_text_is_not_echoed(id: bytes) -> None:
     error = refusal(b'{"jsonrpc":"2.0","id":%b,"method":"x","params":{"a":"\\ud800"}}' % id)
-    assert (error.kind, error.id) == ("parse_error", None)
+    assert (error.code, error.id) == (PARSE_ERROR, None)
 
 
 def test_valid_text_outside_ascii_and_valid_surrogate_pairs_pass() -> None:

@@ -2,16 +2,16 @@
 
 What a peer may get wrong, and what it is told:
 
-====================================================  ===============  ==========================
-message                                               kind             id in the error
-====================================================  ===============  ==========================
-not JSON, a byte order mark, invalid UTF-8, a lone    parse_error      when it can still be read
-surrogate
-nesting deeper than the interpreter takes             parse_error      when it stands before that
-JSON, but no JSON-RPC 2.0 message                     invalid_request  when it is a legal id
-an id that is null, a boolean, a fraction, beyond     invalid_request  none
+====================================================  ================  ==========================
+message                                               kind              id in the error
+====================================================  ================  ==========================
+not JSON, a byte order mark, a lone surrogate         parse_error       when it can still be read
+JSON but for bytes that are no UTF-8                  invalid_encoding  when it can still be read
+nesting deeper than the interpreter takes             parse_error       when it stands before that
+JSON, but no JSON-RPC 2.0 message                     invalid_request   when it is a legal id
+an id that is null, a boolean, a fraction, beyond     invalid_request   none
 64 bits or longer than `LONGEST_ID`
-====================================================  ===============  ==========================
+====================================================  ================  ==========================
 
 Member names are case-sensitive; unknown members are ignored; a key that comes twice in the message or in its params,
 however it is spelt, makes it an invalid request.
@@ -89,8 +89,8 @@ def decode(data: bytes | Raw) -> Frame:
     """Read one message. What it is shows in its members: ``method``, ``result`` or ``error``.
 
     Raises:
-        RemoteProtocolError: of kind ``parse_error`` or ``invalid_request``. Answer it (its ``id`` is set when
-            the message had a legal one) and go on with the next message.
+        RemoteProtocolError: of kind ``parse_error``, ``invalid_encoding`` or ``invalid_request``. Answer it (its ``id``
+            is set when the message had a legal one) and go on with the next message.
     """
     try:
         frame = _decode_frame(data)
@@ -310,7 +310,7 @@ def _refuse_unreadable(data: bytes | Raw, reason: Exception) -> NoReturn:
     if isinstance(reason, RecursionError):
         message = "the message is nested too deeply"
     elif isinstance(reason, UnicodeDecodeError):
-        message = "the message is not valid UTF-8"
+        kind, message = "invalid_encoding", "the message is not valid UTF-8"
     elif isinstance(reason, msgspec.ValidationError) and _is_json(data):
         kind, message = "invalid_request", "the message is not a JSON-RPC object"
     found = _identified(data)

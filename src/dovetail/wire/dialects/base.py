@@ -182,7 +182,7 @@ def take_extra(members: Object, name: str) -> Any:
 
 _MODERN_CODES = frozenset((-32020, -32021, -32022))
 _RESERVED = range(-32099, -31999)
-_ENVELOPE = frozenset({"parse_error", "invalid_request", "message_too_large"})
+_ENVELOPE = frozenset({"parse_error", "invalid_encoding", "invalid_request", "message_too_large"})
 _REFUSED = frozenset(
     row.name
     for row in KINDS.values()

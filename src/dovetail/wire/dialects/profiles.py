@@ -24,6 +24,7 @@ MCP_CLIENT = Dialect(
     errors={**_ELIXIR, **dict.fromkeys(_UNREADABLE, _ELIXIR["resource_not_readable"])},
     messages={
         "parse_error": "Parse error",
+        "invalid_encoding": "Parse error",
         "invalid_request": "Invalid request",
         "method_not_found": "Method not found",
         "invalid_params": "Invalid params",
@@ -55,6 +56,7 @@ MINIMCP = Dialect(
     errors={"resource_access_denied": INTERNAL_ERROR},
     messages={
         "parse_error": "Parse error",
+        "invalid_encoding": "Parse error",
         "invalid_request": "Invalid Request",
         "method_not_found": "Method not found",
         "tool_not_found": "Unknown tool: {tool}",
