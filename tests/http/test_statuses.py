@@ -248,6 +248,8 @@ async def test_routing_headers_must_agree_with_the_body() -> None:
         ):
             found = error(await web.ask("POST", good | change, body), 400, -32020)
             assert found["id"] == message["id"]
+            if (version := change.get("MCP-Protocol-Version")) is not None:
+                assert f"'{version}', not '{MODERN}'" in found["error"]["message"]
         for name in ("Mcp-Method", "Mcp-Name", "MCP-Protocol-Version"):
             error(await web.ask("POST", {k: v for k, v in good.items() if k != name}, body), 400, -32020)
         encoded = good | {"Mcp-Name": "=?base64?c2hvdXQ=?="}

@@ -94,6 +94,28 @@ def test_missing_and_different_headers_are_named() -> None:
         assert f"the header {name} differs" in mismatch({**good, name: "other"}, frame)
 
 
+def test_a_mismatch_names_both_sides() -> None:
+    version = "io.modelcontextprotocol/protocolVersion"
+    frame = request("tools/call", {"name": "echo", "_meta": {version: "2099-01-01"}})
+    good = routing_headers("2099-01-01", "tools/call", "echo")
+    for name, meant in (
+        ("MCP-Protocol-Version", "2099-01-01"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "echo"),
+    ):
+        assert mismatch({**good, name: "2025-11-25"}, frame).endswith(f": '2025-11-25', not '{meant}'")
+
+
+def test_two_version_headers_are_both_named_and_cut_off() -> None:
+    twice = read([(b"mcp-protocol-version", R5.encode()), (b"mcp-protocol-version", b"2025-06-18")])
+    with pytest.raises(RemoteProtocolError, match=f"more than once: {R5}, 2025-06-18"):
+        check(twice, request("ping", {}))
+    long = read([(b"mcp-protocol-version", b"x" * 5000)] * 3)
+    with pytest.raises(RemoteProtocolError) as caught:
+        check(long, request("ping", {}))
+    assert len(caught.value.message) < 400
+
+
 def test_values_are_compared_in_their_case() -> None:
     assert "Mcp-Method" in mismatch(routing_headers(R5, "TOOLS/LIST"), request("tools/list", {}))
 

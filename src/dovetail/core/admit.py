@@ -350,11 +350,11 @@ class Admission:
 
     def _reason(self, arrival: _Arrival, session: Session) -> DovetailError:
         """Why the session has no such request."""
-        name = session.revision.name
-        if _foreign(arrival.headers, session.revision):
-            return ProtocolError(
-                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {name}"
-            )
+        name, headers = session.revision.name, arrival.headers
+        if headers is not None and _foreign(headers, session.revision):
+            said = str(headers.version)[:NAME_ECHO]
+            text = f"MCP-Protocol-Version differs from the negotiated {name}: {said!r}"
+            return ProtocolError("invalid_request", text)
         if arrival.frame.method == INITIALIZE:
             return ProtocolError("invalid_request", "this session is already initialized")
         try:

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
-from ..settings import SCHEMA_DEPTH
+from ..settings import NAME_ECHO, SCHEMA_DEPTH
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
 
@@ -65,9 +65,11 @@ def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
                 _twice(found, key)
             found.method = value.decode("latin-1").strip(" \t")
         elif key == b"mcp-protocol-version":
+            version = value.decode("latin-1").strip(" \t")
             if found.version is not None:
                 _twice(found, key)
-            found.version = value.decode("latin-1").strip(" \t")
+                version = f"{found.version[:NAME_ECHO]}, {version}"  # as HTTP joins what comes twice
+            found.version = version
         elif key == b"mcp-name":
             if found.name is not None:
                 _twice(found, key)
@@ -121,17 +123,18 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
         RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
     """
     if headers.duplicated:
-        _refuse(min(headers.duplicated), "came more than once")
+        _refuse_duplicated(headers)
     params = _named(frame)
     meta: Any = params.meta
     if headers.version is None:
         _refuse(VERSION_HEADER, "is missing")
-    if isinstance(meta, dict) and headers.version != cast("dict[str, Any]", meta).get(PROTOCOL_VERSION):
-        _refuse(VERSION_HEADER, "differs from the version in the body")
+    if isinstance(meta, dict):
+        _compare(
+            VERSION_HEADER, headers.version, cast("dict[str, Any]", meta).get(PROTOCOL_VERSION), "version"
+        )
     if headers.method is None:
         _refuse(METHOD_HEADER, "is missing")
-    if headers.method != frame.method:
-        _refuse(METHOD_HEADER, "differs from the method in the body")
+    _compare(METHOD_HEADER, headers.method, frame.method, "method")
     row = METHODS.get(frame.method)
     if row is not None and row.name_header is not None:
         _check_name(headers.name, getattr(params, _MEMBERS[row.name_header]))
@@ -149,8 +152,7 @@ def _check_name(header: str | None, name: Any) -> None:
         return  # so will a name of the wrong type
     if header is None:
         _refuse(NAME_HEADER, "is missing")
-    if decode_value(header, NAME_HEADER) != name:
-        _refuse(NAME_HEADER, "differs from the name in the body")
+    _compare(NAME_HEADER, decode_value(header, NAME_HEADER), name, "name")
 
 
 class CalledTool(Struct):
@@ -178,7 +180,7 @@ def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderM
         RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
     """
     if headers.duplicated:
-        _refuse(min(headers.duplicated), "came more than once")
+        _refuse_duplicated(headers)
     if not header_map:
         return
     if isinstance(arguments, Raw | bytes):
@@ -219,6 +221,19 @@ def _at(arguments: Any, path: tuple[str, ...]) -> Any:
             return None
         value = cast("dict[str, Any]", value).get(name)
     return value
+
+
+def _compare(header: str, said: str, meant: Any, what: str) -> None:
+    """Both are named: whoever reads the error knows neither what the proxy nor what the body said."""
+    if said != meant:
+        both = f"{said[:NAME_ECHO]!r}, not {str(meant)[:NAME_ECHO]!r}"
+        _refuse(header, f"differs from the {what} in the body: {both}")
+
+
+def _refuse_duplicated(headers: RoutingHeaders) -> NoReturn:
+    name = min(headers.duplicated)
+    values = f": {headers.version}" if name == VERSION_HEADER.lower() else ""
+    _refuse(name, "came more than once" + values[: 2 * NAME_ECHO])
 
 
 def _refuse(header: str, reason: str) -> NoReturn:
