@@ -470,7 +470,9 @@ def test_a_malformed_notification_is_dropped(params: Any) -> None:
 def test_unknown_notifications_are_dropped_whatever_the_era() -> None:
     for lived in (None, session("2024-11-05"), session("2025-11-25")):
         for method in ("notifications/no/such", "x", "tools/call", "notifications/tools/list_changed"):
-            assert isinstance(admit(notification(method, {}), lived), Violation)
+            dropped = admit(notification(method, {}), lived)
+            assert isinstance(dropped, Violation)
+            assert dropped.kind == "invalid_notification_type"
 
 
 def test_an_alias_is_understood_unless_strict() -> None:

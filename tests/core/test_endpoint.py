@@ -394,9 +394,9 @@ def test_progress_is_passed_on_while_it_grows_and_its_request_waits() -> None:
     assert isinstance(endpoint.receive(progress(id, 0)), Notice)
     assert isinstance(endpoint.receive(progress(id, 0.5)), Notice)
     assert kind_of(endpoint.receive(progress(id, 0.5))) == "stale_progress"
-    assert kind_of(endpoint.receive(progress("other", 1))) == "unknown_progress"
+    assert kind_of(endpoint.receive(progress("other", 1))) == "invalid_progress_token"
     endpoint.receive(answer(id, result={}))
-    assert kind_of(endpoint.receive(progress(id, 1))) == "unknown_progress"
+    assert kind_of(endpoint.receive(progress(id, 1))) == "progress_token_expired"
 
 
 def test_a_token_of_the_callers_own_is_followed_too() -> None:
@@ -404,7 +404,7 @@ def test_a_token_of_the_callers_own_is_followed_too() -> None:
     id, _ = endpoint.send_request("tools/list", meta={"progressToken": "mine"})
     assert isinstance(endpoint.receive(progress("mine", 1)), Notice)
     endpoint.send_cancel(id)
-    assert kind_of(endpoint.receive(progress("mine", 2))) == "unknown_progress"
+    assert kind_of(endpoint.receive(progress("mine", 2))) == "progress_token_expired"
 
 
 def test_a_notification_speaks_the_revision_of_the_call_it_belongs_to() -> None:

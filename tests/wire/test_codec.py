@@ -433,3 +433,29 @@ def test_a_question_that_asks_for_an_impossible_model_is_called_so_in_both_eras(
     }
     raw = msgspec.json.encode({"resultType": "input_required", "inputRequests": {"a": question}})
     assert kind_raised(modern.decode_result, METHODS["tools/call"], raw) == "invalid_model_preferences"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_news_that_json_cannot_write_fail_by_their_kind(revision: Revision, dialect: Dialect) -> None:
+    codec = Codec(revision, dialect)
+    for method, params, kind in (
+        (
+            "notifications/message",
+            m.LoggingMessageNotificationParams(level="info", data=object()),
+            "notification_failed",
+        ),
+        (
+            "notifications/resources/updated",
+            m.ResourceUpdatedNotificationParams("x://a", meta={"odd": object()}),
+            "notification_failed",
+        ),
+        (
+            "notifications/progress",
+            m.ProgressNotificationParams("t", 1, meta={"odd": "\ud800"}),
+            "progress_update_failed",
+        ),
+    ):
+        with pytest.raises(LocalProtocolError) as caught:
+            codec.encode_notification(method, params)
+        assert caught.value.kind == kind

@@ -36,7 +36,7 @@ log = logging.getLogger("dovetail.client")
 
 Tap = Callable[[str, bytes], None]
 
-_NORMAL = frozenset({"late_answer", "unknown_answer", "unknown_progress"})
+_NORMAL = frozenset({"late_answer", "unknown_answer", "progress_token_expired"})
 """What happens after timeouts and cancellations, with the best of servers."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -184,7 +184,7 @@ class Admission:
         revision = codec.revision
         row = self.offers.notifications[revision.name].get(frame.method)
         if row is None:
-            return Violation("unknown_notification", frame.method[:NAME_ECHO])
+            return Violation("invalid_notification_type", frame.method[:NAME_ECHO])
         try:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:

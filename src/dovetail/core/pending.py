@@ -24,7 +24,8 @@ class Pending:
         self._tokens: dict[RequestId, RequestId] = {}
         self._progress: dict[RequestId, float] = {}
         """Active progress tokens with the last value seen."""
-        self._tombstones: dict[RequestId, None] = {}
+        self._tombstones: dict[RequestId, RequestId | None] = {}
+        """Requests that were settled not long ago, and their progress tokens."""
 
     def fresh_id(self) -> RequestId:
         """An id for the next request.
@@ -59,7 +60,7 @@ class Pending:
         token = self._tokens.pop(id, None)
         if token is not None:
             self._progress.pop(token, None)
-        self._tombstones[id] = None
+        self._tombstones[id] = token
         if len(self._tombstones) > self._limits.tombstones:
             del self._tombstones[next(iter(self._tombstones))]
         return method
@@ -72,7 +73,9 @@ class Pending:
         """Note progress; return what is wrong with it, None when nothing is."""
         last = self._progress.get(token)
         if last is None:
-            return "unknown_progress"
+            return (
+                "progress_token_expired" if token in self._tombstones.values() else "invalid_progress_token"
+            )
         if not value > last:
             return "stale_progress"
         self._progress[token] = value

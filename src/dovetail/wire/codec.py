@@ -224,17 +224,25 @@ class Codec:
         Raises:
             LocalProtocolError: this revision has no such method, or no way to say these params.
         """
-        name, params = self._outgoing(method, params)
-        return _line(RequestFrame(id, name, params))
+        try:
+            name, params = self._outgoing(method, params)
+            return _line(RequestFrame(id, name, params))
+        except _UNWRITABLE as error:
+            raise LocalProtocolError("internal_error", f"{method} cannot be written as JSON") from error
 
     def encode_notification(self, method: str, params: Struct | Raw | dict[str, Any] | None) -> bytes:
         """Write a whole notification.
 
         Raises:
-            LocalProtocolError: as `encode_request`.
+            LocalProtocolError: this revision has no such method; or the params have no JSON form
+                (``notification_failed``, of progress ``progress_update_failed``).
         """
-        name, params = self._outgoing(method, params)
-        return _line(NotificationFrame(name, params))
+        try:
+            name, params = self._outgoing(method, params)
+            return _line(NotificationFrame(name, params))
+        except _UNWRITABLE as error:
+            kind = "progress_update_failed" if method == "notifications/progress" else "notification_failed"
+            raise LocalProtocolError(kind, f"{method} cannot be written as JSON") from error
 
     def encode_error(self, id: RequestId | None, error: DovetailError) -> bytes:
         """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""
@@ -244,7 +252,7 @@ class Codec:
             wire_id = UNSET
         try:
             return _line(ErrorFrame(wire_id, Error(code, message, data=data)))
-        except LocalProtocolError:
+        except _UNWRITABLE:
             # Data somebody attached has no JSON form. The peer still needs its answer.
             return _line(ErrorFrame(wire_id, Error(code, _writable(message), data={"kind": error.kind})))
 
@@ -359,10 +367,7 @@ def _builtins(value: Any) -> dict[str, Any]:
 
 
 def _line(frame: Struct) -> bytes:
-    try:
-        data = encode(frame)
-    except _UNWRITABLE as error:
-        raise LocalProtocolError("internal_error", "the message cannot be written as JSON") from error
+    data = encode(frame)
     return data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data)
 
 

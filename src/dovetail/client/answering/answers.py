@@ -243,25 +243,27 @@ def _root(entry: Any) -> Root:
 _RUNNING: set[asyncio.Task[Any]] = set()
 
 
-def call_back(callback: Callback, *arguments: Any) -> None:
+def call_back(callback: Callback, *arguments: Any) -> bool:
     """Call an application's callback, an async one beside the connection; what it raises is its own affair, and logged.
 
-    A server that notifies faster than the callbacks end must not fill the memory: beyond a bound, news are lost.
+    A server that notifies faster than the callbacks end must not fill the memory: beyond a bound, news are lost, and
+    the answer is False.
     """
     try:
         outcome = callback(*arguments)
     except Exception:
         log.exception("a callback failed")
-        return
+        return True
     if not asyncio.iscoroutine(outcome):
-        return
+        return True
     if len(_RUNNING) >= CALLBACKS_RUNNING:
         outcome.close()
         log.warning("more than %d callbacks are running; a notification was dropped", CALLBACKS_RUNNING)
-        return
+        return False
     task = asyncio.get_running_loop().create_task(outcome)
     _RUNNING.add(task)
     task.add_done_callback(_finished)
+    return True
 
 
 def _finished(task: asyncio.Task[Any]) -> None:

@@ -184,7 +184,7 @@ class Connections:
         """Take note of a server's notification."""
         method, params = notice.method, notice.params
         if method == "notifications/message":
-            _tell(self._config.on_log, params)
+            self._tell(self._config.on_log, params)
         elif method in _LISTS:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
@@ -196,20 +196,24 @@ class Connections:
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
         elif method in self._heard:
-            call_back(self._heard[method], params)
+            self._tell(self._heard[method], params)
 
     def _list_changed(self, method: str) -> None:
         if self._config.cache is not None:
             self._config.cache.forget(self._config.origin, *CHANGED_BY[method])
         self.list_changed(_LISTS[method])
-        _tell(self._config.on_list_changed, _LISTS[method])
+        self._tell(self._config.on_list_changed, _LISTS[method])
 
     def _resource_updated(self, uri: str, meta: Mapping[str, Any] | UnsetType = UNSET) -> None:
         if self._config.cache is not None:
             self._config.cache.forget_resource(self._config.origin, uri)
-        if self._on_resource_updated is not None:
-            metadata = None if meta is UNSET else meta.get(VENDOR + "metadata")
-            call_back(self._on_resource_updated, uri, metadata)
+        metadata = None if meta is UNSET else meta.get(VENDOR + "metadata")
+        self._tell(self._on_resource_updated, uri, metadata)
+
+    def _tell(self, callback: Callback | None, *news: Any) -> None:
+        if callback is not None and not call_back(callback, *news) and self.established is not None:
+            counts = self.established.conversation.endpoint.violations
+            counts["notification_queue_full"] = counts.get("notification_queue_full", 0) + 1
 
     # --- what 2025-11-25 calls URLElicitationRequired --------------------------------------------------------------
 
@@ -269,11 +273,6 @@ async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> 
 
 def _asks_for_task(params: Any) -> bool:
     return isinstance(params, CreateMessageRequestParams | ElicitRequestParams) and params.task is not UNSET
-
-
-def _tell(callback: Callback | None, argument: Any) -> None:
-    if callback is not None:
-        call_back(callback, argument)
 
 
 def _nothing(_: Any) -> None:
