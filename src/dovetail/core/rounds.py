@@ -88,6 +88,10 @@ class _State(Struct, omit_defaults=True):
     """The handler's own."""
 
 
+_write = msgspec.json.Encoder().encode
+_read_state = msgspec.json.Decoder(_State).decode
+
+
 class _Missing:
     """There is no memo under this key: do the work, then `remember` it."""
 
@@ -175,7 +179,7 @@ class Rounds:
         if key is None:
             self._count += 1
             key = f"input_{self._count}"
-        mark = _LETTERS[method] + digest(msgspec.to_builtins(request)).hex()[:32]
+        mark = _LETTERS[method] + digest(request).hex()[:32]
         if self._asked.setdefault(key, mark) != mark:
             raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
         self.wanted[key] = request
@@ -215,10 +219,9 @@ class Rounds:
             raise self._fault
         if self._state.r >= self._limits.rounds:
             raise Refusal(1004, message="this call has asked its client too often")
-        state = msgspec.structs.replace(
-            self._state, r=self._state.r + 1, q={key: self._asked[key] for key in self.wanted}
-        )
-        payload = msgspec.json.encode(state)
+        before = self._state
+        asked = {key: self._asked[key] for key in self.wanted}
+        payload = _write(_State(before.r + 1, asked, before.a, before.m, before.s))
         token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
         if len(token) > self._limits.request_state:
             raise Refusal(1004, message="the state of this call is too large to travel")
@@ -230,7 +233,7 @@ class Rounds:
         if len(token) > self._limits.request_state:
             raise ProtocolError("invalid_request_state")
         payload = self._seal.open(PURPOSE, token, now=now, bound=self._bound())
-        return msgspec.json.decode(payload, type=_State)
+        return _read_state(payload)
 
     def _bound(self) -> bytes:
         """What a state is good for: this person, this method, these params."""

@@ -13,13 +13,13 @@ refuse one gives the same error. The construction and why it is not a dependency
 
 from __future__ import annotations
 
-import binascii
 import functools
-import hashlib
 import hmac
+import os
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Literal, NoReturn
+from binascii import a2b_base64, b2a_base64
+from hashlib import blake2b, shake_256
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -32,13 +32,17 @@ Purpose = Literal["state", "cursor", "session"]
 """What a token is for. A token of one purpose never opens as another: the keys differ."""
 
 SHORTEST_KEY = 16
-_VERSION = "v1"
-_NONCE = 16
-_EXPIRY = 8
-_TAG = 32
-_LATEST = (1 << 64) - 1
+_VERSION: Final = "v2"
+_NONCE: Final = 16
+_HEAD: Final = _NONCE + 8
+"""The nonce, and when the token expires."""
+_TAG: Final = 32
+_LATEST: Final = (1 << 64) - 1
+_TO_URL: Final = bytes.maketrans(b"+/", b"-_")
+_FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_write_parts = msgspec.msgpack.Encoder().encode
 
 
 class Key:
@@ -58,7 +62,7 @@ class Key:
         return self._derive(f"encrypt {purpose}"), self._derive(f"authenticate {purpose}")
 
     def _derive(self, label: str) -> bytes:
-        return hmac.digest(self._secret, b"dovetail seal v1 " + label.encode(), "sha256")
+        return hmac.digest(self._secret, b"dovetail seal v2 " + label.encode(), "sha256")
 
     def __repr__(self) -> str:
         return f"Key({self.id})"
@@ -107,10 +111,10 @@ class Seal:
         """
         key = self.keys.current
         encryption, authentication = self._keys_for(key, purpose)
-        nonce = secrets.token_bytes(_NONCE)
-        body = nonce + _moment(expires) + _mask(payload, encryption, nonce)
-        tag = _tag(authentication, body, bound)
-        token = f"{_VERSION}.{key.id}.{_text(body)}.{_text(tag)}"
+        nonce = os.urandom(_NONCE)
+        moment = int(max(0, min(expires, _LATEST))).to_bytes(8, "big")
+        body = nonce + moment + _mask(payload, encryption, nonce)
+        token = f"{_VERSION}.{key.id}.{_text(body + _tag(authentication, body, bound))}"
         if len(token) > self._limit:
             raise LocalProtocolError("internal_error", f"the sealed {purpose} exceeds {self._limit} bytes")
         return token
@@ -125,26 +129,27 @@ class Seal:
         """
         if len(token) > self._limit:
             _refuse()
-        version, key_id, body, tag = _parts(token)
+        try:
+            version, key_id, text = token.split(".")
+            data = a2b_base64(text.encode("ascii").translate(_FROM_URL) + b"=" * (-len(text) % 4))
+        except ValueError:  # and its subclass for what is no base64
+            _refuse()
         key = self.keys.find(key_id)
-        if key is None or version != _VERSION or len(body) < _NONCE + _EXPIRY or len(tag) != _TAG:
+        # One token, one spelling: padding bits and skipped characters would make others that open too.
+        if key is None or version != _VERSION or len(data) < _HEAD + _TAG or _text(data) != text:
             _refuse()
+        body = data[:-_TAG]
         encryption, authentication = self._keys_for(key, purpose)
-        if not hmac.compare_digest(tag, _tag(authentication, body, bound)):
+        if not hmac.compare_digest(data[-_TAG:], _tag(authentication, body, bound)):
             _refuse()
-        if int.from_bytes(body[_NONCE : _NONCE + _EXPIRY], "big") < now:
+        if int.from_bytes(body[_NONCE:_HEAD], "big") < now:
             _refuse()
-        return _mask(body[_NONCE + _EXPIRY :], encryption, body[:_NONCE])
+        return _mask(body[_HEAD:], encryption, body[:_NONCE])
 
 
 def bind(*parts: bytes | str | None) -> bytes:
     """What a token is bound to, as bytes that no other parts give. ``None`` and the empty string differ."""
-    bound = bytearray()
-    for part in parts:
-        data = b"" if part is None else part.encode() if isinstance(part, str) else part
-        bound += b"%b%d:" % (b"-" if part is None else b"+", len(data))
-        bound += data
-    return bytes(bound)
+    return _write_parts(parts)
 
 
 def digest(value: Any) -> bytes:
@@ -158,7 +163,7 @@ def digest(value: Any) -> bytes:
             value = {}
         elif isinstance(value, Raw | bytes):
             value = msgspec.json.decode(value)
-        return hashlib.sha256(_encode_sorted(value)).digest()
+        return blake2b(_encode_sorted(value), digest_size=32).digest()
     except UNREADABLE:
         raise RemoteProtocolError("invalid_params", "the arguments cannot be read") from None
 
@@ -169,37 +174,17 @@ def _keys_for(key: Key, purpose: str) -> tuple[bytes, bytes]:
 
 def _mask(data: bytes, key: bytes, nonce: bytes) -> bytes:
     """Encrypt or decrypt: exclusive or with the output of a keyed sponge."""
-    stream = hashlib.shake_256(key + nonce).digest(len(data))
+    stream = shake_256(key + nonce).digest(len(data))
     return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
 
 
 def _tag(key: bytes, body: bytes, bound: bytes) -> bytes:
     # The length in front keeps a byte from moving between what is bound and what is sealed.
-    return hmac.digest(key, len(bound).to_bytes(8, "big") + bound + body, "sha256")
-
-
-def _moment(expires: float) -> bytes:
-    return int(max(0, min(expires, _LATEST))).to_bytes(_EXPIRY, "big")
+    return blake2b(len(bound).to_bytes(8, "big") + bound + body, key=key, digest_size=_TAG).digest()
 
 
 def _text(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _parts(token: str) -> tuple[str, str, bytes, bytes]:
-    try:
-        version, key_id, body, tag = token.split(".")
-        return version, key_id, _data(body), _data(tag)
-    except (ValueError, binascii.Error):
-        _refuse()
-
-
-def _data(text: str) -> bytes:
-    data = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-    # One token, one spelling: padding bits and skipped characters would make others that open too.
-    if _text(data) != text:
-        raise ValueError("not the canonical spelling")
-    return data
+    return b2a_base64(data, newline=False).translate(_TO_URL).rstrip(b"=").decode()
 
 
 def _refuse() -> NoReturn:
