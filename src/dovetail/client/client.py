@@ -36,6 +36,7 @@ from ..model import (
 )
 from .answering.answers import Answers
 from .calling.calls import Calls, follow
+from .calling.layered import LayeredCalls
 from .calling.params import (
     own_method,
     own_notification,
@@ -81,7 +82,8 @@ class Client:
         answers = Answers(config)
         self._connections = Connections(config, answers)
         self._life = Life(config, self._connections)
-        self._calls = Calls(config, self._life, self._connections, answers)
+        calls = LayeredCalls if config.layers else Calls
+        self._calls: Calls = calls(config, self._life, self._connections, answers)
         self._toolbox = ToolBox(self._calls, self._connections)
         self._connections.list_changed = self._toolbox.changed
         self._connections.refresh = self._toolbox.refresh

@@ -16,6 +16,7 @@ from typing import Any, TypedDict, TypeVar, cast
 from msgspec import Struct, field
 
 from ..drivers.clock import Clock, LoopClock
+from ..drivers.layering import Layer, Wrapper
 from ..model import Implementation
 from ..settings import PROBE_SECONDS, Limits, Reconnect, Timeouts
 from ..wire.dialects import DIALECTS, Dialect
@@ -76,6 +77,8 @@ class ClientOptions(TypedDict, total=False):
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
     clock: Clock | None
     known_servers: KnownServers
+    layers: Sequence[Layer | Wrapper]
+    """What stands around every call, the outermost first: `dovetail.layers`, or functions around ``respond``."""
     tap: Callable[[str, bytes], None] | None
     """Told of every message, with its sender: "client" or "server"."""
 
@@ -154,6 +157,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     keep_alive: float | None = None
     clock: Clock = LoopClock()
     known_servers: KnownServers = KNOWN_SERVERS
+    layers: Sequence[Layer | Wrapper] = ()
     tap: Callable[[str, bytes], None] | None = None
 
     def limits_of(self, timeout: Timeout) -> Timeouts:

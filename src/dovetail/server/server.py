@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Notice, Session
 from ..core.subscriptions import LIST_KINDS, Hub
+from ..drivers.layering import Layer, Wrapper, compose, compose_notes
 from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import STATE_LIFETIME, Limits, TaskOptions
@@ -38,9 +39,6 @@ from .running import Lifecycle
 if TYPE_CHECKING:
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
-
-Layer = Callable[[Handler], Handler]
-"""Wraps everything a server answers: takes what answers a call, returns what answers it instead."""
 
 _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools": {"listChanged": True},
@@ -96,7 +94,7 @@ class Server(Registration, Answering, Lifecycle):
         timeout: float | None = None,
         mask_errors: bool = True,
         log_level: LoggingLevel = "debug",
-        layers: Sequence[Layer] = (),
+        layers: Sequence[Layer | Wrapper] = (),
         tasks: TaskOptions | None = None,
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
@@ -115,7 +113,7 @@ class Server(Registration, Answering, Lifecycle):
         Lifecycle.__init__(self, None if lifespan is None else lambda: lifespan(self))
         self._open(_revisions(revisions), layers, strict=strict)
 
-    def _open(self, revisions: list[Revision], layers: Sequence[Layer], *, strict: bool) -> None:
+    def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
         self.hub = Hub(self.limits)
         self.tasks: TaskMethods | None = None
@@ -136,9 +134,12 @@ class Server(Registration, Answering, Lifecycle):
         """Who answers which method."""
         self.added = Methods(self)
         self.admission.offers.foreign.add("shutdown")
-        for layer in reversed(layers):
+        self.layers = tuple(layers)
+        """What stands around every call, the outermost first."""
+        if layers:
             # Set on the instance: a server without layers is not slowed down by the possibility.
-            self.respond = layer(self.respond)  # pyright: ignore[reportAttributeAccessIssue]
+            vars(self)["respond"] = compose(self, layers, self.respond)
+            vars(self)["take_note"] = compose_notes(layers, self.take_note)
         self.admission.offer(self.capabilities)
 
     # --- answering ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
 from ...drivers.clock import Clock
+from ...drivers.layering import compose_notes
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 from ...model import (
     CreateMessageRequestParams,
@@ -77,6 +78,8 @@ class Connections:
         self._question_tasks = QuestionTasks(config.limits.tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
+        if config.layers:
+            vars(self)["take_note"] = compose_notes(config.layers, self.take_note)
 
     # --- what a life asks for -------------------------------------------------------------------------------------
 

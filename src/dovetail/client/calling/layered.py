@@ -1,0 +1,70 @@
+"""Calls of a client that has layers: each passes them before it is made.
+
+A layer sees the call a server would: the method, the params, the revision. What only a client knows of it is in
+``call.scope``: ``side`` is "client", ``options`` are those of the call, ``repeat`` says whether it does no harm when it
+is made twice. The handshake belongs to the connection and passes no layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Raw, Struct
+
+from ...core.channel import EMPTY, Call, Channel
+from ...drivers.layering import compose
+from ...wire.methods import Method
+from ..answering.answers import Answers
+from ..config import CallOptions, ClientConfig
+from ..connecting.connections import Connections
+from ..life import Life
+from .calls import Calls
+
+_NO_OPTIONS: Final[CallOptions] = {}
+
+
+class LayeredCalls(Calls):
+    """`Calls` with the layers of the client around every one."""
+
+    def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
+        super().__init__(config, life, connections, answers)
+        self._respond = compose(self, config.layers, self._make)
+
+    async def call(
+        self,
+        method: str,
+        params: Struct | Raw,
+        options: CallOptions = _NO_OPTIONS,
+        *,
+        known: frozenset[str] = CallOptions.__optional_keys__,
+        repeat: bool = True,
+        row: Method | None = None,
+    ) -> Any:
+        """As `Calls.call`, through the layers."""
+        conversation = await self._life.recovered()
+        established = self.established
+        call = Call(
+            id=0,  # the endpoint chooses one when the request is sent
+            method=method,
+            params=params,
+            revision=established.revision,
+            codec=conversation.endpoint.codec,
+            capabilities=established.declared,
+            meta=options.get("meta") or EMPTY,
+            scope={"side": "client", "options": options, "known": known, "repeat": repeat, "row": row},
+        )
+        return await self._respond(call, conversation)
+
+    async def _make(self, call: Call, channel: Channel) -> Any:
+        scope = call.scope
+        options: CallOptions = scope["options"]
+        if (call.meta or None) != (options.get("meta") or None):
+            options = {**options, "meta": call.meta}
+        return await super().call(
+            call.method,
+            call.params,
+            options,
+            known=scope["known"],
+            repeat=scope["repeat"],
+            row=scope["row"],
+        )
