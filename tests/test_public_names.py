@@ -31,6 +31,7 @@ PROMISED = [
     "Keys",
     "Limits",
     "LocalProtocolError",
+    "Principal",
     "PromptMessage",
     "ProtocolError",
     "ReadResourceResult",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client import Client, SkillError
+    from .core.principal import Principal
     from .errors import (
         CapabilityError,
         DovetailError,
@@ -66,6 +67,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "client": "Client SkillError",
+    "core.principal": "Principal",
     "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
         RemoteProtocolError RequestTimeout SessionLost StateError ToolError TransportError""",
     "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
@@ -82,7 +84,7 @@ __all__ = [
     "Accepted", "Annotations", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client",
     "Completion", "Context", "Declined", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File",
     "GetPromptResult", "Icon", "Image", "ImageContent", "InputRequired", "Keys", "Limits",
-    "LocalProtocolError", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",
+    "LocalProtocolError", "Principal", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",
     "RegistrationError", "RemoteProtocolError", "RequestTimeout", "ResourceContents", "ResourceLink", "Root",
     "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError", "StateError",
     "TaskOptions", "TextContent", "Timeouts", "Tool", "ToolAnnotations", "ToolError", "TransportError",

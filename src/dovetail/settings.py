@@ -115,8 +115,9 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """``Origin`` values of web pages that may call, exactly as browsers send them."""
     cors: bool = False
     """Answer CORS preflights for ``allowed_origins``."""
-    principal: Callable[[Mapping[str, Any]], str | None] | None = None
-    """Who sent the request with this ASGI scope; sessions, states and tasks are bound to the answer."""
+    principal: Callable[[Mapping[str, Any]], Any] | None = None
+    """Who sent the request with this ASGI scope, a `Principal` or the name of one: for surroundings that have found
+    out already. Sessions, states and tasks are bound to the answer."""
     keep_alive: float = 15.0
     """Seconds between comments on a quiet event stream."""
     retry: int = 1000
@@ -330,6 +331,13 @@ FRONTMATTER_FLOW: Final = 8 << 10
 """Characters of one list or mapping in brackets there; reading it costs the square of its length."""
 EVENT_LINES: Final = 64 << 10
 """Lines of one event of an event stream."""
+
+# --- authorization ------------------------------------------------------------------------------------------
+
+CHALLENGE_LENGTH: Final = 16 << 10
+"""Characters that are read of one WWW-Authenticate header."""
+CHALLENGES_READ: Final = 16
+"""Challenges that are read of one answer."""
 
 # --- HTTP server ------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pytest
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Notice, Rejection, Violation
 from dovetail.core.offers import Offers
+from dovetail.core.principal import Principal
 from dovetail.errors import CapabilityError, DovetailError, ProtocolError, RemoteProtocolError
 from dovetail.model import ServerCapabilities
 from dovetail.model.meta import TASKS_EXTENSION
@@ -51,7 +52,7 @@ def test_a_modern_call_carries_everything_its_request_said() -> None:
     declared = {CAPABILITIES: {"sampling": {"tools": {}}}, CLIENT_INFO: {"name": "peer", "version": "1"}}
     call = admit(
         modern("tools/call", {"name": "add", "arguments": {"a": 1}}, "x", **declared, progressToken=3),
-        principal="ann",
+        principal=Principal("ann"),
         scope={"transport": "http"},
     )
     assert isinstance(call, Call)
@@ -275,8 +276,8 @@ def test_the_fast_path_and_the_ladder_admit_the_same_call() -> None:
     admission = server_admission()
     message = frame(modern("tools/call", {"name": "add", "arguments": {}}, **{CLIENT_INFO: {"name": "n"}}))
     plain, encoded = headers("tools/call", "add"), headers("tools/call", "=?base64?YWRk?=")
-    fast = admission.admit(message, None, headers=plain, principal="p", scope={"a": 1})
-    slow = admission.admit(message, None, headers=encoded, principal="p", scope={"a": 1})
+    fast = admission.admit(message, None, headers=plain, principal=Principal("p"), scope={"a": 1})
+    slow = admission.admit(message, None, headers=encoded, principal=Principal("p"), scope={"a": 1})
     assert isinstance(fast, Call)
     assert isinstance(slow, Call)
     for name in Call.__struct_fields__:
@@ -309,7 +310,7 @@ def test_ping_needs_no_handshake() -> None:
 
 @pytest.mark.parametrize("version", [r.name for r in REVISIONS if not r.modern])
 def test_initialize_is_a_call_with_the_session_it_starts(version: str) -> None:
-    call = admit(initialize(version, {"roots": {}}), principal="ann")
+    call = admit(initialize(version, {"roots": {}}), principal=Principal("ann"))
     assert isinstance(call, Call)
     assert call.revision is call.session.revision is call.codec.revision is BY_NAME[version]
     assert (call.session.phase, call.session.principal) == ("negotiating", "ann")

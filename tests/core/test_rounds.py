@@ -7,6 +7,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from dovetail.core.channel import Call
+from dovetail.core.principal import as_principal
 from dovetail.core.rounds import MISSING, Rounds, Wanted, needed_capability
 from dovetail.errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from dovetail.model import (
@@ -59,7 +60,7 @@ def call(
         revision=R5,
         codec=codec_for(R5),
         capabilities=ClientCapabilities(EVERYTHING if declared is None else declared),
-        principal=principal,
+        principal=as_principal(principal),
     )
 
 

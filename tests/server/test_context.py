@@ -118,7 +118,7 @@ async def test_a_handler_knows_who_asks(revision: str) -> None:
         assert ctx.server is server
         return {
             "revision": ctx.revision,
-            "principal": ctx.principal,
+            "principal": str(ctx.principal),
             "id": ctx.request_id,
             "session": ctx.session is not None,
             "sampling": ctx.client_capabilities.has("sampling"),

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from dovetail.core.channel import Call, PlainChannel, Rejection, Session
+from dovetail.core.principal import Principal
 from dovetail.errors import DovetailError, ProtocolError
 from dovetail.model import ClientCapabilities
 from dovetail.server import Server
@@ -44,7 +45,7 @@ class Peer(PlainChannel):
         self.revision = revision
         self.capabilities = EVERYTHING if capabilities is None else capabilities
         self.answer = answer
-        self.principal = principal
+        self.principal = None if principal is None else Principal(principal)
         self.notes: list[dict[str, Any]] = []
         self.told = asyncio.Event()
         """Set with the first notification."""

@@ -47,6 +47,7 @@ from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
 from .offers import Offers, Side
+from .principal import Principal
 from .questions import check_question
 
 NOTHING: Final = ClientCapabilities()
@@ -60,7 +61,7 @@ class _Arrival(Struct, eq=False):
 
     frame: Frame
     headers: RoutingHeaders | None
-    principal: str | None
+    principal: Principal | None
     scope: Mapping[str, Any]
 
     @property
@@ -135,7 +136,7 @@ class Admission:
         session: Session | None,
         *,
         headers: RoutingHeaders | None = None,
-        principal: str | None = None,
+        principal: Principal | None = None,
         scope: Mapping[str, Any] = EMPTY,
     ) -> Admitted:
         """Decide about one request or notification. ``headers`` are given over HTTP only."""
@@ -178,7 +179,7 @@ class Admission:
         )
 
     def _admit_notification(
-        self, frame: Frame, session: Session | None, principal: str | None
+        self, frame: Frame, session: Session | None, principal: Principal | None
     ) -> Notice | Violation:
         codec = self._modern if session is None else session.codec
         revision = codec.revision
@@ -296,7 +297,7 @@ class Admission:
         frame: Frame,
         session: Session,
         headers: RoutingHeaders | None,
-        principal: str | None,
+        principal: Principal | None,
         scope: Mapping[str, Any],
     ) -> Admitted:
         row = self.offers.requests[session.revision.name].get(frame.method)

@@ -19,6 +19,7 @@ from ..settings import Limits
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.revisions import Revision
+from .principal import Principal
 
 if TYPE_CHECKING:
     from .admit import Admission
@@ -35,7 +36,7 @@ class Session(Struct, kw_only=True, eq=False):
     """What the *client* declared. On the client's side: its own."""
     client_info: dict[str, Any] | None = None
     id: str | None = None
-    principal: str | None = None
+    principal: Principal | None = None
     phase: str = "negotiating"
     """A state of `phases.TRANSITIONS`."""
     log_level: str | None = None
@@ -61,7 +62,7 @@ class Call(Struct, kw_only=True, eq=False):
     meta: Mapping[str, Any] = EMPTY
     client_info: Mapping[str, Any] | None = None
     session: Session | None = None
-    principal: str | None = None
+    principal: Principal | None = None
     scope: Mapping[str, Any] = EMPTY
     """What the transport knows: ``transport``, ``headers``, ``client``, … Never sent anywhere."""
     cancelled: bool = False
@@ -76,7 +77,7 @@ class Notice(Struct, kw_only=True, eq=False):
     params: Any
     revision: Revision | None = None
     session: Session | None = None
-    principal: str | None = None
+    principal: Principal | None = None
 
 
 class Answer(Struct, kw_only=True, eq=False):

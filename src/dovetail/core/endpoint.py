@@ -32,6 +32,7 @@ from .admit import INITIALIZE, Admission
 from .batch import Batch, may_come, problem
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
+from .principal import Principal
 
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
@@ -74,7 +75,7 @@ class Endpoint:
         limits: Limits | None = None,
         next_id: Callable[[], RequestId] | None = None,
         *,
-        principal: str | None = None,
+        principal: Principal | None = None,
         scope: Mapping[str, Any] = EMPTY,
         session: Session | None = None,
         on_session: Callable[[Session], None] | None = None,
@@ -109,7 +110,7 @@ class Endpoint:
         message: bytes,
         *,
         headers: RoutingHeaders | None = None,
-        principal: str | None = None,
+        principal: Principal | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Event | list[Event] | None:
         """Take one message. Never raises for what a peer sent; ``None``: nothing to do.
@@ -129,7 +130,7 @@ class Endpoint:
         self,
         frame: Frame,
         headers: RoutingHeaders | None = None,
-        principal: str | None = None,
+        principal: Principal | None = None,
         scope: Mapping[str, Any] | None = None,
         batch: Batch | None = None,
     ) -> Event | list[Event]:
@@ -249,7 +250,7 @@ class Endpoint:
         return self.refuse(error, id)
 
     def _receive_batch(
-        self, message: bytes, principal: str | None, scope: Mapping[str, Any] | None
+        self, message: bytes, principal: Principal | None, scope: Mapping[str, Any] | None
     ) -> Event | list[Event] | None:
         try:
             if not may_come(self.session):

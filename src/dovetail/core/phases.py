@@ -19,6 +19,7 @@ from ..wire.codec import Codec
 from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
 from .channel import Call, Session
+from .principal import Principal
 
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "negotiating": {"initialized": "ready", "drain": "draining", "close": "closed"},
@@ -88,7 +89,9 @@ def wished_dialect(params: InitializeRequestParams) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def open_session(params: InitializeRequestParams, codec: Codec, principal: str | None = None) -> Session:
+def open_session(
+    params: InitializeRequestParams, codec: Codec, principal: Principal | None = None
+) -> Session:
     """The session that an admitted ``initialize`` starts; it lives once the call has been answered."""
     info: dict[str, Any] = msgspec.to_builtins(params.client_info)
     return Session(

@@ -37,6 +37,7 @@ from ..settings import Limits
 from ..wire.methods import METHODS, Method, OpenParams
 from ..wire.seal import Seal, bind, digest
 from .channel import Call
+from .principal import key_of
 from .questions import needed_capability
 
 PURPOSE: Final = "state"
@@ -245,7 +246,7 @@ class Rounds:
             name, arguments = params.name, params.arguments
         elif isinstance(params, OpenParams):
             arguments = params.arguments
-        return bind(self._call.principal, self._call.method, name, digest(arguments))
+        return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
     def _request(self, method: str, params: Struct | None) -> InputRequest:
         call = self._call

@@ -34,6 +34,7 @@ from ..core.channel import (
     Session,
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
+from ..core.principal import Principal
 from ..errors import RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Timeouts
@@ -320,7 +321,7 @@ class Duplex:
 def accept(
     service: Service,
     *,
-    principal: str | None = None,
+    principal: Principal | None = None,
     scope: Mapping[str, Any] = EMPTY,
     grace: float = GRACE_SECONDS,
 ) -> Duplex:

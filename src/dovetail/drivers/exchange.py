@@ -25,6 +25,7 @@ from ..core.channel import (
     Violation,
 )
 from ..core.endpoint import LISTEN, Endpoint
+from ..core.principal import Principal
 from ..errors import ProtocolError
 from ..wire.frames import Frame, too_large
 from ..wire.headers import RoutingHeaders
@@ -86,7 +87,7 @@ async def exchange(
     *,
     session: Session | None = None,
     headers: RoutingHeaders | None = None,
-    principal: str | None = None,
+    principal: Principal | None = None,
     scope: Mapping[str, Any] = EMPTY,
     writer: Writer = NOBODY,
     runner: Runner | None = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from msgspec import UNSET
 
 from ..core.channel import Call, Channel, Session
+from ..core.principal import Principal
 from ..errors import StateError
 from ..model import (
     ClientCapabilities,
@@ -106,7 +107,7 @@ class Context:
         return self._call.capabilities
 
     @property
-    def principal(self) -> str | None:
+    def principal(self) -> Principal | None:
         """Who the transport has authenticated; None when it has not."""
         return self._call.principal
 

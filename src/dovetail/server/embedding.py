@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.channel import Session
+from ..core.principal import as_principal
 from ..drivers.exchange import NOBODY, Nobody, exchange
 from ..model import ClientCapabilities
 
@@ -34,7 +35,7 @@ async def handle(server: Server, message: bytes | str, scope: Mapping[str, Any])
         server,
         message,
         session=_session(server, scope) if scope else None,
-        principal=scope.get("principal"),
+        principal=as_principal(scope.get("principal")),
         scope=scope,
         writer=NOBODY if take is None else Listener(take),
     )

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
+from ...core.principal import key_of
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
 from ...errors import ProtocolError, Refusal
@@ -143,7 +144,7 @@ class TaskMethods:
     async def list_tasks(self, call: Call, channel: Channel) -> Struct:
         """``tasks/list``: a page in the order of creation; the cursor is the last id of the page, sealed."""
         server = self._server
-        bound = bind(call.principal, "tasks/list")
+        bound = bind(key_of(call.principal), "tasks/list")
         cursor = call.params.cursor
         try:
             after = "" if cursor is UNSET else server.seal.open(PURPOSE, cursor, now=0, bound=bound).decode()

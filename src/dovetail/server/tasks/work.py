@@ -20,6 +20,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel
+from ...core.principal import key_of
 from ...core.task_faces import FACES, detailed_task
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
@@ -115,7 +116,7 @@ class Tasks:
             face=face,
             created=now,
             updated=now,
-            principal=call.principal,
+            principal=key_of(call.principal),
             name=call.params.name,
             parameters=arguments if arguments is UNSET else Raw(bytes(arguments)),
             ttl=min(wish, round(options.longest_ttl * 1000)),
@@ -310,21 +311,21 @@ class Tasks:
             ProtocolError: of kind ``task_not_found``; what is forgotten, foreign or of the other design is
                 not there.
         """
-        machine = await self._load(call.principal, id)
+        machine = await self._load(key_of(call.principal), id)
         if machine is None or machine.face not in (_MODERN if call.revision.modern else _LEGACY):
             raise ProtocolError("task_not_found", data={"taskId": id[:NAME_ECHO]})
         return machine
 
     async def known(self, call: Call, ids: list[str]) -> list[TaskMachine]:
         """Those of ``ids`` that the caller may know of."""
-        found = [await self._load(call.principal, id) for id in ids]
+        found = [await self._load(key_of(call.principal), id) for id in ids]
         return [machine for machine in found if machine is not None and machine.face == "extension"]
 
     async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
         """Tasks of the caller in the order of their creation: of the principal or, where there is none, of
         the session."""
         if call.principal is not None:
-            return await self._scan(call.principal, after, size)
+            return await self._scan(call.principal.key, after, size)
         session = call.session
         mine = {} if session is None or session.tasks is None else session.tasks
         for id in sorted(mine):

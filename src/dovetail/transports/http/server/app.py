@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
+from ....core.principal import Principal, as_principal
 from ....drivers.duplex import accept
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
@@ -369,7 +370,7 @@ class HttpApp:
             await exchange.answer(200, b"ready\n", kind=TEXT_TYPE)
         return False
 
-    def _principal(self, head: Head) -> str | None:
+    def _principal(self, head: Head) -> Principal | None:
         """Who is calling.
 
         Raises:
@@ -378,7 +379,7 @@ class HttpApp:
         if self.options.principal is None:
             return None
         try:
-            return self.options.principal(head.scope)
+            return as_principal(self.options.principal(head.scope))
         except DovetailError:
             raise
         except Exception:  # noqa: BLE001  the author's function failed; the client learns only that

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct, field
 
+from ....core.principal import Principal
 from ....errors import Refusal, TransportError
 from ....wire.sse import COMMENT, encode_event
 from .exchange import Exchange, Headers, Sink
 
 
-def crowded(limit: int, principal: str | None, owners: Collection[str | None]) -> Refusal | None:
+def crowded(limit: int, principal: Principal | None, owners: Collection[Principal | None]) -> Refusal | None:
     """Why ``principal`` gets no further stream beside those of ``owners``; one of many gets half at most."""
     if len(owners) < limit and (
         principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
@@ -36,7 +37,7 @@ class EventStream(Struct, eq=False):
     """Seconds the client of an abandoned stream has to take the end of it."""
     headers: Headers = ()
     """Further lines of the head."""
-    principal: str | None = None
+    principal: Principal | None = None
     """Whose stream it is, if that is known; see `crowded`."""
     closed: bool = False
     """Nothing more is taken."""

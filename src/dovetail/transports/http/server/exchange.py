@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ....core.admit import Admission
 from ....core.channel import Service
+from ....core.principal import Principal
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
@@ -173,7 +174,7 @@ class Posted(Struct, eq=False):
     frame: Frame | RemoteProtocolError
     """The message, or why ``body`` is not a single one."""
     routing: RoutingHeaders
-    principal: str | None
+    principal: Principal | None
     task: asyncio.Task[Any]
     """The one that works on it."""
 

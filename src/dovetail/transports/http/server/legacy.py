@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct
 from ....core import phases
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE, Endpoint
+from ....core.principal import Principal
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Runner
@@ -278,7 +279,7 @@ class Legacy:
 
     # --- GET and DELETE -------------------------------------------------------------------------------------
 
-    async def get(self, exchange: Exchange, principal: str | None) -> None:
+    async def get(self, exchange: Exchange, principal: Principal | None) -> None:
         """Open the general stream, or go on with one that was interrupted."""
         live = await self._named(exchange, principal)
         if live is None:
@@ -328,14 +329,14 @@ class Legacy:
             stream.detach(sink)
         await sink.finish()
 
-    async def delete(self, exchange: Exchange, principal: str | None) -> None:
+    async def delete(self, exchange: Exchange, principal: Principal | None) -> None:
         """End the session: its id is unknown from now on."""
         live = await self._named(exchange, principal)
         if live is not None:
             self.sessions.end(live)
             await exchange.answer(204)
 
-    async def _named(self, exchange: Exchange, principal: str | None) -> LiveSession | None:
+    async def _named(self, exchange: Exchange, principal: Principal | None) -> LiveSession | None:
         id = exchange.headers.get(SESSION_HEADER)
         if id is None:
             await self._refuse_nameless(exchange)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
+from ....core.principal import Principal
 from ....drivers.run import Outcome, Runner, status_of
 from ....errors import ProtocolError, Refusal
 from ....settings import HttpOptions
@@ -100,7 +101,7 @@ class Modern:
         else:
             await self._reply(exchange, call, (data, error))
 
-    def _listening_problem(self, principal: str | None) -> ProtocolError | Refusal | None:
+    def _listening_problem(self, principal: Principal | None) -> ProtocolError | Refusal | None:
         if self.json_only:
             return ProtocolError(
                 "method_not_found", "this server answers with JSON only and cannot tell of changes"

@@ -11,6 +11,7 @@ import secrets
 from urllib.parse import parse_qs, quote
 
 from ....core.channel import Link, Receiver
+from ....core.principal import Principal
 from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
 from ....settings import HttpOptions
@@ -51,9 +52,9 @@ class Pair:
         self._service = service
         self._options = options
         self._streams = streams
-        self._live: dict[str, tuple[Duplex, str | None]] = {}
+        self._live: dict[str, tuple[Duplex, Principal | None]] = {}
 
-    async def stream(self, exchange: Exchange, principal: str | None) -> None:
+    async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
         """The GET: open a connection and say where to post."""
         limits, admission = self._service.limits, self._service.admission
         if self._options.shared:
@@ -89,7 +90,7 @@ class Pair:
         """Where to post: a path from the root of this origin, whatever prefix we are mounted at."""
         return f"{quote(exchange.prefix)}{self._options.messages_path}?session_id={id}".encode()
 
-    async def post(self, exchange: Exchange, body: bytes, principal: str | None) -> None:
+    async def post(self, exchange: Exchange, body: bytes, principal: Principal | None) -> None:
         """One message of the client; the answer, if any, comes on the stream."""
         found = self._live.get(parse_qs(exchange.query).get("session_id", [""])[0])
         if found is None or found[1] != principal:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ....core.channel import Session
 from ....core.endpoint import Endpoint
+from ....core.principal import Principal, key_of
 from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
@@ -122,7 +123,7 @@ class Sessions:
         self._opened = opened
         self._live: dict[str, LiveSession] = {}
         self._all = _Share()
-        self._owned: dict[str, _Share] = {}
+        self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
         self.event_budget = EventBudget(service.limits.all_event_bytes)
 
@@ -152,10 +153,12 @@ class Sessions:
         if len(payload) > SESSION_ID_BYTES:
             raise ProtocolError("invalid_params", f"the capabilities exceed {SESSION_ID_BYTES} bytes")
         expires = self._service.clock() + self._options.session_lifetime
-        id = self._service.seal.seal("session", payload, expires=expires, bound=bind(session.principal))
+        id = self._service.seal.seal(
+            "session", payload, expires=expires, bound=bind(key_of(session.principal))
+        )
         return self._add(id, session, endpoint)
 
-    def find(self, id: str, principal: str | None) -> LiveSession | DovetailError:
+    def find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id if it belongs to ``principal``, or why there is none.
 
         One that has left memory comes back. It is in use: now it is the last to make room.
@@ -204,12 +207,12 @@ class Sessions:
                 if digest(entry.id) in news:
                     self._forget(entry)
 
-    def _revive(self, id: str, principal: str | None) -> LiveSession | None:
+    def _revive(self, id: str, principal: Principal | None) -> LiveSession | None:
         if id in self.ended:
             return None
         service = self._service
         try:
-            payload = service.seal.open("session", id, now=service.clock(), bound=bind(principal))
+            payload = service.seal.open("session", id, now=service.clock(), bound=bind(key_of(principal)))
             token = msgspec.json.decode(payload, type=_Token)
         except (DovetailError, msgspec.DecodeError):
             return None
