@@ -36,7 +36,7 @@ class Peer(NamedTuple):
 
 LIMIT = Peer("limit", "the limit (bare msgspec)", "", "limit.py", "msgspec")
 LIMIT_UVICORN = Peer("limit-uvicorn", "the limit on uvicorn", "", "limit.py", "uvicorn", host="uvicorn")
-DOVETAIL = Peer("dovetail", "Dovetail", "", "dovetail_server.py", "dovetail")
+DOVETAIL = Peer("dovetail", "Dovetail", "", "dovetail_server.py", "dovetail-mcp")
 DOVETAIL_UVICORN = Peer(
     "dovetail-uvicorn", "Dovetail on uvicorn", "", "dovetail_server.py", "uvicorn", host="uvicorn"
 )

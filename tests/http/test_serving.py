@@ -134,4 +134,4 @@ def test_without_the_host_its_extra_is_named(hosted: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
-    assert f"pip install 'dovetail[{extra}]'" in ended.stdout
+    assert f"pip install 'dovetail-mcp[{extra}]'" in ended.stdout

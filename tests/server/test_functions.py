@@ -318,7 +318,7 @@ def test_without_the_extra_unchecked_keywords_are_named_with_the_command(
     }
     prepare_raw(lambda a: a, name="raw", input_schema=schema)
     assert "uses unevaluatedProperties, which is not checked" in caplog.text
-    assert "pip install 'dovetail[schema]'" in caplog.text
+    assert "pip install 'dovetail-mcp[schema]'" in caplog.text
 
 
 # Prompts

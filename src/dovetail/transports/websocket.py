@@ -14,8 +14,9 @@ import ssl as tls
 from collections.abc import Mapping
 from typing import Any, cast
 
+from .. import extras
 from ..core.channel import Link, Receiver
-from ..errors import DovetailError, RequestTimeout, TransportError
+from ..errors import RequestTimeout, TransportError
 from ..settings import WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
 from .http.client.addresses import address_of, shown
 from .http.client.dialing import dial
@@ -31,9 +32,7 @@ try:
     from websockets.typing import Subprotocol
     from websockets.uri import parse_uri
 except ImportError:
-    raise DovetailError(
-        "WebSocket targets need websockets: pip install 'dovetail[ws]'", kind="missing_extra"
-    ) from None
+    raise extras.missing("websockets", "a WebSocket target") from None
 
 SUBPROTOCOLS = ("mcp", "mcp.v1")
 """Offered in this order: the official one, and erlmcp's."""

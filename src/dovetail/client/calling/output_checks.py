@@ -11,7 +11,8 @@ import logging
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from ...errors import DovetailError, RemoteProtocolError
+from ... import extras
+from ...errors import RemoteProtocolError
 from ...json_schema.problem import SchemaError
 from ...json_schema.validator import Validator
 
@@ -65,9 +66,7 @@ class OutputChecks:
 
     def _validator(self, schema: Any) -> Validator | str:
         if not self._installed:
-            raise DovetailError(
-                "validating results needs jsonschema-rs: pip install 'dovetail[schema]'", kind="missing_extra"
-            )
+            raise extras.missing("jsonschema_rs", "validating results")
         try:
             return Validator(schema, trusted=False)
         except SchemaError as error:

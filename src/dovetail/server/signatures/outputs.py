@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from ... import extras
 from ...errors import RegistrationError
 from ...model import CallToolResult, ContentBlock, ResourceContents, Result
 from ..media import Media
@@ -130,9 +131,10 @@ def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Va
         raise RegistrationError(f"{what} cannot be used: {error}", kind="tool_schema_invalid") from error
     if validator.unchecked:
         logger.warning(
-            "%s uses %s, which is not checked without the schema extra: pip install 'dovetail[schema]'",
+            "%s uses %s, which is not checked without jsonschema_rs: %s",
             what,
             ", ".join(validator.unchecked),
+            extras.install("jsonschema_rs"),
         )
     return validator
 

@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Mapping
 from time import monotonic
 
-from ....errors import DovetailError, StateError, TransportError
+from .... import extras
+from ....errors import StateError, TransportError
 from ....settings import CONNECTION_KEPT, CONNECTIONS_SPARE
 from .addresses import Origin, shown
 from .dialing import dial, refused
@@ -28,9 +29,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "httptools":
         raise
-    raise DovetailError(
-        "HTTP targets need httptools: pip install 'dovetail[http]'", kind="missing_extra"
-    ) from None
+    raise extras.missing("httptools", "an HTTP target") from None
 
 
 class HttpFetch:

@@ -1,4 +1,4 @@
-"""granian: HTTP in Rust, calls in Python. What `dovetail[http]` brings.
+"""granian: HTTP in Rust, calls in Python. What the extra `http` brings.
 
 One process embeds it in our event loop; several are granian's own workers. It speaks RSGI to us, which is the fast
 way, or ASGI, which can do more (see `..server.rsgi`). Imported only when HTTP is served.

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HttpOptions
@@ -26,7 +27,6 @@ from .process import ENDED, READY, Serving
 
 HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn"}
 """The HTTP servers there are a module for here, and the package each needs."""
-EXTRAS: Final = {"granian": "http", "uvicorn": "uvicorn"}
 _PLACE: Final = frozenset(Place.__struct_fields__)
 _OPTIONS: Final = frozenset(HttpOptions.__struct_fields__)
 
@@ -130,10 +130,7 @@ def _hosting(server: str) -> Any:
     try:
         return import_module(f".{HOSTS[server]}_host", __package__)
     except ImportError:
-        extra = EXTRAS[server]
-        raise DovetailError(
-            f"serving HTTP on {server} needs an extra: pip install 'dovetail[{extra}]'"
-        ) from None
+        raise extras.missing(server, "serving HTTP") from None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

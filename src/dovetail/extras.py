@@ -1,0 +1,27 @@
+"""Packages that need not be there: which extra brings each, and what is said where one is missing."""
+
+from typing import Final
+
+from .errors import DovetailError
+
+DISTRIBUTION: Final = "dovetail-mcp"
+"""What pip calls this package; `import` and the command say ``dovetail``."""
+
+EXTRAS: Final = {
+    "granian": "http",
+    "httptools": "http",
+    "uvicorn": "uvicorn",
+    "websockets": "ws",
+    "jsonschema_rs": "schema",
+}
+"""Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
+
+
+def install(module: str) -> str:
+    """The command that brings ``module``."""
+    return f"pip install '{DISTRIBUTION}[{EXTRAS[module]}]'"
+
+
+def missing(module: str, purpose: str) -> DovetailError:
+    """What to raise where ``purpose`` needs ``module`` and it is not installed."""
+    return DovetailError(f"{purpose} needs {module}: {install(module)}", kind="missing_extra")

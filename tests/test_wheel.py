@@ -1,0 +1,131 @@
+"""The wheel under its name on the index, in an environment with nothing else, and the hints it gives there."""
+
+import os
+import re
+import subprocess
+import sys
+from email.parser import HeaderParser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from dovetail.extras import DISTRIBUTION, EXTRAS, install
+
+ROOT = Path(__file__).resolve().parents[1]
+HINT = re.compile(r"pip install '(dovetail-mcp\[\w+\])'")
+
+CONNECT = """
+import asyncio, dovetail
+async def main():
+    async with dovetail.Client({target!r}): pass
+asyncio.run(main())
+"""
+SERVE = (
+    "import dovetail; dovetail.Server('x').run('http', server={host!r}, host='no address', allow_remote=True)"
+)
+VALIDATE = """
+import dovetail
+schema = {'type': 'object', 'unevaluatedProperties': False}
+dovetail.Server('x').add_tool(lambda arguments: None, name='t', description='d', input_schema=schema)
+"""
+WANTING = {
+    "httptools": CONNECT.format(target="http://127.0.0.1:9/mcp"),
+    "websockets": CONNECT.format(target="ws://127.0.0.1:9/mcp"),
+    "jsonschema_rs": VALIDATE,
+    "granian": SERVE.format(host="granian"),
+    "uvicorn": SERVE.format(host="uvicorn"),
+}
+"""Module → a program that wants it, and says so where it is not there."""
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that does not see our sources."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=240, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    built = run(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
+        *("--wheel-dir", folder, ROOT),
+    )
+    assert built.returncode == 0, built.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def brought(wheel: Path) -> dict[str, set[str]]:
+    """Extra → the modules of the packages it asks for, as the wheel's metadata say."""
+    with ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = HeaderParser().parsestr(archive.read(name).decode())
+    found: dict[str, set[str]] = {extra: set() for extra in metadata.get_all("Provides-Extra", [])}
+    for requirement in metadata.get_all("Requires-Dist", []):
+        package = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
+        if package is not None and extra is not None:
+            found[extra[1]].add(package[0].replace("-", "_"))
+    return found
+
+
+def test_the_wheel_has_the_name_that_is_ours(wheel: Path) -> None:
+    assert wheel.name.startswith("dovetail_mcp-")
+
+
+def test_every_hinted_extra_is_one_of_the_wheel_and_brings_its_module(wheel: Path) -> None:
+    extras = brought(wheel)
+    assert {module: module in extras.get(extra, ()) for module, extra in EXTRAS.items()} == dict.fromkeys(
+        EXTRAS, True
+    )
+
+
+def test_only_one_place_says_what_to_install() -> None:
+    hints = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "src").rglob("*.py")
+        if "pip install" in path.read_text()
+    ]
+    assert hints == ["src/dovetail/extras.py"]
+
+
+def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Path) -> None:
+    extras = brought(wheel)
+    pages = [
+        ROOT / "README.md",
+        ROOT / "SECURITY.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    for page in pages:
+        for name, asked in re.findall(r"\b(dovetail[\w-]*)\[([\w,]+)\]", page.read_text()):
+            assert name == DISTRIBUTION, page
+            assert set(asked.split(",")) <= set(extras), page
+
+
+def test_each_hint_is_given_and_followed_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    assert set(WANTING) == set(EXTRAS), "a new hint needs a program that makes it appear"
+    python = tmp_path / "bin" / "python"
+    assert run(sys.executable, "-m", "venv", tmp_path).returncode == 0
+    done = run(python, "-m", "pip", "install", "--quiet", f"{DISTRIBUTION} @ {wheel.as_uri()}")
+    if done.returncode != 0 and ("No matching distribution" in done.stderr or "connection" in done.stderr):
+        pytest.skip("the registry cannot be reached, so not even msgspec can be installed")
+    assert done.returncode == 0, done.stderr
+    assert run(tmp_path / "bin" / "dovetail", "--version").stdout.startswith("dovetail ")
+    hinted: dict[str, str] = {}
+    for module, program in WANTING.items():
+        said = run(python, "-c", program)
+        found = HINT.search(said.stderr)
+        assert found is not None, (module, said.stderr)
+        assert found[0] == install(module)
+        hinted[module] = found[1]
+    for requirement in sorted(set(hinted.values())):
+        done = run(python, "-m", "pip", "install", "--quiet", f"{requirement} @ {wheel.as_uri()}")
+        assert done.returncode == 0, done.stderr
+    for module, program in WANTING.items():
+        assert run(python, "-c", f"import {module}").returncode == 0, module
+        assert HINT.search(run(python, "-c", program).stderr) is None, module
