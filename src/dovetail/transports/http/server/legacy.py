@@ -80,6 +80,9 @@ class Legacy:
         event = live.endpoint.receive_frame(
             frame, headers=posted.routing, principal=posted.principal, scope=exchange.scope
         )
+        if type(event) is Answer:
+            (live.requests or live.ask()).answered(event)
+            return exchange.answer(202)
         if type(event) is not Call:
             return self._settle(live, event, exchange)
         if self._streamless and event.method in NEEDS_STREAM:
@@ -202,7 +205,7 @@ class Legacy:
         """Take what needs no reply."""
         for event in events:
             if isinstance(event, Answer):
-                (live.requests or live.ask()).answered(event)
+                live.ask().answered(event)
             elif isinstance(event, Notice):
                 self.service.take_note(event)
             elif isinstance(event, Cancel):
