@@ -24,10 +24,9 @@ from ....errors import DovetailError
 from ....settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_MARGIN, HttpOptions, Limits
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
-from ..server.exchange import HttpService
 from ..server.rsgi import RsgiFace
 from .places import Place
-from .process import Worker, supervised
+from .process import Work, Worker, supervised
 
 LOGGING: Final[dict[str, Any]] = {
     "version": 1, "incremental": True, "formatters": {}, "handlers": {}, "loggers": {"_granian": {}},
@@ -65,23 +64,14 @@ class Host:
         self._server.stop()
 
 
-def run_workers(
-    service: HttpService,
-    options: HttpOptions,
-    place: Place,
-    count: int,
-    folder: str,
-    *,
-    quiet: bool,
-    again: tuple[str, str] | None,
-    face: str,
-) -> int:
-    """Serve in ``count`` processes of granian's until a signal. Returns the exit status.
+def run_workers(work: Work) -> int:
+    """Serve in processes of granian's until a signal. Returns the exit status.
 
     They are forked, so each has this very server and its keys; it need not be imported again.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise DovetailError("several workers need fork(), which this system does not have: use workers=1")
+    options, place, rsgi = work.options, work.place, work.face == "rsgi"
     bound = place.reserve()
 
     async def announce() -> None:
@@ -89,19 +79,19 @@ def run_workers(
         place.announce(bound, options.path)
 
     def load() -> Any:
-        worker = Worker(service, options, folder, None if quiet else announce)
-        return RsgiFace(worker.app, worker) if face == "rsgi" else AsgiFace(worker.app, worker)
+        worker = Worker(work.service, options, work.folder, None if work.quiet else announce)
+        return (RsgiFace if rsgi else AsgiFace)(worker.app, worker)
 
     server = Granian(
         "dovetail",
-        interface=Interfaces.RSGI if face == "rsgi" else Interfaces.ASGI,
-        workers=count,
+        interface=Interfaces.RSGI if rsgi else Interfaces.ASGI,
+        workers=work.count,
         loop=Loops.auto,
         respawn_failed_workers=True,
         # A worker ends by itself before that, unless its watchdog cannot run either.
         workers_kill_timeout=ceil(options.drain + 2 * HTTP_MARGIN + 1.0),
         log_level=LogLevels.warning,
-        **_options(place, bound, service.limits, options),
+        **_options(place, bound, work.service.limits, options),
     )
     os.register_at_fork(after_in_child=_hear_nothing_of_the_parent)
     before = multiprocessing.get_start_method(allow_none=True)

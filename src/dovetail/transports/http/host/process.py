@@ -16,12 +16,15 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any, Final, Protocol
 
+from msgspec import Struct
+
 from ....drivers.pool import DaemonExecutor, Threads
 from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
 from ..server.app import HttpApp
 from ..server.ended_sessions import EndedSessions
 from ..server.exchange import HttpService
+from .places import Place
 
 ENDED: Final = "ended"
 """The file in which workers tell each other of ended sessions."""
@@ -135,6 +138,22 @@ class Serving:
         if serving.done() and not serving.cancelled():
             serving.result()  # why it has ended, if that is not because we wanted it
         return signals.status
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What several processes are to serve."""
+
+    service: HttpService
+    options: HttpOptions
+    place: Place
+    count: int
+    folder: str
+    """Where they meet."""
+    quiet: bool
+    face: str
+    again: tuple[str, str] | None
+    """How a process that starts from nothing gets hold of the server: the name of a function that makes the
+    application of a worker, and what that is to import."""
 
 
 class Worker:

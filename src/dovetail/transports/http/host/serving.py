@@ -13,8 +13,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-import msgspec
-
 from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
@@ -23,7 +21,7 @@ from ...running import Watchdog
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
 from .places import Place
-from .process import ENDED, READY, Serving
+from .process import ENDED, READY, Serving, Work
 
 HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn"}
 """The HTTP servers there are a module for here, and the package each needs."""
@@ -36,20 +34,21 @@ def run(
 ) -> int:
     """Serve until a signal ends it; the options are those of `serve`. Returns the exit status.
 
-    ``again`` is for hosts whose workers import the server once more, see `uvicorn_host.run_workers`.
+    ``again`` is for hosts whose workers import the server once more, see `process.Work`.
     """
     if workers <= 1:
         return _run(service, options)
-    quiet, allow_remote = options.pop("quiet", False), options.pop("allow_remote", False)
-    hosting, face = _hosting(options.pop("server", "granian")), options.pop("face", "rsgi")
-    place, settings = _divide(options, allow_remote=allow_remote)
-    settings = msgspec.structs.replace(settings, shared=True)
+    hosting, allow_remote = _hosting(options.pop("server", "granian")), options.pop("allow_remote", False)
+    quiet, face = options.pop("quiet", False), options.pop("face", "rsgi")
+    place, settings = _divide({**options, "shared": True}, allow_remote=allow_remote)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         with open(os.path.join(folder, ENDED), "wb"):
             pass
-        status = hosting.run_workers(
-            service, settings, place, workers, folder, quiet=quiet, again=again, face=face
-        )
+        work = Work(
+            service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
+            face=face, again=again,
+        )  # fmt: skip
+        status = hosting.run_workers(work)
         # A supervisor may find it normal that no worker has ever started.
         return status if os.path.exists(os.path.join(folder, READY)) else status or 1
 

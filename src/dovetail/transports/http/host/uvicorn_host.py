@@ -24,7 +24,7 @@ from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.exchange import HttpService
 from .places import Place
-from .process import Worker, supervised
+from .process import Work, Worker, supervised
 
 TOLD: Final = "DOVETAIL_WORKER"
 """The environment variable in which workers are told what they serve."""
@@ -70,40 +70,28 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The key for all workers, unless the author's file brings one."""
 
 
-def run_workers(
-    service: HttpService,
-    options: HttpOptions,
-    place: Place,
-    count: int,
-    folder: str,
-    *,
-    quiet: bool,
-    again: tuple[str, str] | None,
-    face: str,
-) -> int:
-    """Serve in ``count`` processes of uvicorn's until a signal. Returns the exit status.
-
-    ``again`` is how a process gets hold of the server once more: the name of a factory of ASGI applications, which
-    calls `worker`, and what it is told as `Told.target`.
-    """
-    if again is None:
+def run_workers(work: Work) -> int:
+    """Serve in processes of uvicorn's until a signal. Returns the exit status."""
+    if work.again is None:
         raise DovetailError(
             "several workers of uvicorn import the server again: use `dovetail run FILE --http --server uvicorn "
             "--workers N`, or granian"
         )
-    if options.principal is not None:
+    if work.options.principal is not None:
         raise DovetailError("several workers of uvicorn cannot be given a principal function: use granian")
-    factory, target = again
+    (factory, target), place, service = work.again, work.place, work.service
     key, secret = service.seal.keys.current.id, secrets.token_hex(32)
-    told = Told(target=target, options=options, folder=folder, key=key, secret=secret)
+    told = Told(target=target, options=work.options, folder=work.folder, key=key, secret=secret)
     os.environ[TOLD] = msgspec.json.encode(told).decode()
     bound = place.listen()
-    if not quiet:
-        place.announce(bound, options.path)
-    how = _options(place, service.limits, options.drain + 2 * HTTP_MARGIN)
+    if not work.quiet:
+        place.announce(bound, work.options.path)
+    how = _options(place, service.limits, work.options.drain + 2 * HTTP_MARGIN)
     try:
         return supervised(
-            lambda: uvicorn.run(factory, factory=True, workers=count, fd=bound.fileno(), lifespan="on", **how)
+            lambda: uvicorn.run(
+                factory, factory=True, workers=work.count, fd=bound.fileno(), lifespan="on", **how
+            )
         )
     finally:
         bound.close()
