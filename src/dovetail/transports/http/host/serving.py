@@ -17,7 +17,7 @@ from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HttpOptions
-from ...running import Watchdog
+from ...running import Watchdog, collecting_rarely
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
 from .places import Place
@@ -48,7 +48,8 @@ def run(
             service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
             face=face, again=again,
         )  # fmt: skip
-        status = hosting.run_workers(work)
+        with collecting_rarely():  # and so do workers that are forked
+            status = hosting.run_workers(work)
         # A supervisor may find it normal that no worker has ever started.
         return status if os.path.exists(os.path.join(folder, READY)) else status or 1
 
@@ -62,7 +63,7 @@ def _run(service: HttpService, options: dict[str, Any]) -> int:
         return await serve(service, watchdog=watchdog, **options)
 
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with collecting_rarely(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(main())
     finally:
         watchdog.call_off()
