@@ -113,7 +113,20 @@ async def test_idle_sessions_leave_memory_and_come_back() -> None:
         assert text(found.message["result"]) == "HEY"
         now[0] += 601
         site.app.legacy.sessions.reap()
-        assert (await web.legacy(NEWEST, session, "ping")).status == 404
+        expired = await web.legacy(NEWEST, session, "ping")
+        assert (expired.status, expired.message["error"]["data"]["kind"]) == (404, "session_expired")
+        unknown = await web.legacy(NEWEST, session[:-1], "ping")
+        assert (unknown.status, unknown.message["error"]["data"]["kind"]) == (404, "session_not_found")
+    async with served(build(clock=lambda: now[0], dialect="erlmcp"), session_lifetime=600) as site:
+        web = Web(site)
+        params = {"protocolVersion": NEWEST, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        body = json.dumps(request("initialize", params)).encode()
+        session = (await web.ask("POST", legacy_headers(None), body)).headers["mcp-session-id"]
+        site.app.legacy.sessions.close()
+        now[0] += 601
+        body = json.dumps(request("ping")).encode()
+        expired = await web.ask("POST", legacy_headers(NEWEST, session), body)
+        assert json.loads(expired.body)["error"]["code"] == -32057
 
 
 @run

@@ -92,6 +92,10 @@ class Keys:
         return f"Keys({', '.join(self._by_id)})"
 
 
+class Expired(ProtocolError):
+    """The token is ours and untouched, and was good once. Peers are told what they are told of any other."""
+
+
 class Seal:
     """Seals and opens tokens of at most ``limit`` characters. The caller says what time it is."""
 
@@ -123,9 +127,8 @@ class Seal:
         """Return the payload of a token we sealed for this purpose and ``bound``.
 
         Raises:
-            ProtocolError: (``invalid_request_state``) it is not ours, was changed, is bound to something
-            else or
-                has expired. There is no telling which.
+            ProtocolError: (``invalid_request_state``) it is not ours, was changed, is bound to something else or has
+                expired. What we sealed ourselves and has only expired is `Expired`.
         """
         if len(token) > self._limit:
             _refuse()
@@ -143,7 +146,7 @@ class Seal:
         if not hmac.compare_digest(data[-_TAG:], _tag(authentication, body, bound)):
             _refuse()
         if int.from_bytes(body[_NONCE:_HEAD], "big") < now:
-            _refuse()
+            raise Expired("invalid_request_state")
         return _mask(body[_HEAD:], encryption, body[:_NONCE])
 
 

@@ -26,7 +26,7 @@ from ....model import ClientCapabilities
 from ....settings import SESSION_ID_BYTES, HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
-from ....wire.seal import bind
+from ....wire.seal import Expired, bind
 from .ended_sessions import EndedSessions, digest
 from .event_log import EventBudget, EventLog
 from .exchange import HttpService
@@ -169,7 +169,7 @@ class Sessions:
         if entry is None:
             try:
                 return self._revive(id, principal) or unknown_session()
-            except Refusal as error:
+            except (ProtocolError, Refusal) as error:
                 return error
         if entry.session.principal != principal:
             return unknown_session()
@@ -214,6 +214,8 @@ class Sessions:
         try:
             payload = service.seal.open("session", id, now=service.clock(), bound=bind(key_of(principal)))
             token = msgspec.json.decode(payload, type=_Token)
+        except Expired:
+            raise ProtocolError("session_expired", "the session has expired; send initialize again") from None
         except (DovetailError, msgspec.DecodeError):
             return None
         revision = BY_NAME.get(token.revision)
