@@ -22,7 +22,6 @@ FUNCTIONS = {
     "drivers/requests.py:request": "hot path: a coroutine more between caller and socket is two calls a request",
     "client/calling/calls.py:call": "hot path: as above",
     "transports/http/server/app.py:handle": "hot path: every request over HTTP passes here",
-    "transports/http/host/granian_host.py:run_workers": "one call with every option of the host",
 }
 """Functions with more lines than `FUNCTION`, and why. The list only gets shorter."""
 

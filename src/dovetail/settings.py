@@ -4,9 +4,10 @@ Sizes are bytes, times are seconds. A buffer, table or wait anywhere in the pack
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -14,6 +15,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     message_size: int = 16 << 20
     """The largest message accepted on any transport (erlmcp's documents: 16 777 216)."""
+    sent_size: int | None = None
+    """The largest message sent; an answer that would be larger is an error in its place. ``None``: any."""
+    websocket_size: int | None = None
+    """In place of both on a WebSocket."""
+    event_size: int | None = None
+    """In place of both for one event of an event stream."""
     batch_size: int = 1000
     """Messages in one batch."""
     in_flight: int = 1000
@@ -52,6 +59,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Worker threads for synchronous handlers."""
     tasks: int = 1000
     """Tasks held by the task store; when it is full, finished ones make room."""
+
+    def on_websocket(self) -> Self:
+        """The limits of a WebSocket."""
+        return self._sized(self.websocket_size)
+
+    def on_events(self) -> Self:
+        """The limits of an event stream."""
+        return self._sized(self.event_size)
+
+    def _sized(self, size: int | None) -> Self:
+        return self if size is None else replace(self, message_size=size, sent_size=size)
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):

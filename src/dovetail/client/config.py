@@ -20,6 +20,7 @@ from ..drivers.layering import Layer, Wrapper
 from ..model import Implementation
 from ..settings import PROBE_SECONDS, Limits, Reconnect, Timeouts
 from ..wire.dialects import DIALECTS, Dialect
+from ..wire.dialects.base import limits_of
 from ..wire.revisions import BY_NAME
 from .auth import Auth, read_auth
 from .calling.cache import ResponseCache
@@ -185,7 +186,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         origin=parsed.key or f"client {next(_CLIENTS)}",
         dialect=dialect,
         policy=_read_policy(given.pop("revision", "auto"), dialect),
-        limits=given.pop("limits", None) or dialect.limits or Limits(),
+        limits=limits_of(dialect, given.pop("limits", None)),
         timeouts=given.pop("timeouts", None) or dialect.timeouts or Timeouts(),
         reconnect=_read_reconnect(given.pop("reconnect", True)),
         headers=dict(given.pop("headers", ())),

@@ -60,7 +60,7 @@ class Conversation(PlainChannel):
         self.requests = Requests(endpoint, self._write, clock)
         self.request = self.requests.request
         self._peer = peer
-        self._runner = Runner(peer)
+        self._runner = Runner(peer, endpoint.limits)
         self._tap = tap
         """Told of every message, with its sender."""
         self._answering: dict[Call, asyncio.Task[None]] = {}

@@ -22,6 +22,11 @@ class Batch(Struct, eq=False):
     complete: bool = False
     """The whole array has been looked at; before that nothing is written."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of what has gathered."""
+        return sum(len(reply) + 1 for reply in self.replies)
+
     def settle(self, reply: bytes | None) -> bytes | None:
         """Note a reply (None: the request was cancelled) and return the array once nothing is missing."""
         self.waiting -= 1

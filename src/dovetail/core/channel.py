@@ -132,6 +132,11 @@ class Channel(Protocol):
         """How the handler of this call asks, where not the era decides that: a running task. Otherwise None."""
         ...
 
+    @property
+    def streamed(self) -> bool:
+        """The answer will be an event of a stream that has begun, not a response of its own."""
+        ...
+
     def notify(self, method: str, params: Struct | None) -> None:
         """Send a notification on the stream of this call."""
         ...
@@ -164,6 +169,10 @@ class PlainChannel:
     __slots__ = ()
 
     asking: Any = None
+
+    @property
+    def streamed(self) -> bool:
+        return False
 
     async def detach(self) -> None: ...
 

@@ -33,6 +33,7 @@ from .batch import Batch, may_come, problem
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
 from .principal import Principal
+from .sizes import instead
 
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
@@ -283,16 +284,18 @@ class Endpoint:
 
     # --- answering ----------------------------------------------------------------------------------------
 
-    def send_result(self, call: Call, result: Struct | Raw) -> bytes | None:
-        """The answer to ``call``; write it unless it is None.
+    def send_result(self, call: Call, result: Struct | Raw, most: int | None = None) -> bytes | None:
+        """The answer to ``call``, of at most ``most`` bytes; write it unless it is None.
 
         Raises:
-            LocalProtocolError: this revision cannot carry the result. The call is still open: answer with an
-            error.
+            ProtocolError: this revision, or the way to the peer, cannot carry the result. The call is still open:
+                answer with this error.
         """
         if self.in_flight.get(call.id) is not call:
             return None
         data = call.codec.encode_result(call.id, result)
+        if most is not None and len(data) > most - (0 if call.batch is None else call.batch.size):
+            data = call.codec.encode_result(call.id, instead(call, result, most))
         del self.in_flight[call.id]
         return data if call.batch is None else call.batch.settle(data)
 
@@ -359,7 +362,7 @@ class Endpoint:
         ``codec`` is for probes before anything is negotiated. Raw params go out as they are.
 
         Raises:
-            LocalProtocolError: the revision has no such request in this direction.
+            LocalProtocolError: the revision has no such request in this direction, or it exceeds `Limits.sent_size`.
             Refusal: `Limits.pending` requests wait already.
             StateError: the endpoint is closed.
         """
@@ -376,9 +379,9 @@ class Endpoint:
             whole = metadata.merged(params, whole, meta)
             if progress:
                 whole.setdefault(PROGRESS_TOKEN, id)
-        data = codec.encode_request(
-            id, method, metadata.with_meta(method, params, whole) if whole else params
-        )
+        if whole:
+            params = metadata.with_meta(method, params, whole)
+        data = codec.encode_request(id, method, params, self.limits.sent_size)
         self._own.add(id, method, whole.get(PROGRESS_TOKEN))
         return id, data
 
@@ -397,7 +400,7 @@ class Endpoint:
         else:
             return None
         self._check_sending(method, codec)
-        return codec.encode_notification(method, params)
+        return codec.encode_notification(method, params, self.limits.sent_size)
 
     def send_cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
         """Stop waiting for the answer to ``id``. None: there is nothing to tell the peer.

@@ -37,7 +37,7 @@ from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..core.principal import Principal
 from ..errors import RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Timeouts
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Limits, Timeouts
 from ..wire.frames import too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
@@ -89,7 +89,7 @@ class Duplex:
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
-        self._runner = Runner(service)
+        self._runner = Runner(service, endpoint.limits)
         self._requests = Requests(endpoint, self.write)
         self.request = self._requests.request
         """Ask the peer and return its decoded result: `Requests.request`."""
@@ -324,9 +324,10 @@ def accept(
     principal: Principal | None = None,
     scope: Mapping[str, Any] = EMPTY,
     grace: float = GRACE_SECONDS,
+    limits: Limits | None = None,
 ) -> Duplex:
-    """The receiver for one new connection to ``service``."""
-    endpoint = Endpoint(service.admission, service.limits, principal=principal, scope=scope)
+    """The receiver for one new connection to ``service``; ``limits`` where the transport has some of its own."""
+    endpoint = Endpoint(service.admission, limits or service.limits, principal=principal, scope=scope)
     return Duplex(endpoint, service, grace=grace)
 
 

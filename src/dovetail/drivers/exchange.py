@@ -50,6 +50,11 @@ class Writer(Protocol):
         """Wait until the peer has taken enough of what was given to `notify`."""
         ...
 
+    @property
+    def started(self) -> bool:
+        """Something was said: the reply will be an event of a stream."""
+        ...
+
 
 class Nobody:
     """A writer where nothing can be said before the reply."""
@@ -57,6 +62,10 @@ class Nobody:
     def notify(self, message: bytes) -> None: ...
 
     async def drain(self) -> None: ...
+
+    @property
+    def started(self) -> bool:
+        return False
 
 
 NOBODY = Nobody()
@@ -68,6 +77,10 @@ class ExchangeChannel(PlainChannel, Struct, eq=False):
     endpoint: Endpoint
     call: Call
     writer: Writer
+
+    @property
+    def streamed(self) -> bool:
+        return self.writer.started
 
     def notify(self, method: str, params: Struct | None) -> None:
         data = self.endpoint.send_notification(method, params, call=self.call)
@@ -98,8 +111,11 @@ async def exchange(
     given, then the reply. ``runner`` is that of the app, which knows when it shuts down. Raises nothing for what a
     message holds; `asyncio.CancelledError` means that nobody waits for the reply.
     """
-    endpoint = Endpoint(service.admission, service.limits, principal=principal, scope=scope, session=session)
-    runner = runner or Runner(service)
+    limits = service.limits
+    if limits.event_size is not None:
+        limits = limits.on_events()  # what is said before the reply
+    endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
+    runner = runner or Runner(service, service.limits)
     if isinstance(message, Frame):
         event = endpoint.receive_frame(message, headers=headers)
     else:

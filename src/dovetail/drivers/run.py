@@ -10,6 +10,8 @@ and it writes what comes back. One runner serves a whole connection or app::
 what happened                                         ``data``                            ``error``
 ====================================================  ==================================  ========================
 the service answered                                  the result                          None
+the answer is too large for the way to the peer       `sizes.instead`: a failed tool …    None
+                                                      … or an error                       the same
 the service raised a `DovetailError`                  that error                          the same
 anything else, `SystemExit` and groups included       ``internal_error``, an incident     the same
 the handler let a cancellation of its own escape      ``internal_error``, an incident     the same
@@ -47,7 +49,9 @@ from typing import Any
 from ..core.admit import Admission
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
+from ..core.sizes import instead
 from ..errors import DovetailError, Refusal, masked
+from ..settings import Limits
 
 log = logging.getLogger("dovetail")
 
@@ -65,10 +69,12 @@ class ShuttingDown(Refusal):
 class Runner:
     """Runs the calls of one connection or app; the module says how."""
 
-    __slots__ = ("_service", "draining")
+    __slots__ = ("_event", "_message", "_service", "draining")
 
-    def __init__(self, service: Responder) -> None:
+    def __init__(self, service: Responder, limits: Limits | None = None) -> None:
         self._service = service
+        self._message = None if limits is None else limits.sent_size
+        self._event = self._message if limits is None or limits.event_size is None else limits.event_size
         self.draining = False
         """Calls that are cancelled from now on are cancelled because we shut down, and are told so."""
 
@@ -76,9 +82,17 @@ class Runner:
         """Answer ``call``; the module says what comes back. Raises nothing but what ends the task itself."""
         try:
             result = await self._service.respond(call, channel)
+            most = self._message
+            if self._event is not most and channel.streamed:
+                most = self._event
             if endpoint is not None:
-                return endpoint.send_result(call, result), None
-            return None if call.cancelled else call.codec.encode_result(call.id, result), None
+                return endpoint.send_result(call, result, most), None
+            if call.cancelled:
+                return None, None
+            data = call.codec.encode_result(call.id, result)
+            if most is not None and len(data) > most:
+                data = call.codec.encode_result(call.id, instead(call, result, most))
+            return data, None
         except BaseException as reason:
             outside = from_outside(reason, call)
             if outside and not self._take_back(call, reason):

@@ -25,7 +25,7 @@ from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabi
 from ..settings import STATE_LIFETIME, Limits, TaskOptions
 from ..stores.base import Store
 from ..wire.dialects import DIALECTS, Dialect
-from ..wire.dialects.base import VENDOR
+from ..wire.dialects.base import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
 from . import embedding, serving
@@ -101,7 +101,7 @@ class Server(Registration, Answering, Lifecycle):
         strict: bool = False,
     ) -> None:
         self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
-        self.limits = limits or self.dialect.limits or Limits()
+        self.limits = limits_of(self.dialect, limits)
         self.info = _implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
         self.log_level: LoggingLevel = log_level

@@ -22,8 +22,8 @@ TRANSPORTS: Final[Mapping[str, str]] = {
     "sse": "dovetail.transports.http.host.serving",
 }
 """The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
-_NAMES: Final[Mapping[str, str]] = {"ws": "websocket"}
-"""How `Dialect.config_keys` calls a transport, where it is not as we do."""
+_FACES: Final = {"ws": "http", "sse": "http"}
+"""Transports that are faces of one HTTP application, whose limits hold side by side."""
 
 
 async def serve(server: Server, transport: str, options: Mapping[str, Any]) -> None:
@@ -60,9 +60,9 @@ def _sized(server: Server, transport: str, options: Mapping[str, Any]) -> dict[s
     """The options without erlmcp's names for limits; those that concern this transport are set."""
     others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
     for name in options.keys() - others.keys():
-        where, limit = ERLMCP.config_keys[name]
-        if where == _NAMES.get(transport, transport):
-            server.limits = replace(server.limits, **{limit: options[name]})
+        where, members = ERLMCP.config_keys[name]
+        if where == _FACES.get(transport, transport):
+            server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
     return others
 
 

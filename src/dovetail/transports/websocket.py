@@ -264,7 +264,7 @@ async def connect(
         TransportError: nobody listens there, or the handshake was refused.
         RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
     """
-    limits = limits or Limits()
+    limits = (limits or Limits()).on_websocket()
     scheme, _, rest = url.partition(":")
     origin = address_of(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}").origin
     way = proxy_for(origin, proxy)

@@ -217,32 +217,45 @@ class Codec:
         return Raw(data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data))
 
     def encode_request(
-        self, id: RequestId, method: str, params: Struct | Raw | dict[str, Any] | None
+        self,
+        id: RequestId,
+        method: str,
+        params: Struct | Raw | dict[str, Any] | None,
+        most: int | None = None,
     ) -> bytes:
         """Write a whole request.
 
         Raises:
-            LocalProtocolError: this revision has no such method, or no way to say these params.
+            LocalProtocolError: this revision has no such method, or no way to say these params; or it is larger than
+                ``most`` bytes.
         """
         try:
             name, params = self._outgoing(method, params)
-            return _line(RequestFrame(id, name, params))
+            data = _line(RequestFrame(id, name, params))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", f"{method} cannot be written as JSON") from error
+        if most is not None and len(data) > most:
+            raise LocalProtocolError("message_too_large", f"{method} exceeds {most} bytes")
+        return data
 
-    def encode_notification(self, method: str, params: Struct | Raw | dict[str, Any] | None) -> bytes:
+    def encode_notification(
+        self, method: str, params: Struct | Raw | dict[str, Any] | None, most: int | None = None
+    ) -> bytes:
         """Write a whole notification.
 
         Raises:
-            LocalProtocolError: this revision has no such method; or the params have no JSON form
-                (``notification_failed``, of progress ``progress_update_failed``).
+            LocalProtocolError: this revision has no such method; or the params have no JSON form, or one of more than
+                ``most`` bytes (``notification_failed``, of progress ``progress_update_failed``).
         """
+        kind = "progress_update_failed" if method == "notifications/progress" else "notification_failed"
         try:
             name, params = self._outgoing(method, params)
-            return _line(NotificationFrame(name, params))
+            data = _line(NotificationFrame(name, params))
         except _UNWRITABLE as error:
-            kind = "progress_update_failed" if method == "notifications/progress" else "notification_failed"
             raise LocalProtocolError(kind, f"{method} cannot be written as JSON") from error
+        if most is not None and len(data) > most:
+            raise LocalProtocolError(kind, f"{method} exceeds {most} bytes")
+        return data
 
     def encode_error(self, id: RequestId | None, error: DovetailError) -> bytes:
         """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""

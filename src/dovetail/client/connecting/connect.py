@@ -238,7 +238,9 @@ class Attempt:
             await self._discard()
             if self._machine.may("restart"):
                 self._machine.advance("restart")
-            endpoint = Endpoint(self._admission, self._config.limits)
+            config = self._config
+            limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
+            endpoint = Endpoint(self._admission, limits)
             conversation = Conversation(endpoint, self._peer, self._config.clock, self._config.tap)
             await self._opener.open(conversation, self._transport)
             self._conversation = conversation

@@ -97,8 +97,10 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """Extension methods that 2026-07-28 peers may call too; on the legacy revisions the feature decides."""
     limits: Limits | None = None
     timeouts: Timeouts | None = None
-    config_keys: Mapping[str, tuple[str, str]] = {}
-    """The documents' names of settings → (transport, member of `Limits`)."""
+    config_keys: Mapping[str, tuple[str, tuple[str, ...]]] = {}
+    """The documents' names of settings → the transport ("http" for all of an HTTP app), members of `Limits`."""
+    limits_both_ways: bool = False
+    """Messages that are too large to be accepted are too large to be sent as well."""
     versions: tuple[str, ...] = ()
     """The only revisions a client of this profile accepts; empty: all."""
     client_capabilities: Mapping[str, Any] = {}
@@ -131,6 +133,14 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """Prompt messages may keep the role ``system``; elsewhere it is sent as ``user``."""
     client_may_sample: bool = False
     """``sampling/createMessage`` may go from the client to the server."""
+
+
+def limits_of(dialect: Dialect, limits: Limits | None) -> Limits:
+    """The limits of a server or client: those it was given, or else its dialect's."""
+    limits = limits or dialect.limits or Limits()
+    if dialect.limits_both_ways and limits.sent_size is None:
+        return msgspec.structs.replace(limits, sent_size=limits.message_size)
+    return limits
 
 
 def rewrite(aliases: tuple[Alias, ...], raw: bytes | Raw) -> bytes:

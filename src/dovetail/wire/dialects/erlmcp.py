@@ -201,6 +201,7 @@ def tool_id(text: str, data: Any) -> Any:
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _PREFIX = "notifications/"
+_BOTH_WAYS = ("message_size", "sent_size")
 
 ERLMCP = Dialect(
     name="erlmcp",
@@ -242,12 +243,13 @@ ERLMCP = Dialect(
     limits=Limits(message_size=16 << 20),
     timeouts=Timeouts(connect=30.0, idle=5.0, total=5.0),
     config_keys={
-        "tcp_message_size_limit": ("tcp", "message_size"),
-        "http_body_size_limit": ("http", "message_size"),
-        "ws_message_size_limit": ("websocket", "message_size"),
-        "sse_event_size_limit": ("sse", "message_size"),
-        "stdio_message_size_limit": ("stdio", "message_size"),
+        "tcp_message_size_limit": ("tcp", _BOTH_WAYS),
+        "http_body_size_limit": ("http", _BOTH_WAYS),
+        "ws_message_size_limit": ("http", ("websocket_size",)),
+        "sse_event_size_limit": ("http", ("event_size",)),
+        "stdio_message_size_limit": ("stdio", _BOTH_WAYS),
     },
+    limits_both_ways=True,
     batches_on_legacy=True,
     null_error_id=True,
     tool_failure_as_error=True,

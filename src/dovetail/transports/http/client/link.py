@@ -160,7 +160,7 @@ class HttpLink(Link):
 
     async def _read_events(self, response: Response, stream: _StreamState, outgoing: Outgoing | None) -> None:
         """Hand the events of a stream to the conversation, until it ends or the request is answered."""
-        parser = EventParser(self._limits.message_size)
+        parser = EventParser(self._limits.on_events().message_size)
         try:
             async for chunk in response.chunks():
                 if outgoing is not None:

@@ -25,7 +25,7 @@ class SseLink(HttpLink):
         super().__init__(conversation, url, **options)
         self._endpoint: str | None = None
         self._response: Response | None = None
-        self._parser = EventParser(self._limits.message_size)
+        self._parser = EventParser(self._limits.on_events().message_size)
         self._reader: asyncio.Task[None] | None = None
 
     async def open(self) -> None:

@@ -126,7 +126,7 @@ def _options(place: Place, limits: Limits, seconds: float) -> dict[str, Any]:
         "limit_concurrency": HTTP_CONNECTIONS,
         "timeout_graceful_shutdown": ceil(seconds),
         "h11_max_incomplete_event_size": limits.header_bytes,
-        "ws_max_size": limits.message_size + 1,
+        "ws_max_size": limits.on_websocket().message_size + 1,
         "ws_per_message_deflate": False,  # it would cost each socket more memory than all of the rest
         "ws": "websockets-sansio" if find_spec("websockets") is not None else "none",
         "ssl_certfile": place.certfile,

@@ -56,7 +56,7 @@ class HttpApp:
         self._usual: set[Any] = set()
         """Heads that were found good: the usual request costs one look-up."""
         self._bodies = Bodies(service.limits.message_size, options.body_timeout)
-        runner = Runner(service)
+        runner = Runner(service, service.limits)
         self.life = life = Life(service, options, self._bodies, runner)
         self.legacy = life.legacy = Legacy(service, options, runner, life.streams, ended)
         self.modern = life.modern = Modern(service, options, runner, life.streams)
@@ -348,7 +348,8 @@ class HttpApp:
             return
         task = current_task()
         assert task is not None
-        duplex = accept(self.service, principal=principal, scope=socket.scope)
+        limits = self.service.limits.on_websocket()
+        duplex = accept(self.service, principal=principal, scope=socket.scope, limits=limits)
         life.sockets[duplex] = task
         try:
             await socket.accept(choose(socket.offered))

@@ -215,7 +215,8 @@ class Legacy:
         """A new session: the id goes out with the result of ``initialize``, whatever id stands beside it."""
         frame, exchange, principal = posted.frame, posted.exchange, posted.principal
         assert isinstance(frame, Frame)
-        endpoint = Endpoint(self.service.admission, self.service.limits, principal=principal)
+        limits = self.service.limits.on_events()
+        endpoint = Endpoint(self.service.admission, limits, principal=principal)
         event = endpoint.receive_frame(
             frame, headers=posted.routing, principal=principal, scope=exchange.scope
         )

@@ -35,6 +35,7 @@ class Modern:
         self._runner = runner
         self._limit = service.limits.write_buffer
         self._most = service.limits.streams
+        self.largest_event = service.limits.on_events().sent_size
         self._patience = options.write_timeout
 
     async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:
@@ -120,9 +121,14 @@ class ModernChannel(PlainChannel, Struct, eq=False):
     def notify(self, method: str, params: Struct | None) -> None:
         if self.call.cancelled or self.modern.json_only:
             return
+        data = self.call.codec.encode_notification(method, params, self.modern.largest_event)
         if self.stream is None:
             self.stream = self.modern.stream(self.exchange)
-        self.stream.notify(self.call.codec.encode_notification(method, params))
+        self.stream.notify(data)
+
+    @property
+    def streamed(self) -> bool:
+        return self.stream is not None
 
     async def request(self, method: str, params: Struct) -> Any:
         raise NoBackChannel

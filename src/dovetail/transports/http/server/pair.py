@@ -68,7 +68,8 @@ class Pair:
         id = secrets.token_urlsafe(24)
         stream = EventStream(exchange, limits.write_buffer, self._options.write_timeout)
         stream.principal = principal
-        duplex = accept(self._service, principal=principal, scope={**exchange.scope, "transport": "sse"})
+        scope = {**exchange.scope, "transport": "sse"}
+        duplex = accept(self._service, principal=principal, scope=scope, limits=limits.on_events())
         stream.write(encode_event(self._address(exchange, id), event="endpoint"))
         receiver: Receiver = duplex
         receiver.connected(EventLink(stream))

@@ -96,6 +96,10 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         if data is not None:
             self.open().write(data)
 
+    @property
+    def streamed(self) -> bool:
+        return (self.together or self).stream is not None
+
     async def request(self, method: str, params: Struct) -> Any:
         options = self.calls.options
         if options.json_only:

@@ -229,7 +229,7 @@ class Sessions:
             principal=principal,
             phase="ready",
         )
-        endpoint = Endpoint(service.admission, self._limits, principal=principal, session=session)
+        endpoint = Endpoint(service.admission, self._limits.on_events(), principal=principal, session=session)
         return self._add(id, session, endpoint)
 
     def _add(self, id: str, session: Session, endpoint: Endpoint) -> LiveSession:

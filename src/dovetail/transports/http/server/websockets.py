@@ -98,7 +98,7 @@ async def serve_websocket(service: HttpService, socket: Socket, duplex: Duplex) 
     """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
     link = SocketLink(socket, service.limits.write_buffer)
     duplex.connected(link)
-    reading = asyncio.ensure_future(_read(socket, duplex, link, service.limits.message_size))
+    reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.message_size))
     ended = asyncio.ensure_future(link.done.wait())
     try:
         await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
