@@ -156,15 +156,17 @@ from tests.transports.recorder import Recorder
 CODE = '''
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-inner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print(inner.pid, flush=True)
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+alone = {{"start_new_session": True}}
+inner = [subprocess.Popen(SLEEP, **more) for more in ({{}}, alone, {{**alone, "env": {{}}}})]
+print(*[each.pid for each in inner], flush=True)
 time.sleep(60)
 '''
 async def main():
     receiver = Recorder()
     link = await child.spawn(receiver, [sys.executable, "-c", CODE])
     await receiver.until(lambda: receiver.messages)
-    print(link.pid, int(receiver.messages[0]), flush=True)
+    print(link.pid, receiver.messages[0].decode(), flush=True)
     await asyncio.sleep(60)
 asyncio.run(main())
 """
@@ -176,7 +178,7 @@ def test_children_and_grandchildren_die_with_a_client_that_is_killed(number: int
     with subprocess.Popen([*PYTHON, code], stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         pids = [int(word) for word in client.stdout.readline().split()]
-        assert len(pids) == 2
+        assert len(pids) == 4
         assert all(alive(pid) for pid in pids)
         client.send_signal(number)
         client.wait()
@@ -211,7 +213,7 @@ async def test_no_guard_is_left_when_all_is_over() -> None:
             ["ps", "-eo", "ppid,stat,args"], capture_output=True, text=True, check=True
         ).stdout
         own = [line.split(None, 2) for line in listing.splitlines()]
-        return [line[2] for line in own if line[0] == str(os.getpid()) and "read -r group" in line[2]]
+        return [line[2] for line in own if line[0] == str(os.getpid()) and "read -r child" in line[2]]
 
     receiver = Recorder()
     link = await child.spawn(receiver, [*PYTHON, ECHO])
@@ -220,3 +222,41 @@ async def test_no_guard_is_left_when_all_is_over() -> None:
     await link.wait_closed()
     assert guards() == []
     await asyncio.sleep(0)
+
+
+LEFT = """
+import os, subprocess, sys, time
+SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+own = subprocess.Popen(SLEEP, start_new_session=True)
+bare = subprocess.Popen(SLEEP, start_new_session=True, env={})
+code = "import sys, subprocess as s; print(s.Popen(sys.argv[1:], start_new_session=True, stdout=2).pid)"
+orphan = subprocess.run([sys.executable, "-S", "-c", code, *SLEEP], stdout=-1, stderr=-3, text=True).stdout
+print(own.pid, bare.pid, int(orphan), flush=True)
+"""
+"""Starts three that leave its process group: one as they come, one without our environment, one without its parent."""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the group alone is ended")
+@pytest.mark.parametrize("how", ["close", "abort", "kill", "its own end"])
+@run
+async def test_whoever_left_the_group_is_ended_with_the_child(how: str) -> None:
+    receiver = Recorder()
+    code = LEFT + ("sys.stdin.readline()" if how == "its own end" else "sys.stdin.read()")
+    link = await child.spawn(receiver, [*PYTHON, code], grace=1)
+    await receiver.until(lambda: receiver.messages)
+    pids = [int(pid) for pid in receiver.messages[0].split()]
+    assert all(alive(pid) for pid in pids)
+    match how:
+        case "close":
+            link.close()
+        case "abort":
+            link.abort()
+        case "kill":
+            os.kill(link.pid, signal.SIGKILL)
+            os.kill(pids.pop(1), signal.SIGKILL)  # nobody can know whose it was
+        case _:
+            link.send(b"[]")
+            os.kill(pids.pop(1), signal.SIGKILL)
+            await receiver.until(lambda: receiver.losses)
+    await link.wait_closed()
+    assert all(gone(pid) for pid in pids)

@@ -4,11 +4,12 @@ The child is the leader of a session and process group of its own, so its childr
 it, and a Ctrl-C in the client's terminal does not reach it. Closing follows the specification: close its
 stdin, wait, SIGTERM, wait, SIGKILL, the signals to the whole group.
 
-The group also dies with the client, even when that is killed outright: beside each child sits a guard, a
-shell that waits for the end of a pipe only the client holds open, and then kills the group.
-(`PR_SET_PDEATHSIG` was not chosen: it needs code between fork and exec, is tied to the thread that forked,
-and spares the grandchildren.) A process that leaves its group on purpose escapes; Windows has no groups,
-there only the child itself is ended.
+What left the group is found by `family`. All of them also die with the client, even when that is killed outright:
+beside each child sits a guard, a shell that waits for the end of a pipe only the client holds open, and then kills
+them. (`PR_SET_PDEATHSIG` was not chosen: it needs code between fork and exec, is tied to the thread that forked, and
+spares the grandchildren. A subreaper was not, either: our own process would inherit the orphans of the application, and
+a process in between is one interpreter more for each server.) Windows has no groups, there only the child itself is
+ended.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, cast
 from ..core.channel import Process, Receiver
 from ..errors import TransportError
 from ..settings import CHILD_GRACE, LAST_WORDS, STATUS_SECONDS, STDERR_KEPT, Limits
+from .family import GUARD, MARK, Family
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
 
@@ -38,7 +40,6 @@ INHERITED = (_WINDOWS if os.name == "nt" else _POSIX).split()
 
 _GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
 """A process group of its own, so that all it starts can be ended with it."""
-_GUARD = 'read -r group; read -r done && exit 0; kill -s KILL -- "-$group" 2>/dev/null'
 
 
 def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False) -> dict[str, str]:
@@ -50,23 +51,23 @@ def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False
 
 
 class _Guard:
-    """Kills a process group when this process is gone."""
+    """Kills a child and its family when this process is gone."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         if os.name == "posix":
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD],
+                ["/bin/sh", "-c", GUARD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
-                env={},
+                env={"PATH": "/usr/bin:/bin"},
             )
 
-    def watch(self, group: int) -> None:
-        self._say(f"{group}\n")
+    def watch(self, child: int, mark: str) -> None:
+        self._say(f"{child} {mark}\n")
 
     def dismiss(self) -> None:
         """The group is gone or going: stand down, before its number can belong to somebody else."""
@@ -154,10 +155,12 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         *,
         name: str,
         on_stderr: Callable[[bytes], None],
+        family: Family,
         pipes: _Pipes | None = None,
         grace: float = CHILD_GRACE,
     ) -> None:
         super().__init__(receiver, limits, recover=True)
+        self._family = family
         self._pipes = pipes
         self._name = name
         self._on_stderr = on_stderr
@@ -203,13 +206,13 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._closing = True
         if self._pipes is not None:
             self._pipes.ignore()
-        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+        self._kill_all()
         self._end(0.0)
 
     def kill(self) -> None:
         """End the child at once, without an event loop: when the loop was closed before the link was."""
         self._closing = True
-        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+        self._kill_all()
         self._guard.dismiss()
         if sys.version_info >= (3, 12):
             # From then on asyncio takes note of a child's end in its loop, and this one is closed.
@@ -226,11 +229,14 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
             self._ending = self._loop.create_task(self._finish_process(grace))
 
     async def _finish_process(self, grace: float) -> None:
-        if grace and not await self._exits_within(grace):
-            self._kill(signal.SIGTERM)
-            await self._exits_within(grace)
-        if os.name == "posix":
-            self._kill(signal.SIGKILL)  # also for children it left behind in its group
+        try:
+            if not self._exited.is_set():
+                self._family.look(self.pid)
+            if grace and not await self._exits_within(grace):
+                self._kill(signal.SIGTERM)
+                await self._exits_within(grace)
+        finally:
+            self._kill_all()  # also what it left behind, and also when nobody waits any more
         await self._exited.wait()
         self._guard.dismiss()
         self._process.close()
@@ -247,6 +253,13 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
             return False
         return True
 
+    def _kill_all(self) -> None:
+        """End the child and all that it started, at once."""
+        if not self._exited.is_set():  # else its number may be somebody else's by now
+            self._family.look(self.pid)
+        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+        self._family.kill()
+
     def _kill(self, number: int) -> None:
         try:
             if os.name == "posix":
@@ -260,7 +273,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
-        self._guard.watch(self.pid)
+        self._guard.watch(self.pid, self._family.mark)
         if self._pipes is None:
             source: Any = self._process.get_pipe_transport(1)
             sink: Any = self._process.get_pipe_transport(0)
@@ -357,18 +370,19 @@ async def spawn(
     Raises:
         TransportError: the command cannot be started.
     """
-    options: dict[str, Any] = {"env": environment(env, inherit=inherit_env), "cwd": cwd, **_GROUP}
-    limits = limits or Limits()
+    family = Family()
+    env = {**environment(env, inherit=inherit_env), MARK: family.mark}
+    options: dict[str, Any] = {"env": env, "cwd": cwd, **_GROUP}
     pipes: _Pipes | None = None
     link: ChildLink | None = None
     try:
         pipes = _open_pipes()
         options.update({} if pipes is None else pipes.ends)
-        made = link = ChildLink(
-            receiver, limits, name=command[0], on_stderr=on_stderr, pipes=pipes, grace=grace
-        )
+        more: dict[str, Any] = {"on_stderr": on_stderr, "family": family, "pipes": pipes, "grace": grace}
+        made = link = ChildLink(receiver, limits or Limits(), name=command[0], **more)
         await asyncio.get_running_loop().subprocess_exec(lambda: made, *command, **options)
     except BaseException as error:
+        family.kill()
         if link is not None:
             link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
         if pipes is not None:
