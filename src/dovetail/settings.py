@@ -181,8 +181,12 @@ SEAL_KEYS_KEPT: Final = 64
 
 # --- client -------------------------------------------------------------------------------------------------
 
-PROBE_SECONDS: Final = 5.0
+PROBE_SECONDS: Final = 3.0
 """How long a server may be silent about `server/discover` before it is taken for a legacy one."""
+LONG_PROBE: Final = 0.1
+SHORT_PROBE: Final = 1 / 3
+"""The parts of the connect limit that this is at least, and at most: there must be time for `initialize`, and again
+for a second process, should the first have gone deaf."""
 NEGOTIATION_STEPS: Final = 12
 """No ladder has more rungs; a decision that loops ends here."""
 VERSIONS_READ: Final = 64
@@ -217,6 +221,8 @@ TASK_POLL: Final = 0.5
 """Between two looks at a task, unless its server names another time between the next two."""
 SHORTEST_TASK_POLL: Final = 0.02
 LONGEST_TASK_POLL: Final = 30.0
+TASK_GOODBYE: Final = 0.5
+"""Seconds a caller who stops waiting for a task is held up until the server has heard of it."""
 SAMPLER_ANSWER: Final = 16 << 20
 """The largest answer of a model's provider."""
 SAMPLER_SECONDS: Final = 120.0
@@ -411,6 +417,8 @@ KEEPALIVE_SECONDS: Final = 60
 KEEPALIVE_INTERVAL: Final = 15
 KEEPALIVE_PROBES: Final = 4
 """After how much silence the kernel asks whether the peer is still there, how often and how many times."""
+FAMILY_LOOKS: Final = 5
+"""How often the processes are searched for what a child left behind: what is killed may have started one more."""
 CHILD_GRACE: Final = 2.0
 """For a child to end after its stdin was closed, and again after SIGTERM."""
 STDERR_KEPT: Final = 8 << 10

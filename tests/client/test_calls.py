@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Server, Timeouts, ToolError
-from dovetail.errors import CapabilityError, ProtocolError, RequestTimeout, SessionLost, StateError
+from dovetail.errors import (
+    CapabilityError,
+    DovetailError,
+    ProtocolError,
+    RequestTimeout,
+    SessionLost,
+    StateError,
+)
 from dovetail.model import ElicitResult
 from dovetail.testing import connect
 from tests.support.waiting import turns, until
@@ -363,8 +370,9 @@ async def test_a_callback_that_fails_is_the_callers_failure_in_the_modern_era() 
         raise LookupError("no such user")
 
     async with connect(make_server(), "2026-07-28", on_elicit=on_elicit) as client:
-        with pytest.raises(LookupError, match="no such user"):
+        with pytest.raises(DovetailError, match="no such user") as caught:
             await client.call_tool("book")
+        assert isinstance(caught.value.__cause__, LookupError)
 
 
 @run

@@ -278,6 +278,34 @@ async def test_a_forgotten_session_is_made_anew_and_the_call_repeated_whatever_i
         assert live == ["s2"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "unread", "runs"),
+    [("read", False, 2), ("read", True, 2), ("write", False, 1), ("write", True, 2)],
+)
+@run
+async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm(
+    tool: str, unread: bool, runs: int
+) -> None:
+    listed = [
+        {"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+        {"name": "write", "inputSchema": {"type": "object"}},
+    ]
+
+    def handler(request: Request) -> Reply:
+        if request.method == "tools/list":
+            return result(request, {"tools": listed})
+        if request.method == "tools/call":
+            return error(request, -32600, 404, id=None) if unread else Reply(404, {}, b"not here")
+        return legacy(request)
+
+    async with serving(handler) as (fake, url), legacy_client(url, reconnect=QUICK) as client:
+        await client.list_tools()
+        with pytest.raises(SessionLost) as caught:
+            await client.call_tool(tool)
+        assert fake.heard().count("tools/call") == runs
+        assert caught.value.maybe_executed is not unread
+
+
 @run
 async def test_a_call_under_way_is_not_repeated_when_another_finds_the_session_forgotten() -> None:
     running, ran = asyncio.Event(), 0

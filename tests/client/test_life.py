@@ -270,3 +270,26 @@ async def test_a_modern_client_listens_again_and_counts_everything_as_changed() 
         target.peer.say(notice)
         await settle()
         assert changed[-1] == "tools"
+
+
+@pytest.mark.parametrize("reconnect", [True, False])
+@run
+async def test_a_client_that_refuses_calls_does_not_say_that_it_is_ready(reconnect: bool) -> None:
+    released, states = asyncio.Event(), list[str]()
+
+    class Slow(Scripted):
+        async def release(self, link: Any) -> None:
+            await released.wait()
+            await super().release(link)
+
+    target = server(0)
+    target.__class__ = Slow
+    async with Client(target, revision="legacy", reconnect=reconnect, on_state=states.append) as client:
+        target.peer.drop()
+        await settle()
+        with pytest.raises(StateError):
+            await client.call_tool("pay")
+        assert client.state == ("backoff" if reconnect else "failed")
+        assert not client.connected
+        released.set()
+    assert states[:3] == ["negotiating", "ready", "backoff" if reconnect else "failed"]

@@ -11,7 +11,13 @@ import pytest
 
 from dovetail import Client
 from dovetail.client import SkillError
-from dovetail.errors import ProtocolError, RemoteProtocolError, RequestTimeout
+from dovetail.errors import (
+    DovetailError,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+)
 from dovetail.settings import Limits
 from dovetail.testing import FakeClock
 
@@ -117,9 +123,45 @@ async def test_one_failure_ends_the_other_questions() -> None:
     async with Client(
         asking({"inputRequests": {"f": FORM, "s": SAMPLE}}), on_elicit=forever, on_sample=fails
     ) as client:
-        with pytest.raises(LookupError):
+        with pytest.raises(LocalProtocolError, match=r"sampling/createMessage.*no model") as caught:
             await client.call_tool("x")
+        assert isinstance(caught.value.__cause__, LookupError)
         assert ended.is_set()
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError(), KeyError("x")])
+@run
+async def test_whatever_a_callback_raises_the_call_raises_one_of_our_errors(error: Exception) -> None:
+    def fails(request: Any) -> Any:
+        raise error
+
+    async with Client(asking({"inputRequests": {"f": FORM}}), on_elicit=fails) as client:
+        with pytest.raises(DovetailError) as caught:
+            await client.call_tool("x")
+        assert caught.value.__cause__ is error
+
+
+@run
+async def test_a_result_that_needed_answers_is_not_kept() -> None:
+    kept = {
+        "contents": [{"uri": "a:b", "text": "Ada's"}],
+        "resultType": "complete",
+        "ttlMs": 60_000,
+        "cacheScope": "private",
+    }
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        asked = "inputResponses" in message["params"] or message["params"]["uri"] == "plain:"
+        question = {"resultType": "input_required", "inputRequests": {"f": FORM}}
+        peer.result(message, kept if asked else question)
+
+    target = modern(answer)
+    async with Client(target, on_elicit=lambda request: {"name": "Ada"}) as client:
+        for uri, asked in (("plain:", 1), ("a:b", 4)):
+            before = target.peer.methods.count("resources/read")
+            for _ in range(2):
+                await client.read_resource(uri)
+            assert target.peer.methods.count("resources/read") - before == asked
 
 
 @run

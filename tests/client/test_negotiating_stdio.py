@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 
 from dovetail import Client, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
-from dovetail.errors import ProtocolError, RequestTimeout, TransportError
+from dovetail.errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 
 from ..support.aio import run
+from ..support.waiting import turns, until
 
 FAKE = str(Path(__file__).with_name("fake_stdio.py"))
 MODES = ("-32601", "-32602", "-32600", "-32603", "exit", "silent", "hang", "garbage", "strange")
@@ -106,3 +108,51 @@ async def test_a_server_that_never_answers_runs_into_the_connect_limit() -> None
         async with Client(command, probe_timeout=0.1, timeouts=Timeouts(connect=0.6)):
             pass
     assert caught.value.limit == "connect"
+
+
+STUBBORN = """
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), file=open(sys.argv[1], "w"), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    wrong = {"code": -32603, "message": "the licence has expired"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": wrong}), flush=True)
+time.sleep(60)
+"""
+"""Refuses everything, and does not want to end."""
+
+
+def ended(pid: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid.read_text().strip()}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.slow
+@run
+async def test_a_failed_connect_leaves_no_process_and_says_why_however_long_the_end_takes(
+    tmp_path: Path,
+) -> None:
+    pid = tmp_path / "pid"
+    client = Client([sys.executable, "-c", STUBBORN, str(pid)], timeouts=Timeouts(connect=2))
+    with pytest.raises(ProtocolError, match="the licence has expired"):
+        await client.open()
+    assert ended(pid)
+
+
+@run
+async def test_a_client_that_is_closed_while_a_failed_connect_is_cleared_away_leaves_no_process(
+    tmp_path: Path,
+) -> None:
+    pid = tmp_path / "pid"
+    client = Client([sys.executable, "-c", STUBBORN, str(pid)], tap=lambda sender, _: said.append(sender))
+    said: list[str] = []
+    opening = asyncio.create_task(client.open())
+    await until(lambda: said.count("server") == 2)  # both the probe and initialize were refused
+    await turns()
+    await client.close()
+    assert ended(pid)
+    with pytest.raises(DovetailError):
+        await opening

@@ -66,6 +66,11 @@ def test_wrong_options_are_named_at_once(option: str, value: str, problem: str) 
         Client(Server("x"), **{option: value})
 
 
+def test_tls_without_tls_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="ssl=False contradicts tls://"):
+        Client("tls://127.0.0.1:9000", ssl=False)
+
+
 def test_wrong_auth_is_named_at_once() -> None:
     with pytest.raises(TypeError, match="auth must be"):
         Client("http://x.example/", auth=42)

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ..drivers.clock import Clock, LoopClock
 from ..drivers.layering import Layer, Wrapper
 from ..model import Implementation
-from ..settings import PROBE_SECONDS, Limits, Reconnect, Timeouts
+from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect, Timeouts
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import limits_of
 from ..wire.revisions import BY_NAME
@@ -74,6 +74,7 @@ class ClientOptions(TypedDict, total=False):
     proxy: str | bool
     """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
     probe_timeout: float
+    """Seconds a server may be silent about `server/discover`; by default 3, or what ``timeouts.connect`` leaves."""
     keep_alive: float | None
     """Seconds between pings of a legacy server; the connection is made anew when one is not answered."""
     clock: Clock | None
@@ -133,6 +134,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     policy: Policy
     limits: Limits
     timeouts: Timeouts
+    task_total: float | None
+    """The total of limits that were asked for: those we assume are no limits of a task that somebody asked for."""
     reconnect: Reconnect
     headers: Mapping[str, str]
     auth: Auth | None
@@ -153,7 +156,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_stderr: Callable[[bytes], None] | None = None
     http: Any = None
     proxy: str | bool = True
-    probe_timeout: float = PROBE_SECONDS
+    probe_timeout: float
     """Seconds a server may be silent about `server/discover` before it is taken for a legacy one."""
     keep_alive: float | None = None
     clock: Clock = LoopClock()
@@ -181,13 +184,17 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     parsed = parse_target(target)
     dialect = _read_dialect(given.pop("dialect", "official"))
     cache = given.pop("cache", True)
+    limits: Timeouts | None = given.pop("timeouts", None)
+    timeouts = limits or dialect.timeouts or Timeouts()
+    given.setdefault("probe_timeout", _probe_seconds(timeouts.connect))
     return ClientConfig(
         target=parsed,
         origin=parsed.key or f"client {next(_CLIENTS)}",
         dialect=dialect,
         policy=_read_policy(given.pop("revision", "auto"), dialect),
         limits=limits_of(dialect, given.pop("limits", None)),
-        timeouts=given.pop("timeouts", None) or dialect.timeouts or Timeouts(),
+        timeouts=timeouts,
+        task_total=None if limits is None else limits.total,
         reconnect=_read_reconnect(given.pop("reconnect", True)),
         headers=dict(given.pop("headers", ())),
         auth=read_auth(given.pop("auth", None)),
@@ -198,6 +205,12 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
 
 
 _CLIENTS = itertools.count(1)
+
+
+def _probe_seconds(connect: float | None) -> float:
+    if connect is None:
+        return PROBE_SECONDS
+    return max(LONG_PROBE * connect, min(PROBE_SECONDS, SHORT_PROBE * connect))
 
 
 def _read_dialect(dialect: str | Dialect) -> Dialect:

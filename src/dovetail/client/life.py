@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..core.connection import Change, ConnectionMachine
-from ..errors import DovetailError, StateError
+from ..errors import DovetailError, StateError, TransportError
 from ..settings import DRAIN_POLL, Reconnect
 from .answering.answers import call_back
 from .config import ClientConfig
@@ -195,7 +195,7 @@ class Life:
             conversation = await asyncio.shield(self._ready)
             if not conversation.gone.done():
                 return conversation
-            self._over(None)  # it ended in this very turn of the loop: wait for the next
+            self._over()  # it ended in this very turn of the loop: wait for the next
 
     # --- the task -------------------------------------------------------------------------------------------------
 
@@ -225,9 +225,11 @@ class Life:
                 await self._use(conversation)
             attempts += 1
             if not self._goes_on(attempts):
-                self.machine.advance("fail", self._reason)
+                if self.machine.may("fail"):
+                    self.machine.advance("fail", self._reason)
                 return
-            self.machine.advance("lost", self._reason)
+            if self.machine.may("lost"):  # an established one said so when it ended
+                self.machine.advance("lost", self._reason)
             self._renew()
             await self._clock.sleep(delay(self._reconnect, attempts))
             self.machine.advance("retry")
@@ -245,7 +247,7 @@ class Life:
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(conversation)
         # Before anybody whose call failed with it can ask for the next one.
-        conversation.gone.add_done_callback(self._over)
+        conversation.gone.add_done_callback(self._lost)
         try:
             await self._connector.attend(conversation)
         except Exception:
@@ -255,7 +257,15 @@ class Life:
         await self._let_go()
         log.info("the connection was lost: %s", reason.message)
 
-    def _over(self, _: object) -> None:
+    def _lost(self, gone: asyncio.Future[TransportError]) -> None:
+        """The connection has ended: nobody may take the client for ready any more."""
+        if self._kept is not None:  # else it was us who ended it
+            self.failure = gone.result()
+            if self.machine.state in ("ready", "paused"):
+                self.machine.advance("lost" if self._goes_on(1) else "fail", self._reason)
+        self._over()
+
+    def _over(self) -> None:
         self.conversation = None
         if self._ready is None or self._ready.done():
             self._ready = asyncio.get_running_loop().create_future()
@@ -270,7 +280,7 @@ class Life:
         """From now on callers wait for the next conversation."""
         if not self._was_ready and self.failure is not None:
             self._settle(self.failure)  # the opener learns why it has to wait
-        self._over(None)
+        self._over()
 
     def _settle(self, error: DovetailError) -> None:
         if self._ready is not None and not self._ready.done():

@@ -375,10 +375,10 @@ class Endpoint:
         id = self._own.fresh_id()
         whole = self.meta
         own = params.meta if isinstance(params, RequestParams) else UNSET
-        if meta is not None or progress or own is not UNSET:
+        if meta is not None or own is not UNSET:
             whole = metadata.merged(params, whole, meta)
-            if progress:
-                whole.setdefault(PROGRESS_TOKEN, id)
+        if progress:
+            whole = {PROGRESS_TOKEN: id, **whole}
         if whole:
             params = metadata.with_meta(method, params, whole)
         data = codec.encode_request(id, method, params, self.limits.sent_size)

@@ -51,8 +51,6 @@ class Asking(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     """Merged into its ``_meta``."""
     on_progress: OnProgress | None
-    progress: bool
-    """Ask for progress, which extends the idle limit, also without ``on_progress``."""
     headers: Mapping[str, str] | None
     """For its exchange, where there are headers."""
     codec: Codec | None
@@ -172,7 +170,8 @@ class Requests:
             raise self._lost(self.ended, sent=False)
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
-        progress = on_progress is not None or get("progress", False)
+        # Progress extends the idle limit, whether or not anybody else wants to hear of it.
+        progress = on_progress is not None or limits.idle is not None
         id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ...core.questions import check_question
-from ...errors import USER_REJECTED, DovetailError, ProtocolError, RequestTimeout
+from ...errors import USER_REJECTED, DovetailError, LocalProtocolError, ProtocolError, RequestTimeout
 from ...model import (
     ClientCapabilities,
     CreateMessageResult,
@@ -152,7 +152,14 @@ class Answers:
         method = cast("str", type(request).__struct_config__.tag)
         params: Any = request.params
         check_question(method, None if params is UNSET else params, declared)
-        return Raw(msgspec.json.encode(await self.answer(method, params)))
+        try:
+            return Raw(msgspec.json.encode(await self.answer(method, params)))
+        except DovetailError:
+            raise
+        except Exception as error:
+            # A legacy server would be told that the question failed; here it is our own call that ends with it.
+            text = f"the callback for {method} failed: {type(error).__name__}: {error}"
+            raise LocalProtocolError("internal_error", text) from error
 
 
 def with_request(callback: Callback) -> Callback:

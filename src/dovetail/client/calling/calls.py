@@ -76,11 +76,12 @@ class Calls:
         known: frozenset[str] = CallOptions.__optional_keys__,
         repeat: bool = True,
         row: Method | None = None,
+        place: tuple[str, str, bytes, str] | None = None,
     ) -> Any:
         """Do it all, and return the decoded result.
 
         ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice. ``row`` says
-        what is known of a method that is none of the protocol's.
+        what is known of a method that is none of the protocol's, ``place`` where the cache may keep the result.
 
         Raises:
             CapabilityError: the server does not offer it; nothing was sent. And all that `Requests.request` raises.
@@ -105,6 +106,8 @@ class Calls:
                 conversation = None
             else:
                 if type(result) is not InputRequiredResult:
+                    if place is not None and not rounds:  # what needed answers is good for these answers only
+                        self._keep(place, result)
                     return result
                 rounds += 1
                 left = self._left(whole, begun, method)
@@ -152,6 +155,8 @@ class Calls:
             return False
         if error.cause == "status":
             return False  # the server did answer; what it said is for the caller
+        if error.cause == "session" and repeats > 1:
+            return False  # it forgets the new session, too
         if error.cause == "session" and isinstance(error, SessionLost) and not error.maybe_executed:
             return True  # it forgot the session before it looked at the request
         return reconnect.repeat and repeat and error.cause not in ("closed", "protocol")
@@ -187,17 +192,14 @@ class Calls:
         if not requests and state is UNSET:
             raise RemoteProtocolError("validation_failed", "the server asked for input without saying which")
         answers: Any = UNSET
-        timer = asyncio.timeout(limits.total)
         try:
-            async with timer:
+            async with asyncio.timeout(limits.total):
                 if requests:
                     answers = await self.answer_all(requests)
                 else:
                     # The server sheds load: it wants to be asked again, later.
                     await self._clock.sleep(min(SHED_SECONDS, 0.1 * 2**rounds))
         except TimeoutError:
-            if not timer.expired():
-                raise  # the application's own
             raise _too_late(method) from None
         return replace(params, input_responses=answers, request_state=state)
 
@@ -210,17 +212,17 @@ class Calls:
     async def cached(self, method: str, params: Struct, key: str, options: CachedOptions) -> Any:
         """`call` for results a modern server lets us keep; ``fresh`` asks the server in any case."""
         cache, established = self.config.cache, self._connections.established
-        if cache is None or established is None or not established.revision.modern:
-            return await self.call(method, params, options, known=CachedOptions.__optional_keys__)
-        where = (self.config.origin, method, key.encode(), self._principal(options.get("headers")))
-        if not options.get("fresh"):
-            found = cache.get(*where)
-            if found is not None:
+        place = None
+        if cache is not None and established is not None and established.revision.modern:
+            place = (self.config.origin, method, key.encode(), self._principal(options.get("headers")))
+            if not options.get("fresh") and (found := cache.get(*place)) is not None:
                 return found
-        result = await self.call(method, params, options, known=CachedOptions.__optional_keys__)
-        ttl = result.ttl_ms if isinstance(result.ttl_ms, int | float) else 0
-        cache.put(*where, result, ttl_ms=ttl, public=result.cache_scope == "public")
-        return result
+        return await self.call(method, params, options, known=CachedOptions.__optional_keys__, place=place)
+
+    def _keep(self, place: tuple[str, str, bytes, str], result: Any) -> None:
+        cache = self.config.cache
+        if cache is not None and isinstance(result.ttl_ms, int | float):
+            cache.put(*place, result, ttl_ms=result.ttl_ms, public=result.cache_scope == "public")
 
     def _principal(self, headers: Headers) -> str:
         """Whose answers may be kept together: the authorization of the request, in a form that is no secret."""

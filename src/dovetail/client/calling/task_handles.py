@@ -8,12 +8,14 @@ meanwhile. erlmcp: the client creates a task, and asks `tasks/get` until it is o
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
-from ...errors import ProtocolError
+from ...errors import ProtocolError, RequestTimeout
 from ...model import (
     CallToolResult,
     CancelTaskRequestParams,
@@ -25,13 +27,15 @@ from ...model import (
     Task,
     UpdateTaskRequestParams,
 )
-from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_POLL, Timeouts
+from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_GOODBYE, TASK_POLL, Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
 from ...wire.methods import METHODS
 from ..config import CallOptions
 
 if TYPE_CHECKING:
     from .calls import Calls
+
+log = logging.getLogger("dovetail.client")
 
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 _NO_LIMIT: CallOptions = {"timeout": Timeouts(idle=None, total=None)}
@@ -81,16 +85,35 @@ class TaskHandle:
             self.task = result
             result.task_id = id  # some answer with nothing
 
+    async def abandon(self) -> None:
+        """Have the task cancelled without waiting long for the server to say so."""
+        if self.task is not None and self.task.status not in TERMINAL:
+            telling = asyncio.get_running_loop().create_task(self.cancel())
+            telling.add_done_callback(_heard)
+            await asyncio.wait([telling], timeout=TASK_GOODBYE)
+
     async def result(self) -> Any:
         """Wait for the end, answering questions on the way, and return the tool's result.
 
         Raises:
             ProtocolError: the task failed, was cancelled, or is gone.
             ToolError: the tool failed, and failures are checked.
+            RequestTimeout: it did not end within the total of ``Client(timeouts=…)``, if there is one; it goes on.
         """
-        if self._done is None:
-            run = self._result_modern if isinstance(self.task, ExtensionTask) else self._result_legacy
-            self._done = await run()
+        return await self.within(self._calls.config.task_total)
+
+    async def within(self, limit: float | None) -> Any:
+        """`result`, for which the task has ``limit`` seconds."""
+        timer = asyncio.timeout(limit)
+        try:
+            async with timer:
+                if self._done is None:
+                    run = self._result_modern if isinstance(self.task, ExtensionTask) else self._result_legacy
+                    self._done = await run()
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise RequestTimeout("the task did not end within the total limit", limit="total") from None
         return self._finish(self._done)
 
     # --- 2025-11-25 and erlmcp ------------------------------------------------------------------------------------
@@ -150,6 +173,11 @@ class TaskHandle:
         established = self._calls.established
         codec = established.conversation.endpoint.admission.codecs[established.revision.name]
         return codec.decode_result(METHODS["tools/call"], raw)
+
+
+def _heard(telling: asyncio.Task[None]) -> None:
+    if not telling.cancelled() and (error := telling.exception()) is not None:
+        log.info("a task could not be cancelled: %s", error)
 
 
 def task_of(id: str, *, modern: bool) -> AnyTask:

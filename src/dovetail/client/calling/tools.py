@@ -107,6 +107,7 @@ class ToolBox:
         if task and self._connections.creates_tasks:
             return await self._create(name, given, options)
         params = CallToolRequestParams(name, given)
+        begun = self._calls.config.clock.time()
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless
@@ -122,7 +123,7 @@ class ToolBox:
         if type(result) is CallToolResult and not task:
             return self._finish(name, result, check)
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
-        return handle if task else await self._result_of(handle, options.get("timeout"))
+        return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
         """erlmcp's way: the task is a request of its own, and its action is the tool."""
@@ -167,13 +168,15 @@ class ToolBox:
             return await self._connections.settle_urls(error, limits.total)
         return False
 
-    async def _result_of(self, handle: TaskHandle, timeout: Timeout) -> ToolResult:
-        limit = None if timeout is None else self._calls.config.limits_of(timeout).total
+    async def _result_of(self, handle: TaskHandle, begun: float, timeout: Timeout) -> ToolResult:
+        """The result of a call that the server made a task of: whoever stops waiting for it ends the task."""
+        config = self._calls.config
+        limit = config.limits_of(timeout).total
         try:
-            async with asyncio.timeout(limit):
-                return await handle.result()
-        except TimeoutError:
-            raise RequestTimeout(f"the task did not end within {limit} s", limit="total") from None
+            return await handle.within(None if limit is None else limit - (config.clock.time() - begun))
+        except (RequestTimeout, asyncio.CancelledError):
+            await handle.abandon()
+            raise
 
     def _finish(self, name: str, done: CallToolResult, check: bool) -> ToolResult:
         established = self._connections.established

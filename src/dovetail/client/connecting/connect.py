@@ -36,7 +36,7 @@ from ...model import (
     ServerCapabilities,
 )
 from ...model.meta import SERVER_INFO
-from ...settings import LAST_WORDS, NEGOTIATION_STEPS, Timeouts
+from ...settings import LAST_WORDS, LONG_PROBE, NEGOTIATION_STEPS, Timeouts
 from ...wire.revisions import BY_NAME, Revision
 from ..answering.answers import Answers
 from ..config import ClientConfig
@@ -105,11 +105,9 @@ class Attempt:
         self._missed: DovetailError | None = None
         """What became of the probe, when it was not answered with a verdict."""
         self._tentative = False
-        self.why = ""
-        """What is known about a server that did not get ready in time."""
 
     async def run(self) -> Established:
-        """Connect and negotiate.
+        """Connect and negotiate. Whatever it raises, `discard` the attempt then.
 
         Raises:
             TransportError: the server cannot be reached, or not now.
@@ -117,20 +115,15 @@ class Attempt:
         """
         remembered = self._known.get(self._key)
         try:
-            try:
-                return await self._climb(remembered)
-            except (ProtocolError, StatusError):
-                if remembered is None:
-                    raise
-                # What we remembered is out of date: ask again from the beginning.
-                self._known.forget(self._key)
-                await self._discard()
-                self._tried.clear()
-                return await self._climb(None)
-        except BaseException:
-            self.why = self._so_far()
-            await self._discard()
-            raise
+            return await self._climb(remembered)
+        except (ProtocolError, StatusError):
+            if remembered is None:
+                raise
+            # What we remembered is out of date: ask again from the beginning.
+            self._known.forget(self._key)
+            await self.discard()
+            self._tried.clear()
+            return await self._climb(None)
 
     async def _climb(self, remembered: KnownServer | None) -> Established:
         self._transport = "streamable" if self._opener.http else "stream"
@@ -210,11 +203,11 @@ class Attempt:
         limit = self._config.timeouts.connect
         if limit is None or not self._tried or self._respawned or self._opener.http:
             return limit
-        return max(self._config.probe_timeout, limit / 3)
+        return max(self._config.probe_timeout, limit * LONG_PROBE)
 
     async def _switch_to_sse(self) -> Step:
         failure = self._failure
-        await self._discard()
+        await self.discard()
         self._transport = "sse"
         try:
             await self._opened()
@@ -228,14 +221,16 @@ class Attempt:
         if self._respawned or self._opener.http:
             return False
         self._respawned = True
-        await self._discard()
+        if self._conversation is not None and self._conversation.link is not None:
+            self._conversation.link.abort()  # it does not listen: asking it to end would take what time is left
+        await self.discard()
         return True
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
     async def _opened(self) -> Conversation:
         if self._conversation is None or self._conversation.gone.done():
-            await self._discard()
+            await self.discard()
             if self._machine.may("restart"):
                 self._machine.advance("restart")
             config = self._config
@@ -323,7 +318,8 @@ class Attempt:
         found = KnownServer(revision.era, revision.name, self._transport, tentative)
         self._known.remember(self._key, found)
 
-    async def _discard(self) -> None:
+    async def discard(self) -> None:
+        """Let go of the connection that was not made, and of the process behind it."""
         conversation, self._conversation = self._conversation, None
         if conversation is not None:
             conversation.close()
@@ -357,7 +353,8 @@ class Attempt:
             return ""
         return f" (before that, to server/discover: {missed.message})"
 
-    def _so_far(self) -> str:
+    def so_far(self) -> str:
+        """What is known about a server that did not get ready in time."""
         known = self._failure or self._missed
         said = [] if known is None else [known.message]
         conversation = self._conversation

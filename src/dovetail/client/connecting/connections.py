@@ -87,12 +87,18 @@ class Connections:
         limit = self._config.timeouts.connect
         attempt = Attempt(self._config, self._opener, self, self._answers, self._admission, machine)
         try:
-            async with asyncio.timeout(limit):
-                self.established = await attempt.run()
-        except TimeoutError:
-            more = f": {attempt.why}" if attempt.why else ""
-            text = f"no connection to {self._config.target.label} within {limit} s{more}"
-            raise RequestTimeout(text, limit="connect") from None
+            try:
+                async with asyncio.timeout(limit):
+                    self.established = await attempt.run()
+            except TimeoutError:
+                known = attempt.so_far()
+                text = (
+                    f"no connection to {self._config.target.label} within {limit} s{known and f': {known}'}"
+                )
+                raise RequestTimeout(text, limit="connect") from None
+        except BaseException:
+            await attempt.discard()  # outside the limit, which must not take the place of what went wrong
+            raise
         self._made += 1
         self.log_from(self.log_level)
         return self.established.conversation

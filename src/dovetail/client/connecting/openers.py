@@ -63,7 +63,12 @@ class ChildOpener:
         )
 
     async def release(self, link: Link) -> None:
-        await link.wait_closed()
+        try:
+            await link.wait_closed()
+        except asyncio.CancelledError:
+            link.abort()  # whoever closes is in a hurry; still, nothing may be left behind
+            await link.wait_closed()
+            raise
 
 
 class SocketOpener:
@@ -73,6 +78,8 @@ class SocketOpener:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        if config.target.tls and config.ssl is False:
+            raise ValueError("ssl=False contradicts tls://: use tcp://, or an ssl.SSLContext of your own")
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import tcp

@@ -219,7 +219,8 @@ class StreamableLink(HttpLink):
         frame = _frame(body)
         named = frame is not None and frame.id == outgoing.id
         if response.status == 404 and self.session_id is not None and not named:
-            self._session_lost()
+            # An error that names no request was made before ours was read; any other 404 proves nothing of the kind.
+            self._session_lost(unread=frame is not None and frame.error is not UNSET)
         if frame is not None and frame.error is not UNSET:
             # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             error = self._conversation.endpoint.codec.decode_error(frame.error)
@@ -227,12 +228,12 @@ class StreamableLink(HttpLink):
             return
         raise await status_error(response, outgoing.method, body)
 
-    def _session_lost(self) -> None:
-        """The server forgot the session; it did so before it looked at the request."""
+    def _session_lost(self, *, unread: bool) -> None:
+        """The server forgot the session."""
         self.session_id = None
         reason = TransportError("the server ended the session", cause="session")
         self._conversation.lost(reason)
-        raise SessionLost(reason.message, cause="session", maybe_executed=False)
+        raise SessionLost(reason.message, cause="session", maybe_executed=not unread)
 
     async def _exchange_events(self, response: Response, outgoing: Outgoing) -> None:
         stream = _StreamState()
@@ -322,9 +323,8 @@ class StreamableLink(HttpLink):
     async def _goodbye(self) -> None:
         if self.session_id is None:
             return
-        session, headers = self.session_id, self._session_headers(self._revision)
+        headers = self._session_headers(self._revision)
         self.session_id = None
-        log.debug("ending session %s", session[:8])
         response = await self._requests.send("DELETE", headers)
         response.close()
 

@@ -1,0 +1,162 @@
+"""Limits of calls: what they count for, what extends them, and what the server is told when they run out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Timeouts
+from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.errors import RequestTimeout
+from dovetail.testing import FakeClock
+
+from ..support.aio import run
+from ..support.waiting import turns, until
+from .scripted import Peer, Scripted, legacy, modern, text
+
+STAMPS = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
+TOOL = {"name": "x", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+
+
+def endless_modern() -> Scripted:
+    """Makes a task of every call, and never ends one."""
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        task = {"taskId": "t1", "status": "working", "pollIntervalMs": 20, "ttlMs": None, **STAMPS}
+        match message["method"]:
+            case "tools/call":
+                peer.result(message, {"resultType": "task", **task})
+            case "tasks/get":
+                peer.result(message, {"resultType": "complete", **task})
+            case _:
+                peer.result(message, {"resultType": "complete"})
+
+    return modern(answer, extensions={"io.modelcontextprotocol/tasks": {}})
+
+
+def endless_legacy() -> Scripted:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        task = {"taskId": "t1", "status": "working", "ttl": 1000, **STAMPS}
+        match message.get("method"):
+            case "tools/list":
+                peer.result(message, {"tools": [TOOL]})
+            case "tools/call":
+                peer.result(message, {"task": task})
+            case "tasks/cancel":
+                peer.result(message, {**task, "status": "cancelled"})
+
+    served = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+    return legacy(answer, "2025-11-25", **served)
+
+
+BOTH = pytest.mark.parametrize("server", [endless_modern, endless_legacy])
+
+
+def cancelled(target: Scripted) -> list[str]:
+    return [m["params"]["taskId"] for m in target.peer.heard if m.get("method") == "tasks/cancel"]
+
+
+@BOTH
+@pytest.mark.parametrize("given", ["of the call", "of the client"])
+@run
+async def test_a_call_that_became_a_task_ends_with_the_total_limit_and_so_does_the_task(
+    server: Callable[[], Scripted], given: str
+) -> None:
+    target, limit = server(), Timeouts(total=0.2)
+    async with Client(target, timeouts=limit if given == "of the client" else None) as client:
+        await client.list_tools() if server is endless_legacy else None
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("x", timeout=None if given == "of the client" else 0.2)
+        assert caught.value.limit == "total"
+        assert cancelled(target) == ["t1"]
+
+
+@BOTH
+@run
+async def test_a_call_that_became_a_task_is_cancelled_with_its_caller(server: Callable[[], Scripted]) -> None:
+    target = server()
+    async with Client(target) as client:
+        await client.list_tools() if server is endless_legacy else None
+        call = asyncio.create_task(client.call_tool("x"))
+        waits = "tasks/get" if server is endless_modern else "tasks/result"
+        await until(lambda: waits in target.peer.methods)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert cancelled(target) == ["t1"]
+
+
+@run
+async def test_a_handle_is_waited_for_as_long_as_its_client_was_told_and_its_task_goes_on() -> None:
+    target = endless_modern()
+    async with Client(target, timeouts=Timeouts(total=0.2)) as client:
+        handle = await client.call_tool("x", task=True)
+        with pytest.raises(RequestTimeout) as caught:
+            await handle.result()
+        assert caught.value.limit == "total"
+        assert cancelled(target) == []
+        assert await handle.status() == "working"
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", [legacy, modern])
+@run
+async def test_progress_extends_the_idle_limit_though_nobody_listens_to_it(era: Any) -> None:
+    clock, asked = FakeClock(), list[dict[str, Any]]()
+    target = era(lambda peer, message: asked.append(message))
+    async with Client(target, clock=clock, timeouts=Timeouts(idle=10, total=100)) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await turns()
+        token = asked[0]["params"]["_meta"]["progressToken"]
+        for step in range(1, 4):
+            clock.advance(8)
+            params = {"progressToken": token, "progress": step}
+            target.peer.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            await turns()
+        target.peer.result(asked[0], text("done", resultType="complete"))
+        assert (await call).text == "done"
+
+
+@run
+async def test_without_an_idle_limit_no_progress_is_asked_for() -> None:
+    asked = list[dict[str, Any]]()
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        asked.append(message)
+        peer.result(message, text("done"))
+
+    async with Client(legacy(answer), timeouts=Timeouts(idle=None)) as client:
+        await client.call_tool("x")
+    assert "_meta" not in asked[0]["params"]
+
+
+# --- connecting ------------------------------------------------------------------------------------------------------
+
+FAKE = Path(__file__).with_name("fake_stdio.py")
+
+
+@pytest.mark.slow
+@run
+async def test_a_server_that_the_probe_left_deaf_is_reached_within_8_seconds(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", str(FAKE), "hang", str(tmp_path / "log")]
+    begun = time.monotonic()
+    async with Client(command, known_servers=KnownServers(), on_stderr=len) as client:
+        assert client.revision == "2025-06-18"
+        assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize("mode", ["hang", "silent"])
+@run
+async def test_the_probe_leaves_time_for_the_rest_of_a_short_connect_limit(mode: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-S", str(FAKE), mode, str(tmp_path / "log")]
+    limits = Timeouts(connect=3.0)
+    async with Client(command, timeouts=limits, known_servers=KnownServers(), on_stderr=len) as client:
+        assert client.revision == "2025-06-18"
