@@ -39,6 +39,7 @@ class LayeredCalls(Calls):
         known: frozenset[str] = CallOptions.__optional_keys__,
         repeat: bool = True,
         row: Method | None = None,
+        place: tuple[str, str, bytes, str] | None = None,
     ) -> Any:
         """As `Calls.call`, through the layers."""
         conversation = await self._life.recovered()
@@ -51,7 +52,7 @@ class LayeredCalls(Calls):
             codec=conversation.endpoint.codec,
             capabilities=established.declared,
             meta=options.get("meta") or EMPTY,
-            scope={"side": "client", "options": options, "known": known, "repeat": repeat, "row": row},
+            scope={"side": "client", "options": options, "repeat": repeat, "making": (known, row, place)},
         )
         return await self._respond(call, conversation)
 
@@ -60,11 +61,8 @@ class LayeredCalls(Calls):
         options: CallOptions = scope["options"]
         if (call.meta or None) != (options.get("meta") or None):
             options = {**options, "meta": call.meta}
+        known, row, place = scope["making"]
+        repeat: bool = scope["repeat"]
         return await super().call(
-            call.method,
-            call.params,
-            options,
-            known=scope["known"],
-            repeat=scope["repeat"],
-            row=scope["row"],
+            call.method, call.params, options, known=known, repeat=repeat, row=row, place=place
         )
