@@ -260,3 +260,17 @@ async def test_whoever_left_the_group_is_ended_with_the_child(how: str) -> None:
             await receiver.until(lambda: receiver.losses)
     await link.wait_closed()
     assert all(gone(pid) for pid in pids)
+
+
+@run
+async def test_a_child_that_cannot_be_started_ends_nobody_elses() -> None:
+    receiver = Recorder()
+    other = await child.spawn(receiver, [*PYTHON, ECHO])
+    for _ in range(3):
+        with pytest.raises(TransportError, match="cannot start"):
+            await child.spawn(Recorder(), ["/no/such/command"])
+    other.send(b"[1]")
+    await receiver.until(lambda: receiver.messages)
+    other.close()
+    await other.wait_closed()
+    assert other.returncode == 0

@@ -18,18 +18,19 @@ from ..settings import FAMILY_LOOKS
 MARK: Final = "DOVETAIL_CHILD"
 _PROC: Final = "/proc"
 
-GUARD: Final = """
+GUARD: Final = r"""
 read -r child mark; read -r done && exit 0
+[ -n "$mark" ] || exit 0
+exec 2>/dev/null
 family() {
-    for file in $(grep -ls "^PPid:[[:space:]]*$1\\$" /proc/[0-9]*/status); do
-        pid=${file#/proc/}; pid=${pid%/status}
-        family "$pid"; kill -s KILL "$pid"
+    for file in $(grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status); do
+        set -- "${file#/proc/}"; set -- "${1%/status}"
+        echo "$1"; family "$1"
     done
 }
-exec 2>/dev/null
-family "$child"; kill -s KILL -- "-$child"
+kill -s KILL -- "-$child" $(family "$child")
 for file in $(grep -ls "DOVETAIL_CHILD=$mark" /proc/[0-9]*/environ); do
-    pid=${file#/proc/}; kill -s KILL "${pid%/environ}"
+    file=${file#/proc/}; kill -s KILL "${file%/environ}"
 done
 """
 """The same for a shell that waits for our end: it reads whom to look for, and then nothing until we are gone."""
