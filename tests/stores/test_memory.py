@@ -1,12 +1,10 @@
 """The store in memory: the contract, and what its limits add to it."""
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
-from dovetail.stores.base import Store, StoreFull
-from dovetail.stores.memory import MemoryStore
+from dovetail.stores import MemoryStore, Store, StoreFull
 from tests.support.aio import run
 from tests.support.held import held
 
@@ -14,8 +12,25 @@ from .contract import Clock, StoreContract
 
 
 class TestMemoryStore(StoreContract):
-    def make(self, clock: Callable[[], float], *, entries: int = 1000) -> Store:
-        return MemoryStore(entries, clock=clock)
+    def make(self, clock: Clock) -> Store:
+        return MemoryStore(clock=clock)
+
+    def make_small(self, clock: Clock) -> Store:
+        return MemoryStore(size=200_000, clock=clock)
+
+
+@run
+async def test_the_number_of_keys_is_limited_and_those_that_exist_can_be_set_again() -> None:
+    clock = Clock()
+    store = MemoryStore(2, clock=clock)
+    await store.put("a", b"1", ttl=10)
+    await store.put("b", b"2")
+    with pytest.raises(StoreFull):
+        await store.put("c", b"3")
+    await store.put("b", b"22")
+    clock.now += 10
+    await store.put("c", b"3")
+    assert [key for key, _ in await store.scan("")] == ["b", "c"]
 
 
 @run

@@ -1,0 +1,39 @@
+"""Where state is kept that outlives a request, a worker or a machine. Start with `base`: the seven verbs.
+
+`MemoryStore` lives with its process, `SqliteStore` with a file that all workers of a machine share, `RedisStore`
+with a Redis or Valkey that all machines share. `from_url` makes the one that a URL names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .base import Store, StoreError, StoreFull, StoreUnavailable, StoreUnreadable
+    from .memory import MemoryStore
+    from .redis import RedisStore
+    from .sqlite import SqliteStore
+    from .urls import from_url
+
+_HOMES = {
+    "base": "Store StoreError StoreFull StoreUnavailable StoreUnreadable",
+    "memory": "MemoryStore",
+    "redis": "RedisStore",
+    "sqlite": "SqliteStore",
+    "urls": "from_url",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "MemoryStore", "RedisStore", "SqliteStore", "Store", "StoreError", "StoreFull", "StoreUnavailable",
+    "StoreUnreadable", "from_url",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # Names are loaded when they are used: a server without a store imports nothing but `base`.
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -1,18 +1,18 @@
 """What a store can do: seven verbs, enough for tasks, sessions, logs, single-use seals, counters, caches.
 
-Keys are text with ``/`` between their parts, values are bytes. Everything may have a time to live. A store of
-one process, of one machine or of many is the same to whoever uses it; `tests/stores/contract.py` says what
-all of them have in common.
+A key is a folder and a name, ``folder/name``; folders are text that may have ``/`` in it, names have none. Values
+are bytes. Everything may have a time to live. A store of one process, of one machine or of many is the same to
+whoever uses it; `tests/stores/contract.py` says what all of them have in common.
 
 ========  =====================================================================================
 verb      what for
 ========  =====================================================================================
 get       the value of a key
-put       set it, for a while; with ``only_new`` exactly one of many wins
+put       set it, for a while; with ``only_new`` or ``expect`` exactly one of many wins
 delete    forget it
-append    add to a log whose entries are keys of their own, in order; old ones fall off
-scan      keys and values below a prefix, in the order of the keys, page by page
-lease     hold a name for a while; nobody else gets it until it is given back or runs out
+append    add to a log, which is a folder, in order; old entries fall off
+scan      the keys of a folder and their values, in the order of the names, page by page
+lease     hold a key for a while; nobody else gets it until it is given back or runs out
 publish   tell everybody who listens right now (`subscribe`), also in other processes
 ========  =====================================================================================
 """
@@ -28,29 +28,62 @@ from ..settings import SCAN_PAGE
 Take = Callable[[bytes], None]
 
 
-class StoreFull(DovetailError):
+class StoreError(DovetailError):
+    """The store could not do it. What was wrong in detail is ``__cause__`` and in our log, never sent to a peer."""
+
+    kind = "dependency_failed"
+
+
+class StoreFull(StoreError):
     """The store holds as much as it may. Wait until something expires, or give it a higher limit."""
 
-    kind = "internal_error"
+    kind = "resource_constraints"
 
-    def __init__(self, limit: int, unit: str) -> None:
-        super().__init__(f"the store is full: it may hold {limit} {unit}")
+    def __init__(self, limit: int | None = None, unit: str = "bytes") -> None:
+        super().__init__("the store is full" + ("" if limit is None else f": it may hold {limit} {unit}"))
+
+
+class StoreUnavailable(StoreError):
+    """The store does not answer: locked, cut off, stopped. Whether a write was done is not known."""
+
+
+class StoreUnreadable(StoreError):
+    """What is there was written by a newer version, or is damaged: nothing of it is guessed."""
 
 
 class Store(Protocol):
-    """Where things are kept that outlive one request. Times are seconds."""
+    """Where things are kept that outlive one request. Times are seconds. Every verb may raise `StoreError`."""
+
+    async def open(self) -> None:
+        """Be ready: check what is there, listen to other processes. Every verb does it; this one does it now.
+
+        Raises:
+            StoreUnavailable: it cannot be reached.
+            StoreUnreadable: it is of a newer version, damaged, or something else altogether.
+        """
+        ...
 
     async def get(self, key: str) -> bytes | None:
         """The value of ``key``; None when there is none, or none any more."""
         ...
 
-    async def put(self, key: str, value: bytes, *, ttl: float | None = None, only_new: bool = False) -> bool:
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: float | None = None,
+        only_new: bool = False,
+        expect: bytes | None = None,
+        fence: int | None = None,
+    ) -> bool:
         """Set ``key``, for ``ttl`` seconds or for good, and say whether it was set.
 
-        With ``only_new`` a key that is there already stays as it is, and the answer is False.
+        With ``only_new`` a key that is there already stays as it is; with ``expect`` one that has any other value
+        does; with ``fence`` one whose `lease` is no longer the one that gave this number. The answer is False then.
 
         Raises:
-            StoreFull: there is no room for another key. Keys that exist can always be set again.
+            StoreFull: there is no room.
         """
         ...
 
@@ -58,24 +91,25 @@ class Store(Protocol):
         """Forget ``key``; whether there was one."""
         ...
 
-    async def append(self, prefix: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
-        """Add to the log ``prefix`` and return the key of the new entry, which comes after all earlier ones.
+    async def append(self, folder: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
+        """Add to the log ``folder`` and return the key of the new entry, which comes after all earlier ones.
 
-        At most ``keep`` entries stay; the oldest go. Read a log with ``scan(prefix + "/", after=key)``.
+        At most ``keep`` entries stay; the oldest go. Read a log with ``scan(folder, after=key)``.
 
         Raises:
             StoreFull: as `put`.
         """
         ...
 
-    async def scan(self, prefix: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
-        """At most ``limit`` keys that begin with ``prefix`` and sort after ``after``, with their values."""
+    async def scan(self, folder: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
+        """At most ``limit`` keys of ``folder`` that sort after the key ``after``, with their values."""
         ...
 
-    async def lease(self, name: str, owner: str, ttl: float) -> bool:
-        """Take or renew the lease ``name`` for ``ttl`` seconds; False while another owner holds it.
+    async def lease(self, key: str, owner: str, ttl: float) -> int:
+        """Take or renew the lease of ``key`` for ``ttl`` seconds; 0 while another owner holds it.
 
-        A ``ttl`` of 0 gives it back.
+        Otherwise the answer is its number: greater than those of all owners before, the same as long as it is only
+        renewed, and what `put` takes as ``fence``. A ``ttl`` of 0 gives the lease back. The key needs no value.
         """
         ...
 
@@ -86,10 +120,21 @@ class Store(Protocol):
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
         """Have ``take`` called with what is published; call what is returned to stop that.
 
-        ``take`` must neither block nor raise.
+        ``take`` must neither block nor raise. What other processes publish arrives once the store is open.
         """
         ...
 
     async def close(self) -> None:
         """Let go of connections and files. Closing twice is fine."""
         ...
+
+
+def split(key: str) -> tuple[str, str]:
+    """The folder and the name of ``key``; the folder of a name alone is the empty one."""
+    folder, _, name = key.rpartition("/")
+    return folder, name
+
+
+def entry_name(number: int) -> str:
+    """The name of the entry of a log with this number: names sort like the numbers do."""
+    return f"{number:016d}"

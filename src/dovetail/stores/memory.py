@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import bisect
 import heapq
-import logging
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ..settings import MEMORY_STORE_BYTES, MEMORY_STORE_ENTRIES, SCAN_PAGE
-from .base import StoreFull, Take
-
-log = logging.getLogger("dovetail.stores")
-
-_DIGITS: Final = 16
-"""Of the running number of a log entry: keys must sort like numbers."""
+from .base import StoreFull, Take, entry_name, split
+from .listeners import Listeners
 
 
 class _Entry(NamedTuple):
     value: bytes
     expires: float | None
+
+
+class _Lease(NamedTuple):
+    owner: str
+    expires: float
+    number: int
 
 
 class MemoryStore:
@@ -41,36 +42,54 @@ class MemoryStore:
         self._size_limit = size
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
-        self._keys: list[str] = []  # sorted, for scan
+        self._folders: dict[str, list[str]] = {}  # names, sorted, for scan
         self._size = 0
         self._expiring: list[tuple[float, str]] = []  # a heap; may name keys that were set again or deleted
-        self._numbers: dict[str, int] = {}
-        self._leases: dict[str, tuple[str, float]] = {}
-        self._listeners: dict[str, list[Take]] = {}
+        self._leases: dict[str, _Lease] = {}
+        self._last_number = 0
+        self._listeners = Listeners()
 
     def __len__(self) -> int:
         self._expire()
         return len(self._entries)
 
+    async def open(self) -> None:
+        pass
+
     async def get(self, key: str) -> bytes | None:
         entry = self._live(key)
         return None if entry is None else entry.value
 
-    async def put(self, key: str, value: bytes, *, ttl: float | None = None, only_new: bool = False) -> bool:
+    async def put(
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: float | None = None,
+        only_new: bool = False,
+        expect: bytes | None = None,
+        fence: int | None = None,
+    ) -> bool:
         old = self._live(key)
-        if old is not None and only_new:
+        if (only_new and old is not None) or (expect is not None and (old is None or old.value != expect)):
             return False
+        if fence is not None and self._fence(key) != fence:
+            return False
+        self._set(key, value, ttl, old)
+        return True
+
+    def _set(self, key: str, value: bytes, ttl: float | None, old: _Entry | None) -> None:
         self._make_room(key, len(value) - (0 if old is None else len(old.value)))
         expires = None if ttl is None else self._clock() + ttl
         if old is None:
-            bisect.insort(self._keys, key)
+            folder, name = split(key)
+            bisect.insort(self._folders.setdefault(folder, []), name)
         else:
             self._size -= len(old.value)
         self._entries[key] = _Entry(value, expires)
         self._size += len(value)
         if expires is not None:
             self._note_expiry(expires, key)
-        return True
 
     async def delete(self, key: str) -> bool:
         found = self._live(key) is not None
@@ -78,62 +97,52 @@ class MemoryStore:
             self._drop(key)
         return found
 
-    async def append(self, prefix: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
+    async def append(self, folder: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
+        names = self._folders.get(folder)
         # A log that was empty for a while goes on with the time: nobody may have read that far.
-        number = self._numbers.get(prefix) or int(self._clock() * 1000)
-        key = f"{prefix}/{number + 1:0{_DIGITS}d}"
-        await self.put(key, value, ttl=ttl)
-        self._numbers[prefix] = number + 1
-        first = bisect.bisect_left(self._keys, prefix + "/")
-        end = bisect.bisect_right(self._keys, key)
-        for name in self._keys[first : max(first, end - keep)]:
-            self._drop(name)
+        number = int(names[-1]) if names else int(self._clock() * 1000)
+        key = f"{folder}/{entry_name(number + 1)}"
+        self._set(key, value, ttl, None)
+        for name in self._folders[folder][:-keep]:
+            self._drop(f"{folder}/{name}")
         return key
 
-    async def scan(self, prefix: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
+    async def scan(self, folder: str, *, after: str = "", limit: int = SCAN_PAGE) -> list[tuple[str, bytes]]:
         self._expire()
-        start = max(bisect.bisect_left(self._keys, prefix), bisect.bisect_right(self._keys, after))
-        found: list[tuple[str, bytes]] = []
-        for key in self._keys[start : start + limit]:
-            if not key.startswith(prefix):
-                break
-            found.append((key, self._entries[key].value))
-        return found
+        names = self._folders.get(folder, [])
+        start = bisect.bisect_right(names, split(after)[1])
+        keys = [f"{folder}/{name}" if folder else name for name in names[start : start + limit]]
+        return [(key, self._entries[key].value) for key in keys]
 
-    async def lease(self, name: str, owner: str, ttl: float) -> bool:
+    async def lease(self, key: str, owner: str, ttl: float) -> int:
         now = self._clock()
-        holder = self._leases.get(name)
-        if holder is not None and holder[0] != owner and holder[1] > now:
-            return False
+        held = self._leases.get(key)
+        if held is not None and held.owner != owner and held.expires > now:
+            return 0
         if ttl <= 0:
-            self._leases.pop(name, None)
-            return True
-        if holder is None and len(self._leases) >= self._limit:
-            self._leases = {key: held for key, held in self._leases.items() if held[1] > now}
+            self._leases.pop(key, None)
+            return 1
+        if held is None and len(self._leases) >= self._limit:
+            self._leases = {name: lease for name, lease in self._leases.items() if lease.expires > now}
             if len(self._leases) >= self._limit:
                 raise StoreFull(self._limit, "leases")
-        self._leases[name] = (owner, now + ttl)
-        return True
+        if held is None or held.owner != owner or held.expires <= now:
+            self._last_number = max(self._last_number + 1, round(now * 1_000_000))
+            number = self._last_number
+        else:
+            number = held.number
+        self._leases[key] = _Lease(owner, now + ttl, number)
+        return number
+
+    def _fence(self, key: str) -> int:
+        held = self._leases.get(key)
+        return 0 if held is None or held.expires <= self._clock() else held.number
 
     async def publish(self, topic: str, message: bytes) -> None:
-        for take in tuple(self._listeners.get(topic, ())):
-            try:
-                take(message)
-            except Exception:
-                # One listener that breaks its promise must not keep the news from the others.
-                log.exception("a listener of %s failed", topic)
+        self._listeners.tell(topic, message)
 
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
-        self._listeners.setdefault(topic, []).append(take)
-
-        def stop() -> None:
-            listeners = self._listeners.get(topic, [])
-            if take in listeners:
-                listeners.remove(take)
-            if not listeners:
-                self._listeners.pop(topic, None)
-
-        return stop
+        return self._listeners.add(topic, take)
 
     async def close(self) -> None:
         self._listeners.clear()
@@ -150,14 +159,11 @@ class MemoryStore:
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key)
         self._size -= len(entry.value)
-        del self._keys[bisect.bisect_left(self._keys, key)]
-        prefix = key[: -_DIGITS - 1]
-        if prefix in self._numbers and not self._has(prefix + "/"):
-            del self._numbers[prefix]
-
-    def _has(self, prefix: str) -> bool:
-        at = bisect.bisect_left(self._keys, prefix)
-        return at < len(self._keys) and self._keys[at].startswith(prefix)
+        folder, name = split(key)
+        names = self._folders[folder]
+        del names[bisect.bisect_left(names, name)]
+        if not names:
+            del self._folders[folder]
 
     def _note_expiry(self, expires: float, key: str) -> None:
         heapq.heappush(self._expiring, (expires, key))

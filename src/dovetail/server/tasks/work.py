@@ -168,9 +168,8 @@ class Tasks:
 
     async def _held(self, principal: str) -> int:
         """How many tasks are kept for ``principal``."""
-        prefix = at = self._key(principal, "")
-        count = 0
-        while entries := await self._store.scan(prefix, after=at):
+        folder, at, count = _folder(principal), "", 0
+        while entries := await self._store.scan(folder, after=at):
             at = entries[-1][0]
             count += len(entries)
         return count
@@ -335,10 +334,10 @@ class Tasks:
         return [task for id in ids if (task := await self._load(None, id)) is not None]
 
     async def _scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
-        prefix = self._key(principal, "")
+        folder = _folder(principal)
         found: list[TaskMachine] = []
-        at = prefix + after
-        while len(found) < size and (entries := await self._store.scan(prefix, after=at, limit=size)):
+        at = f"{folder}/{after}"
+        while len(found) < size and (entries := await self._store.scan(folder, after=at, limit=size)):
             at = entries[-1][0]
             found += [task for _, value in entries if (task := _decode(value)).face in _LEGACY]
         return found[:size]
@@ -432,8 +431,13 @@ class Tasks:
 
     @staticmethod
     def _key(principal: str | None, id: str) -> str:
-        owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
-        return f"task/{owner}/{id}"
+        return f"{_folder(principal)}/{id}"
+
+
+def _folder(principal: str | None) -> str:
+    """Where the tasks of a principal are kept."""
+    owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
+    return f"task/{owner}"
 
 
 def _memory(server: Server) -> Store:

@@ -1,0 +1,211 @@
+"""The store in Redis: the contract on a real server, a cluster and behind a sentinel; and what can go wrong there."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from dovetail import DovetailError
+from dovetail.stores import RedisStore, Store, StoreFull, StoreUnavailable, StoreUnreadable, from_url
+from tests.support.aio import run
+from tests.support.redis import RedisServer, free_port, needs_redis
+from tests.support.waiting import until, wait_until
+
+from .contract import Clock, SharedStoreContract
+
+pytestmark = [needs_redis, pytest.mark.xdist_group("redis")]
+
+TICK = 0.03
+"""Redis has a clock of its own, so here time really passes."""
+
+numbers = itertools.count()
+
+
+class OnRedis(SharedStoreContract):
+    tick = TICK
+    prefix = "dovetail:"
+    url: str
+
+    @pytest.fixture(autouse=True)
+    def fresh(self, server: RedisServer) -> Iterator[None]:
+        self.url = self.where(server)
+        self.prefix = f"test{next(numbers)}:"
+        yield
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        server.ask("FLUSHALL")
+
+    def where(self, server: RedisServer) -> str:
+        return server.url
+
+    def make(self, clock: Clock) -> Store:
+        return RedisStore(self.url, prefix=self.prefix)
+
+    async def later(self, clock: Clock, ticks: float) -> None:
+        await asyncio.sleep(ticks * TICK)
+
+
+class TestRedisStore(OnRedis):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[RedisServer]:
+        with RedisServer() as server:
+            cls.small = server
+            yield server
+
+    small: RedisServer
+
+    def make_small(self, clock: Clock) -> Store:
+        self.small.ask("CONFIG", "SET", "maxmemory", "2mb")
+        return self.make(clock)
+
+
+class TestRedisCluster(OnRedis):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[RedisServer]:
+        with RedisServer("--cluster-enabled", "yes", "--cluster-port", str(free_port())) as server:
+            assert server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == "OK"
+            wait_until(lambda: server.ask("SET", "ready", "1") == "OK")
+            yield server
+
+    def where(self, server: RedisServer) -> str:
+        return f"redis+cluster://127.0.0.1:{server.port}"
+
+    @pytest.mark.skip(reason="one server's memory is the same everywhere")
+    def test_a_full_store_refuses_new_values_keeps_the_old_and_has_room_after_expiry(self) -> None: ...
+
+
+class TestRedisBehindSentinel(OnRedis):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[RedisServer]:
+        with RedisServer() as server:
+            watch = f"sentinel monitor main 127.0.0.1 {server.port} 1"
+            with RedisServer(watch, sentinel=True) as sentinel:
+                cls.sentinel = sentinel
+                yield server
+
+    sentinel: RedisServer
+
+    def where(self, server: RedisServer) -> str:
+        return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/main/0"
+
+    @pytest.mark.skip(reason="one server's memory is the same everywhere")
+    def test_a_full_store_refuses_new_values_keeps_the_old_and_has_room_after_expiry(self) -> None: ...
+
+
+@run
+async def test_a_restart_of_redis_is_waited_for_and_loses_nothing_acknowledged() -> None:
+    with RedisServer("--appendfsync", "always") as server:
+        store, other = RedisStore(server.url), RedisStore(server.url)
+        heard: list[bytes] = []
+        other.subscribe("news", heard.append)
+        await other.open()
+        await store.put("f/a", b"1")
+        await store.append("log", b"1", keep=10)
+        server.kill()
+        waiting = asyncio.create_task(store.append("log", b"2", keep=10))
+        await asyncio.sleep(0.1)
+        server.start()
+        await waiting
+        assert await store.get("f/a") == b"1"
+        assert [value for _, value in await store.scan("log")] == [b"1", b"2"]
+        await store.publish("news", b"after")
+        await until(lambda: heard == [b"after"])
+        await store.close()
+        await other.close()
+
+
+@run
+async def test_a_redis_that_is_gone_is_said_to_be_and_its_place_is_not_told() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        await store.put("a", b"1")
+        server.kill()
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.get("a")
+        assert str(server.port) not in caught.value.message
+        assert caught.value.kind == "dependency_failed"
+        await store.close()
+
+
+@run
+async def test_news_published_while_cut_off_arrives_when_the_connection_is_back() -> None:
+    with RedisServer() as server:
+        store, other = RedisStore(server.url), RedisStore(server.url)
+        heard: list[bytes] = []
+        other.subscribe("news", heard.append)
+        await other.open()
+        await store.publish("news", b"1")
+        server.ask("CLIENT", "KILL", "TYPE", "normal")
+        for number in range(2, 10):
+            await store.publish("news", b"%d" % number)
+        await until(lambda: len(heard) == 9)
+        assert heard == [b"%d" % number for number in range(1, 10)]
+        await store.close()
+        await other.close()
+
+
+@run
+async def test_a_frozen_redis_costs_a_bounded_time_and_a_write_that_was_repeated_is_done_once() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url, seconds=0.3)
+        await store.append("log", b"0", keep=100)
+        server.freeze()
+        asyncio.get_running_loop().call_later(0.5, server.thaw)
+        await store.append("log", b"1", keep=100)
+        assert await store.put("once", b"mine", only_new=True) is True
+        assert [value for _, value in await store.scan("log")] == [b"0", b"1"]
+        await store.close()
+
+
+@run
+async def test_a_redis_out_of_memory_refuses_and_is_well_again_with_more() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        await store.put("a", b"1")
+        server.ask("CONFIG", "SET", "maxmemory", "1mb")
+        with pytest.raises(StoreFull) as caught:
+            await store.put("b", bytes(100_000))
+        assert caught.value.kind == "resource_constraints"
+        assert await store.get("a") == b"1"
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        await store.put("b", bytes(100_000))
+        await store.close()
+
+
+@run
+async def test_a_store_of_a_newer_version_is_left_alone() -> None:
+    with RedisServer() as server:
+        server.ask("SET", "dovetail:version", "2")
+        store = RedisStore(server.url)
+        with pytest.raises(StoreUnreadable, match="newer"):
+            await store.put("a", b"1")
+        assert server.ask("GET", "dovetail:version") is not None
+        await store.close()
+
+
+@run
+async def test_names_whose_values_are_over_do_not_pile_up() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        for number in range(200):
+            await store.put(f"f/{number}", b"1", ttl=0.005)
+        await store.put("f/last", b"1", ttl=60)
+        size = server.ask("ZCARD", "dovetail:{f/}#index")
+        assert size is not None
+        assert int(size) < 100
+        await store.close()
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(RedisStore("redis://user:secret@127.0.0.1:1/0"))
+
+
+def test_urls_that_name_no_store_are_refused() -> None:
+    for url in ("ftp://x", "sqlite://x", "sqlite:///", ""):
+        with pytest.raises(DovetailError):
+            from_url(url)
+    with pytest.raises(ValueError, match="braces"):
+        RedisStore("redis://127.0.0.1", prefix="a{b")

@@ -1,0 +1,91 @@
+"""Redis servers of a test's own: real ones, started, stopped, starved and cut off at will."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+SERVER = shutil.which("redis-server")
+needs_redis = pytest.mark.skipif(SERVER is None, reason="scripts/redis.sh installs redis-server")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class RedisServer:
+    """One ``redis-server`` on a free port of loopback, with its files in a folder of its own."""
+
+    def __init__(self, *options: str, sentinel: bool = False) -> None:
+        assert SERVER is not None
+        self.port = free_port()
+        self._folder = Path(tempfile.mkdtemp(prefix="dovetail-redis-"))
+        self._options = options
+        self._sentinel = sentinel
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        assert SERVER is not None
+        command = [SERVER]
+        if self._sentinel:
+            config = self._folder / "sentinel.conf"
+            config.write_text("\n".join(self._options) + f"\nport {self.port}\ndir {self._folder}\n")
+            command += [str(config), "--sentinel"]
+        else:
+            command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+            command += ["--save", "", "--appendonly", "yes", *self._options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 10
+        while self.ask("PING") != "PONG":
+            assert time.monotonic() < end, "redis-server does not answer"
+            time.sleep(0.01)
+
+    def ask(self, *words: str) -> str | None:
+        """The first line of what it answers to a command; None when it does not."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(" ".join(words).encode() + b"\r\n")
+                return connection.recv(65536).split(b"\r\n")[0].decode()[1:]
+        except OSError:
+            return None
+
+    def kill(self) -> None:
+        """As if its machine had lost power."""
+        self._signal(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+
+    def freeze(self) -> None:
+        """It keeps its connections and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.thaw()
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
