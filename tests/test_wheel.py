@@ -29,12 +29,18 @@ import dovetail
 schema = {'type': 'object', 'unevaluatedProperties': False}
 dovetail.Server('x').add_tool(lambda arguments: None, name='t', description='d', input_schema=schema)
 """
+KEEP = """
+import asyncio
+from dovetail.stores import RedisStore
+asyncio.run(RedisStore("redis://127.0.0.1:9").get("a"))
+"""
 WANTING = {
     "httptools": CONNECT.format(target="http://127.0.0.1:9/mcp"),
     "websockets": CONNECT.format(target="ws://127.0.0.1:9/mcp"),
     "jsonschema_rs": VALIDATE,
     "granian": SERVE.format(host="granian"),
     "uvicorn": SERVE.format(host="uvicorn"),
+    "redis": KEEP,
 }
 """Module → a program that wants it, and says so where it is not there."""
 

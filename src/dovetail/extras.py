@@ -13,6 +13,7 @@ EXTRAS: Final = {
     "uvicorn": "uvicorn",
     "websockets": "ws",
     "jsonschema_rs": "schema",
+    "redis": "redis",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -284,6 +284,8 @@ RETRY_AFTER_MS: Final = 1000
 """When a peer that was refused for want of room is asked to come back."""
 SHORTEST_TASK_TTL_MS: Final = 1000
 """Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+NEWS_WAITING: Final = 10_000
+"""Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
 TASK_CANCEL_SECONDS: Final = 5.0
 """Seconds cancelled work of tasks gets to give in when the server stops."""
 SKILL_FILES: Final = 512

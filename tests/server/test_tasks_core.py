@@ -111,10 +111,10 @@ class Breaking(MemoryStore):
 
     broken = False
 
-    async def put(self, key: str, value: bytes, *, ttl: float | None = None, only_new: bool = False) -> bool:
+    async def put(self, key: str, value: bytes, **options: Any) -> bool:
         if self.broken:
             raise OSError("the secret disk is gone")
-        return await super().put(key, value, ttl=ttl, only_new=only_new)
+        return await super().put(key, value, **options)
 
 
 @pytest.mark.parametrize("tool", ["wait", "crash_late"])
@@ -146,6 +146,7 @@ def test_a_store_that_breaks_does_not_leave_a_waiting_client_without_an_answer(
         assert "secret" not in json.dumps(error)
         assert "incident" in caplog.text
         assert "the secret disk is gone" in caplog.text
+        await works.server.stop()
 
     scenario()
 
@@ -169,6 +170,7 @@ async def test_a_store_that_breaks_does_not_keep_a_question_from_the_client(
     with caplog.at_level(logging.ERROR):
         result = await peer.result("tasks/result", taskId=await begun(peer, "greet"))
     assert result["content"][0]["text"] == "Hello, Ann!"
+    await works.server.stop()
 
 
 @run

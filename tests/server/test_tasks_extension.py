@@ -206,6 +206,8 @@ async def test_what_a_store_keeps_another_server_can_read() -> None:
     elsewhere = Works(store=store)
     task = await elsewhere.peer(principal="me").result("tasks/get", taskId=id)
     assert task["result"]["content"][0]["text"] == "done x"
+    await works.server.stop()
+    await elsewhere.server.stop()
 
 
 @run
@@ -237,3 +239,4 @@ async def test_a_result_that_finds_no_room_fails_its_task(caplog: pytest.LogCapt
     task = await reaches(peer, await begun(peer, "large"), "completed", "failed")
     assert task["status"] == "failed"
     assert task["error"]["data"]["kind"] == "tool_result_too_large"
+    await server.stop()

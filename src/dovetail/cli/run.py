@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--port", type=int, default=8000, help="port to bind (default: 8000)")
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
+    )
+    result.add_argument(
+        "--store", metavar="URL", help="where state is kept: FILE, sqlite:///FILE or redis://HOST:PORT/DB"
     )
     _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
     result.add_argument(
@@ -72,6 +76,9 @@ def main(command: str, arguments: list[str]) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s"
     )
+    if options.store is not None:
+        # In the environment: workers load the file again, each in a process of its own.
+        os.environ["DOVETAIL_STORE"] = options.store
     server = target.load(options.target)
     if over_stdio:
         from ..transports import stdio

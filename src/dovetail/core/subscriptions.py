@@ -61,6 +61,18 @@ class Subscriber(Struct, eq=False, kw_only=True):
         return self.session is None or self.session.phase == "ready"
 
 
+class News(Struct, frozen=True, omit_defaults=True):
+    """Something subscribers may want to hear of, in a form that other processes understand."""
+
+    list: ListKind | None = None
+    """The list that changed."""
+    uri: str | None = None
+    """The resource that changed, and what is said with it."""
+    meta: dict[str, Any] | None = None
+    task: DetailedTask | None = None
+    """The task, in the state it is in now."""
+
+
 class Hub:
     """The register of one server. Publishing costs what the number of *interested* subscribers costs."""
 
@@ -70,6 +82,8 @@ class Hub:
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
         self._uris: dict[str, dict[Subscriber, None]] = {}
         self._tasks: dict[str, dict[Subscriber, None]] = {}
+        self.spread: Callable[[News], None] | None = None
+        """Tells the subscribers of other processes; None where there are none."""
 
     # --- coming and going ---------------------------------------------------------------------------------
 
@@ -128,27 +142,43 @@ class Hub:
     # --- publishing ---------------------------------------------------------------------------------------
 
     def publish_list_changed(self, kind: ListKind) -> int:
-        """Tell that the list of tools, prompts or resources changed; return how many were told."""
-        method = f"notifications/{kind}/list_changed"
-        return _tell(self._lists[kind], method, lambda meta: NotificationParams(meta=meta))
+        """Tell that the list of tools, prompts or resources changed; return how many were told here."""
+        return self._publish(News(list=kind))
 
     def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
         """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
+        return self._publish(News(uri=uri, meta=None if meta is None else dict(meta)))
+
+    def publish_task(self, task: DetailedTask) -> int:
+        """Tell the state of a task to the listen streams that named it."""
+        return self._publish(News(task=task))
+
+    def _publish(self, news: News) -> int:
+        if self.spread is not None:
+            self.spread(news)
+        return self.tell(news)
+
+    def tell(self, news: News) -> int:
+        """Tell the subscribers of this process alone; return how many were told."""
+        if news.list is not None:
+            method = f"notifications/{news.list}/list_changed"
+            return _tell(self._lists[news.list], method, lambda meta: NotificationParams(meta=meta))
+        if news.task is not None:
+            task = news.task
+            interested = self._tasks.get(task.task_id, {})
+            return _tell(interested, "notifications/tasks", lambda meta: replace(task, meta=meta))
+        return 0 if news.uri is None else self._tell_updated(news.uri, news.meta or {})
+
+    def _tell_updated(self, uri: str, more: dict[str, Any]) -> int:
         interested: dict[Subscriber, None] = {}
         for address in _above(uri):
             interested |= self._uris.get(address, {})
-        more = {} if meta is None else dict(meta)
 
         def params(own: dict[str, Any] | UnsetType) -> Struct:
             whole = {**more, **(own or {})}
             return ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
 
         return _tell(interested, UPDATED, params)
-
-    def publish_task(self, task: DetailedTask) -> int:
-        """Tell the state of a task to the listen streams that named it."""
-        interested = self._tasks.get(task.task_id, {})
-        return _tell(interested, "notifications/tasks", lambda meta: replace(task, meta=meta))
 
     def publish_to(self, subscriber: Subscriber, task: DetailedTask) -> None:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""

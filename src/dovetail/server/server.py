@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 import msgspec
@@ -28,7 +29,7 @@ from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
-from . import embedding, serving
+from . import embedding, persistence, serving
 from .answering import Answering
 from .builtin import Builtin, Handler
 from .registering.decorators import Decorator, F, Registration
@@ -68,8 +69,9 @@ class Server(Registration, Answering, Lifecycle):
     peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms`` and
     ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
-    the same ones. ``tasks`` says how tools run as tasks, ``store`` where their results are kept (in memory
-    without one). ``mask_errors=False`` shows clients the text of unexpected exceptions; never in production.
+    the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
+    ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``mask_errors=False`` shows
+    clients the text of unexpected exceptions; never in production.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Server(Registration, Answering, Lifecycle):
         log_level: LoggingLevel = "debug",
         layers: Sequence[Layer | Wrapper] = (),
         tasks: TaskOptions | None = None,
-        store: Store | None = None,
+        store: Store | str | None = None,
         clock: Callable[[], float] = time.time,
         strict: bool = False,
     ) -> None:
@@ -106,12 +108,20 @@ class Server(Registration, Answering, Lifecycle):
         self.instructions = instructions
         self.log_level: LoggingLevel = log_level
         self.clock, self.state_lifetime = clock, state_lifetime
-        self.seal = Seal(_keys(seal_keys), self.limits.request_state)
-        self.task_options, self.store = tasks or TaskOptions(), store
+        self.task_options, self.store = tasks or TaskOptions(), persistence.store_of(store)
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
-        Lifecycle.__init__(self, None if lifespan is None else lambda: lifespan(self))
+        self._prepare_life(_keys(seal_keys) or persistence.environment_keys(), lifespan)
         self._open(_revisions(revisions), layers, strict=strict)
+
+    def _prepare_life(
+        self, keys: Keys | None, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None
+    ) -> None:
+        self.seal = Seal(keys or Keys.random(), self.limits.request_state)
+        enter = None if lifespan is None else partial(lifespan, self)
+        if self.store is not None:
+            enter = persistence.life(self, self.store, enter, keep_keys=keys is None)
+        Lifecycle.__init__(self, enter)
 
     def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
@@ -380,9 +390,7 @@ def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
     return [BY_NAME[name] if isinstance(name, str) else name for name in names]
 
 
-def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys:
-    if keys is None:
-        return Keys.random()
-    if isinstance(keys, Keys):
+def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | None:
+    if keys is None or isinstance(keys, Keys):
         return keys
     return Keys(keys) if isinstance(keys, bytes | str) else Keys(*keys)

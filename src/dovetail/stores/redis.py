@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from ..errors import DovetailError
+from ..extras import missing
 from ..settings import (
     REDIS_LISTEN_SECONDS,
     REDIS_NEWS,
@@ -243,7 +244,7 @@ def _connect(url: str, seconds: float) -> tuple[Any, ...]:
         from redis.asyncio.cluster import ClusterNode
         from redis.asyncio.sentinel import Sentinel
     except ImportError:
-        raise DovetailError("this needs redis: pip install 'dovetail-mcp[redis]'") from None
+        raise missing("redis", "a store in Redis") from None
     options: dict[str, Any] = {
         "socket_connect_timeout": seconds,
         "socket_timeout": seconds,

@@ -1,0 +1,147 @@
+"""A server with a store: what it takes from it at its start, shares through it, and gives back at its end.
+
+The store is opened before the author's lifespan and closed after it. Unless keys were given, those that seal session
+ids, cursors and the state of questions are kept in the store, so that all processes have the same and a restart
+changes none. News for subscribers (lists, resources, tasks) goes to every process that has the same store open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+import os
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ..core.subscriptions import News
+from ..errors import DovetailError
+from ..settings import NEWS_WAITING
+from ..stores.base import Store, StoreError
+from ..wire.seal import Keys, Seal
+
+if TYPE_CHECKING:
+    from .server import Server
+
+log = logging.getLogger("dovetail.server")
+
+STORE: Final = "DOVETAIL_STORE"
+SEAL_KEYS: Final = "DOVETAIL_SEAL_KEYS"
+_KEY: Final = "seal/key"
+_TOPIC: Final = "news"
+_read_news = msgspec.json.Decoder(News).decode
+
+Enter = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+def store_of(given: Store | str | None) -> Store | None:
+    """The store an author gave, or names by its URL, or that the environment names."""
+    if given is None:
+        given = os.environ.get(STORE) or None
+    if not isinstance(given, str):
+        return given
+    from ..stores.urls import from_url  # stores stand to the right of servers
+
+    return from_url(given)
+
+
+def environment_keys() -> Keys | None:
+    """The keys of ``DOVETAIL_SEAL_KEYS``: hex or base64url of 32 bytes each, comma-separated, the first one seals.
+
+    Raises:
+        ValueError: one of them is no such key.
+    """
+    text = os.environ.get(SEAL_KEYS, "")
+    keys = [_key(part.strip()) for part in text.split(",") if part.strip()]
+    return Keys(*keys) if keys else None
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = (
+            bytes.fromhex(text)
+            if len(text) == 64
+            else base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        )
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise ValueError(f"{SEAL_KEYS} wants keys of 32 bytes in hex or base64url")
+    return key
+
+
+def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) -> Enter:
+    """The lifespan of a server with a store, around that of its author."""
+
+    @asynccontextmanager
+    async def manager() -> AsyncGenerator[Any, None]:
+        await store.open()
+        if keep_keys:
+            server.seal = Seal(await _kept_keys(store), server.limits.request_state)
+        spread = _Spread(server, store)
+        try:
+            if enter is None:
+                yield None
+            else:
+                async with enter() as value:
+                    yield value
+        finally:
+            await spread.close()
+            await store.close()
+
+    return manager
+
+
+async def _kept_keys(store: Store) -> Keys:
+    """The key all processes share, made by whoever came first."""
+    await store.put(_KEY, secrets.token_bytes(32), only_new=True)
+    found = await store.get(_KEY)
+    if found is None:
+        raise DovetailError("the store forgets at once what it was given")
+    return Keys(found)
+
+
+class _Spread:
+    """Hands news to the other processes of this server, and theirs to the subscribers here."""
+
+    def __init__(self, server: Server, store: Store) -> None:
+        self._store = store
+        self._hub = server.hub
+        # Servers of another name may share the store.
+        self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
+        self._me = secrets.token_bytes(8)
+        self._waiting: deque[bytes] = deque(maxlen=NEWS_WAITING)
+        self._sending: asyncio.Task[None] | None = None
+        self._stop = store.subscribe(self._topic, self._take)
+        self._hub.spread = self._spread
+
+    def _spread(self, news: News) -> None:
+        self._waiting.append(self._me + msgspec.json.encode(news))
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send(), name="dovetail-news")
+
+    async def _send(self) -> None:
+        while self._waiting:
+            try:
+                await self._store.publish(self._topic, self._waiting.popleft())
+            except StoreError as error:
+                log.warning("subscribers of other processes were not told: %s", error.message)
+
+    def _take(self, message: bytes) -> None:
+        if not message.startswith(self._me):  # our own subscribers have heard it already
+            try:
+                self._hub.tell(_read_news(message[len(self._me) :]))
+            except msgspec.DecodeError:
+                log.warning("news of a newer version was not understood")
+
+    async def close(self) -> None:
+        self._hub.spread = None
+        self._stop()
+        if self._sending is not None:
+            await self._sending
