@@ -10,7 +10,7 @@ from dovetail import DovetailError
 from dovetail.stores import RedisStore, Store, StoreFull, StoreUnavailable, StoreUnreadable, from_url
 from tests.support.aio import run
 from tests.support.redis import RedisServer, free_port, needs_redis
-from tests.support.waiting import until, wait_until
+from tests.support.waiting import turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
 
@@ -106,8 +106,8 @@ async def test_a_restart_of_redis_is_waited_for_and_loses_nothing_acknowledged()
         await store.append("log", b"1", keep=10)
         server.kill()
         waiting = asyncio.create_task(store.append("log", b"2", keep=10))
-        await asyncio.sleep(0.1)
-        server.start()
+        await turns()
+        await asyncio.to_thread(server.start)
         await waiting
         assert await store.get("f/a") == b"1"
         assert [value for _, value in await store.scan("log")] == [b"1", b"2"]

@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pytest
+
+from .waiting import wait_until
 
 SERVER = shutil.which("redis-server")
 needs_redis = pytest.mark.skipif(SERVER is None, reason="scripts/redis.sh installs redis-server")
@@ -50,10 +51,7 @@ class RedisServer:
             command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
             command += ["--save", "", "--appendonly", "yes", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        end = time.monotonic() + 10
-        while self.ask("PING") != "PONG":
-            assert time.monotonic() < end, "redis-server does not answer"
-            time.sleep(0.01)
+        wait_until(lambda: self.ask("PING") == "PONG")
 
     def ask(self, *words: str) -> str | None:
         """The first line of what it answers to a command; None when it does not."""

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ..settings import BUS_BACKLOG, BUS_MESSAGE, BUS_SETTLED
 from .base import StoreUnavailable, Take
+from .bounds import BUS_BACKLOG, BUS_MESSAGE, BUS_SETTLED
 from .listeners import Listeners
 
 log = logging.getLogger("dovetail.stores")

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 from ..errors import DovetailError
 from ..extras import missing
-from ..settings import (
+from ..settings import SCAN_PAGE
+from . import redis_scripts as scripts
+from .base import StoreError, StoreFull, StoreUnavailable, StoreUnreadable, Take, split
+from .bounds import (
     REDIS_LISTEN_SECONDS,
     REDIS_NEWS,
     REDIS_REMEMBERED,
     REDIS_REPEAT_SECONDS,
     REDIS_REPEATS,
     REDIS_SECONDS,
-    SCAN_PAGE,
 )
-from . import redis_scripts as scripts
-from .base import StoreError, StoreFull, StoreUnavailable, StoreUnreadable, Take, split
 from .listeners import Listeners
 
 log = logging.getLogger("dovetail.stores")

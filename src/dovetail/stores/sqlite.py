@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..settings import SCAN_PAGE, SQLITE_BUSY_SECONDS, SQLITE_STORE_BYTES, SQLITE_SWEEP, SQLITE_SWEEP_SECONDS
+from ..settings import SCAN_PAGE
 from .base import StoreFull, StoreUnavailable, StoreUnreadable, Take, entry_name, split
+from .bounds import SQLITE_BUSY_SECONDS, SQLITE_STORE_BYTES, SQLITE_SWEEP, SQLITE_SWEEP_SECONDS
 from .bus import Bus
 from .writer import Writer, explained
 
@@ -172,7 +173,9 @@ class SqliteStore:
         """A connection to a file that is ours and of our version. Runs in the thread that keeps it."""
         connection: sqlite3.Connection | None = None
         try:
-            connection = sqlite3.connect(self.path, timeout=self._busy, isolation_level=None)
+            connection = sqlite3.connect(
+                self.path, timeout=self._busy, isolation_level=None, check_same_thread=False
+            )
             connection.execute("pragma journal_mode = wal")
             connection.execute(f"pragma synchronous = {'full' if self._durable else 'normal'}")
             connection.execute(f"pragma max_page_count = {max(self._size // _PAGE, 16)}")

@@ -2,6 +2,9 @@
 
 A commit costs the same for one change and for a hundred, so callers never wait for more than two of them. The event
 loop never touches the file: a slow disk or another process that holds the lock stops nobody who needs no state.
+
+SQLite loses writes where a connection is open while its process forks, even if the child never touches it. So all
+connections are closed before a fork; each is opened again with the next work.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakSet
 
-from ..settings import STORE_BATCH
 from .base import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
+from .bounds import STORE_BATCH
 
 T = TypeVar("T")
 
@@ -26,6 +30,25 @@ class _Work(NamedTuple):
     future: asyncio.Future[Any]
 
 
+_writers: WeakSet[Writer] = WeakSet()
+_forking: list[Writer] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = _writers
+    for writer in _forking:
+        writer.before_fork()
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
 class Writer:
     """Starts with its first work. ``connect`` makes the connection, in the thread."""
 
@@ -34,6 +57,9 @@ class Writer:
         self._connect = connect
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
+        self._busy = threading.Lock()
+        """Held while the connection is in use."""
+        _writers.add(self)
         self._thread = threading.Thread(target=self._run, name="dovetail-sqlite", daemon=True)
         self._thread.start()
 
@@ -57,9 +83,23 @@ class Writer:
             work = [item for item in batch if item is not None]
             open_ = len(work) == len(batch)
             if work:
-                self._answer(work, self._do(work))
-        if self._connection is not None:
-            self._connection.close()
+                with self._busy:
+                    outcomes = self._do(work)
+                self._answer(work, outcomes)
+        with self._busy:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def before_fork(self) -> None:
+        self._busy.acquire()
+        self._disconnect()
+
+    def after_fork(self) -> None:
+        self._busy.release()
 
     def _do(self, work: list[_Work]) -> list[Any]:
         """The outcome of each piece, exceptions included."""

@@ -1,0 +1,33 @@
+"""The bounds of stores that nobody needs to turn; those of a store itself are its arguments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STORE_BATCH: Final = 256
+"""Changes that one transaction takes."""
+SQLITE_STORE_BYTES: Final = 4 << 30
+"""What a store in a file holds unless told otherwise."""
+SQLITE_BUSY_SECONDS: Final = 5.0
+"""How long another process may hold the lock of the file."""
+SQLITE_SWEEP: Final = 500
+SQLITE_SWEEP_SECONDS: Final = 5.0
+"""Entries whose time is over that are taken away at once, and how often that is done."""
+BUS_MESSAGE: Final = 16 << 20
+"""Bytes of one piece of news between processes."""
+BUS_BACKLOG: Final = 64 << 20
+"""Bytes that may wait for one process before it is cut off."""
+BUS_SETTLED: Final = 100_000_000
+"""Nanoseconds after which a folder of sockets that did not change is as it was."""
+REDIS_SECONDS: Final = 5.0
+"""How long Redis may take to connect, and to answer."""
+REDIS_REPEATS: Final = 3
+"""How often one command is sent again after a lost connection."""
+REDIS_REPEAT_SECONDS: Final = 0.1
+"""Before the first of them; each next waits twice as long."""
+REDIS_REMEMBERED: Final = 60.0
+"""For which Redis remembers what it did, so that a command that is sent again is done once."""
+REDIS_NEWS: Final = 10_000
+"""Pieces of news kept for processes that were cut off for a while."""
+REDIS_LISTEN_SECONDS: Final = 2.0
+"""How long one look for news waits for some."""
