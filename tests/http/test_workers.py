@@ -123,6 +123,34 @@ def test_a_worker_that_is_interrupted_ends_with_130(slow: str) -> None:
     scenario()
 
 
+LATE = """
+import os, time
+from dovetail import Server
+server = Server("late")
+forks = []
+
+def begin():
+    if forks:
+        time.sleep(2)
+
+os.register_at_fork(after_in_parent=lambda: forks.append(1), after_in_child=begin)
+"""
+
+
+@pytest.mark.cannot("uvicorn", "its workers are not forked")
+def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -> None:
+    @run
+    async def scenario() -> None:
+        path = tmp_path / "late.py"
+        path.write_text(LATE)
+        async with child(str(path), "--port", "0", "--workers", "2") as served:
+            served.process.send_signal(signal.SIGINT)
+            assert await served.ended(10) == 130
+            assert "Traceback" not in served.said
+
+    scenario()
+
+
 def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     shared = tmp_path / "ended"
     shared.touch()

@@ -7,8 +7,6 @@ way, or ASGI, which can do more (see `..server.rsgi`). Imported only when HTTP i
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import socket
 from math import ceil
 from pathlib import Path
@@ -26,7 +24,7 @@ from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.rsgi import RsgiFace
 from .places import Place
-from .process import Work, Worker, supervised
+from .process import Work, Worker, forget_signals_in_forks, supervised
 
 LOGGING: Final[dict[str, Any]] = {
     "version": 1, "incremental": True, "formatters": {}, "handlers": {}, "loggers": {"_granian": {}},
@@ -93,7 +91,7 @@ def run_workers(work: Work) -> int:
         log_level=LogLevels.warning,
         **_options(place, bound, work.service.limits, options),
     )
-    os.register_at_fork(after_in_child=_hear_nothing_of_the_parent)
+    forget_signals_in_forks()
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
     try:
@@ -102,12 +100,6 @@ def run_workers(work: Work) -> int:
         multiprocessing.set_start_method(before, force=True)
         bound.close()
         place.remove()
-
-
-def _hear_nothing_of_the_parent() -> None:
-    """A worker that is told to end before it has handlers of its own just ends, instead of missing it."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _options(place: Place, bound: socket.socket, limits: Limits, options: HttpOptions) -> dict[str, Any]:

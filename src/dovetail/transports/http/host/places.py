@@ -91,12 +91,15 @@ class Place(Struct, frozen=True, kw_only=True):
 
     def announce(self, bound: socket.socket, path: str) -> None:
         """Say where the server is, to whoever started us."""
+        say(self.announcement(bound, path))
+
+    def announcement(self, bound: socket.socket, path: str) -> str:
         scheme = "http" if self.certfile is None else "https"
         where = f"unix:{self.uds}"
         if self.uds is None:
             host, port = bound.getsockname()[:2]
             where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        print(f"dovetail: serving on {where}{path}", file=sys.stderr, flush=True)  # noqa: T201
+        return f"dovetail: serving on {where}{path}"
 
     def remove(self) -> None:
         """Leave no Unix socket behind."""
@@ -105,6 +108,10 @@ class Place(Struct, frozen=True, kw_only=True):
                 os.unlink(self.uds)
             except FileNotFoundError:
                 pass
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _remove_stale(path: str) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from types import FrameType
@@ -28,6 +29,7 @@ from .places import Place
 
 ENDED: Final = "ended"
 """The file in which workers tell each other of ended sessions."""
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 READY: Final = "ready"
 """The file that the first worker makes that has started."""
 
@@ -74,7 +76,7 @@ class Signals:
     def install(self) -> None:
         if threading.current_thread() is threading.main_thread():
             # Not `loop.add_signal_handler`: that waits for the loop, and a handler may be blocking it.
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in ENDING:
                 self._before[number] = signal.signal(number, self._received)
 
     def remove(self) -> None:
@@ -174,18 +176,23 @@ class Worker:
         self._announce = announce
         self._tasks: list[asyncio.Task[None]] = []
         self._watchdog = Watchdog()
+        # From here to `start` it is the host that runs, and its loop does not: what comes now would be lost.
+        hold_signals(on=True)
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.threads)))
-        await self.app.life.start()
         # Where the host hears of signals through its loop, it goes on to do so.
         Signals(self.app.options, self._watchdog, self._drain, host_too=True).install()
+        hold_signals(on=False)
+        await self.app.life.start()
         if self._first() and self._announce is not None:
             self._tasks.append(loop.create_task(self._announce()))
 
     def _drain(self, seconds: float) -> None:
         """The host has stopped to listen, and waits for its connections: let them end."""
+        # If the loop did not run when the signal came, the host has not heard of it. Ours have: they take it once.
+        signal.raise_signal(signal.SIGTERM)
         self._tasks.append(asyncio.ensure_future(self.app.life.drain(seconds)))
 
     def _first(self) -> bool:
@@ -201,6 +208,31 @@ class Worker:
         self._watchdog.call_off()
 
 
+def hold_signals(*, on: bool) -> None:
+    """Let the signals that end a process wait, or come."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK if on else signal.SIG_UNBLOCK, ENDING)
+
+
+def forget_signals_in_forks() -> None:
+    """A worker that is told to end before it has handlers of its own just ends, instead of missing it.
+
+    A fork begins with the handlers of its parent, and Python forgets what they have heard before it is set up: signals
+    wait until then.
+    """
+
+    def begin() -> None:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+        hold_signals(on=False)
+
+    os.register_at_fork(
+        before=lambda: hold_signals(on=True),
+        after_in_parent=lambda: hold_signals(on=False),
+        after_in_child=begin,
+    )
+
+
 def supervised(serve: Callable[[], object]) -> int:
     """Run the supervisor of a host in this process; the exit status: its own, or 130 when SIGINT has ended it."""
     # Supervisors install handlers of their own and do not tell; but whatever the handler, its number is written here.
@@ -208,7 +240,7 @@ def supervised(serve: Callable[[], object]) -> int:
     written.setblocking(False)
     heard.setblocking(False)
     before = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in ENDING}
     try:
         serve()
     except SystemExit as end:  # the workers do not start, or do not stay

@@ -23,7 +23,7 @@ from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.exchange import HttpService
-from .places import Place
+from .places import Place, say
 from .process import Work, Worker, supervised
 
 TOLD: Final = "DOVETAIL_WORKER"
@@ -68,6 +68,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the key that the parent's server seals with."""
     secret: str
     """The key for all workers, unless the author's file brings one."""
+    announcement: str | None
+    """What the first worker says when it has started; before that nobody would hear of a signal."""
 
 
 def run_workers(work: Work) -> int:
@@ -81,11 +83,12 @@ def run_workers(work: Work) -> int:
         raise DovetailError("several workers of uvicorn cannot be given a principal function: use granian")
     (factory, target), place, service = work.again, work.place, work.service
     key, secret = service.seal.keys.current.id, secrets.token_hex(32)
-    told = Told(target=target, options=work.options, folder=work.folder, key=key, secret=secret)
-    os.environ[TOLD] = msgspec.json.encode(told).decode()
     bound = place.listen()
-    if not work.quiet:
-        place.announce(bound, work.options.path)
+    announcement = None if work.quiet else place.announcement(bound, work.options.path)
+    told = Told(
+        target=target, options=work.options, folder=work.folder, key=key, secret=secret, announcement=announcement
+    )  # fmt: skip
+    os.environ[TOLD] = msgspec.json.encode(told).decode()
     how = _options(place, service.limits, work.options.drain + 2 * HTTP_MARGIN)
     try:
         return supervised(
@@ -108,7 +111,12 @@ def worker(service: HttpService, told: Told) -> AsgiFace:
     """The application of one worker; ``service`` has been imported again."""
     if service.seal.keys.current.id != told.key:
         service.seal = Seal(Keys(bytes.fromhex(told.secret)), service.limits.request_state)
-    one = Worker(service, told.options, told.folder, None)
+
+    async def announce() -> None:
+        if told.announcement is not None:
+            say(told.announcement)
+
+    one = Worker(service, told.options, told.folder, announce)
     return AsgiFace(one.app, one)
 
 
