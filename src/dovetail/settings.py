@@ -373,8 +373,6 @@ HANGUP_LOOK: Final = 0.035
 """Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
 SESSION_STREAMS: Final = 8
 """General streams of one legacy session; the oldest makes room."""
-SESSION_ID_BYTES: Final = 3072
-"""Bytes of capabilities and client info in a session id, which travels in a header: many peers take 8 KiB at most."""
 ENDED_SESSIONS: Final = 10_000
 """Deleted session ids remembered by one process; older ones are forgotten first."""
 PREFLIGHT_NAMES: Final = 64
@@ -393,6 +391,20 @@ HTTP_MARGIN: Final = 5.0
 """Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
 HTTP_LOOK: Final = 0.005
 """Seconds between two looks whether a host has started."""
+
+# --- strangers ----------------------------------------------------------------------------------------------
+
+VIOLATIONS: Final = 8
+"""Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
+INTRODUCTION_BYTES: Final = 256 << 10
+"""Bytes of ``initialize``; what is read of it costs twenty times its size."""
+CLIENT_INFO_BYTES: Final = 4096
+"""Bytes of a client's description of itself that are kept for as long as it is connected; of more, its names are."""
+NAME_KEPT: Final = 200
+"""Characters of each of those."""
+KEPT_CAPABILITIES: Final = 2048
+"""Bytes of a client's capabilities. They are kept as well, over HTTP in the id of the session, which travels in a
+header: many peers take 8 KiB at most."""
 
 # --- streams and processes --------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.server.guards import Guard, is_json, is_loopback, parse_accept
+from dovetail.transports.http.server.guards import Guard, is_json, parse_accept
+from dovetail.transports.loopback import is_loopback
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.held import held

@@ -144,3 +144,23 @@ async def test_other_paths_too_many_and_the_end(hosted: str) -> None:
             async with dial(site):
                 pass
     await asyncio.sleep(0)
+
+
+@run
+async def test_one_frame_holds_as_many_messages_as_a_batch_and_no_more() -> None:
+    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"})
+    async with served(build(limits=Limits(batch_size=10))) as site, dial(site) as socket:
+        await socket.send("\n".join([note] * 9 + [json.dumps(modern("tools/list"))]))
+        assert "result" in json.loads(await socket.recv())
+        await socket.send("\n".join([note] * 11 + [json.dumps(modern("tools/list"))]))
+        assert "error" in json.loads(await socket.recv())
+        pretty = json.dumps(modern("tools/list"), indent=1).replace("{", "{\n" * 1 + "\n" * 20, 1)
+        await socket.send(pretty)
+        assert "result" in json.loads(await socket.recv())
+
+
+@run
+async def test_a_client_that_begins_with_rubbish_is_hung_up_on() -> None:
+    async with served(build()) as site, dial(site) as socket:
+        await socket.send("rubbish")
+        await closed(socket)

@@ -11,6 +11,7 @@ import pytest
 from dovetail.errors import RequestTimeout, TransportError
 from dovetail.settings import Limits
 from dovetail.transports import tcp
+from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said
 from tests.support.aio import run
 from tests.support.rawclient import MODERN, RawClient
@@ -199,7 +200,7 @@ async def test_an_address_others_can_reach_has_to_be_wanted() -> None:
         with pytest.raises(TransportError, match="allow_remote"):
             await tcp.listen(Parrot(), host)
     for host in ("localhost", "127.0.0.5", "::1"):
-        assert tcp.is_loopback(host)
+        assert is_loopback(host)
     listener = await tcp.listen(Parrot(), "0.0.0.0", allow_remote=True)
     await listener.close()
 

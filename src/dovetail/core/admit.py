@@ -36,7 +36,7 @@ from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import ClientCapabilities, Implementation, ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from ..settings import NAME_ECHO
+from ..settings import INTRODUCTION_BYTES, NAME_ECHO
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
@@ -381,15 +381,17 @@ class Admission:
                 data={"supported": list(self.supported)},
             )
             return self.refuse(error, frame.id, codec=legacy, status=400)
-        try:
-            params = legacy.decode_params(row, frame.params)
-        except RemoteProtocolError as error:
-            return self.refuse(error, frame.id, codec=legacy)
         session = None
-        if row.name == INITIALIZE:
-            revision = phases.negotiate(params.protocol_version, self.revisions)
-            codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
-            session = phases.open_session(params, codec, arrival.principal)
+        try:
+            if frame.params is not UNSET and memoryview(frame.params).nbytes > INTRODUCTION_BYTES:
+                raise ProtocolError("invalid_params", f"{row.name} exceeds {INTRODUCTION_BYTES} bytes")
+            params = legacy.decode_params(row, frame.params)
+            if row.name == INITIALIZE:
+                revision = phases.negotiate(params.protocol_version, self.revisions)
+                codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
+                session = phases.open_session(params, codec, arrival.principal)
+        except ProtocolError as error:
+            return self.refuse(error, frame.id, codec=legacy)
         return Call(
             id=frame.id,
             method=row.name,

@@ -92,6 +92,10 @@ class Endpoint:
         """Merged into the ``_meta`` of every request; `establish` fills it on modern connections."""
         self.violations: dict[str, int] = {}
         """Kind → count. The kinds are ours, so the table cannot grow with what a peer sends."""
+        self.understood = False
+        """A message has come that could be read, whatever it said."""
+        self.unreadable = 0
+        """Messages that were none: no JSON, or no JSON-RPC."""
         self.closed = False
         self.in_flight: dict[RequestId, Call] = {}
         """The peer's requests that are being worked on."""
@@ -136,6 +140,7 @@ class Endpoint:
         batch: Batch | None = None,
     ) -> Event | list[Event]:
         """`receive` for a message that has been decoded already; ``batch`` is the one it came in."""
+        self.understood = True
         if frame.method is UNSET:
             return self._receive_answer(frame)
         admitted = self.admission.admit(
@@ -239,6 +244,7 @@ class Endpoint:
 
     def _receive_unreadable(self, error: RemoteProtocolError) -> Event:
         """Answer what cannot be read; but a malformed answer to a request of ours fails that request."""
+        self.unreadable += 1
         id = error.id
         # Both sides count their own ids, so what names a method is no answer whatever its id.
         method = self._own.settle(id) if id is not None and error.answers else None

@@ -13,8 +13,9 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..errors import StateError
+from ..errors import ProtocolError, StateError
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
+from ..settings import CLIENT_INFO_BYTES, KEPT_CAPABILITIES, NAME_KEPT
 from ..wire.codec import Codec
 from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
@@ -92,8 +93,16 @@ def wished_dialect(params: InitializeRequestParams) -> str | None:
 def open_session(
     params: InitializeRequestParams, codec: Codec, principal: Principal | None = None
 ) -> Session:
-    """The session that an admitted ``initialize`` starts; it lives once the call has been answered."""
+    """The session that an admitted ``initialize`` starts; it lives once the call has been answered.
+
+    Raises:
+        ProtocolError: (``invalid_params``) the client declares more than is kept of it.
+    """
+    if len(msgspec.json.encode(params.capabilities)) > KEPT_CAPABILITIES:
+        raise ProtocolError("invalid_params", f"the capabilities exceed {KEPT_CAPABILITIES} bytes")
     info: dict[str, Any] = msgspec.to_builtins(params.client_info)
+    if len(msgspec.json.encode(info)) > CLIENT_INFO_BYTES:
+        info = names_of(info)
     return Session(
         revision=codec.revision,
         codec=codec,
@@ -101,6 +110,15 @@ def open_session(
         client_info=info,
         principal=principal,
     )
+
+
+def names_of(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a client's description of itself where room is short: its names, not its pictures."""
+    return {
+        name: info[name][:NAME_KEPT]
+        for name in ("name", "version", "title")
+        if isinstance(info.get(name), str)
+    }
 
 
 def handshake(

@@ -37,7 +37,7 @@ from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..core.principal import Principal
 from ..errors import RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, Limits, Timeouts
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, VIOLATIONS, Limits, Timeouts
 from ..wire.frames import too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
@@ -81,11 +81,14 @@ class CallChannel(PlainChannel, Struct, eq=False):
 class Duplex:
     """One connection at work. Hand it to a link as its receiver; `wait_closed` returns when all is over."""
 
-    def __init__(self, endpoint: Endpoint, service: Service, *, grace: float = GRACE_SECONDS) -> None:
+    def __init__(
+        self, endpoint: Endpoint, service: Service, *, grace: float = GRACE_SECONDS, wary: bool = False
+    ) -> None:
         self.endpoint = endpoint
         self.service = service
         self.limits = service.limits
         self.grace = grace
+        self._wary = wary
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
@@ -116,11 +119,13 @@ class Duplex:
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:
             self._requests.answered(event)
-        elif isinstance(event, list):
-            for one in event:
+        else:
+            for one in event if isinstance(event, list) else () if event is None else (event,):
                 self._happened(one)
-        elif event is not None:
-            self._happened(event)
+            endpoint = self.endpoint
+            if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
+                self._flush()
+                self._hang_up()
 
     def oversized(self, limit: int) -> None:
         self.write(self.endpoint.refuse(too_large(limit)).data)
@@ -325,10 +330,15 @@ def accept(
     scope: Mapping[str, Any] = EMPTY,
     grace: float = GRACE_SECONDS,
     limits: Limits | None = None,
+    wary: bool = False,
 ) -> Duplex:
-    """The receiver for one new connection to ``service``; ``limits`` where the transport has some of its own."""
+    """The receiver for one new connection to ``service``; ``limits`` where the transport has some of its own.
+
+    ``wary`` is for transports that strangers can reach: a peer that does not begin with a message is hung up on, since
+    what it speaks is another protocol (the body of a web page's request, say); and so is one that goes on with rubbish.
+    """
     endpoint = Endpoint(service.admission, limits or service.limits, principal=principal, scope=scope)
-    return Duplex(endpoint, service, grace=grace)
+    return Duplex(endpoint, service, grace=grace, wary=wary)
 
 
 _users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()

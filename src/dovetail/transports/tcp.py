@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from ipaddress import ip_address
 from ssl import CERT_REQUIRED, SSLContext
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from ..settings import (
     Limits,
 )
 from . import running
+from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
 
 _KEEPALIVE = (
@@ -80,6 +80,13 @@ class _Connection(SocketLink):
         self._seen = 0
         self._stalled = 0  # bytes the peer had not taken when we last looked
 
+    def buffer_updated(self, nbytes: int) -> None:
+        data = taken(nbytes)
+        if not self.chunks and data.lstrip(b" \t")[:1] not in (b"{", b"["):
+            self.abort()  # whatever it speaks, it is not this: HTTP, TLS
+        else:
+            self.data_received(data)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.duplex.endpoint.scope = _scope(transport)
         super().connection_made(transport)
@@ -114,16 +121,6 @@ class _Connection(SocketLink):
         return cast("asyncio.Transport", self._sink).get_write_buffer_size() if self._sink else 0
 
 
-def is_loopback(host: str | None) -> bool:
-    """Whether only this machine can reach ``host``; None means every interface."""
-    if host == "localhost":
-        return True
-    try:
-        return host is not None and ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _scope(transport: asyncio.BaseTransport) -> Mapping[str, Any]:
     scope: dict[str, Any] = {"transport": "tcp", "client": transport.get_extra_info("peername")}
     certificate = transport.get_extra_info("peercert")
@@ -144,7 +141,7 @@ class Listener:
         self._server: asyncio.Server
 
     def accept(self) -> _Connection:
-        return _Connection(self, accept(self.service, grace=self.grace))
+        return _Connection(self, accept(self.service, grace=self.grace, wary=True))
 
     @property
     def address(self) -> Any:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ....errors import DovetailError
 from ....settings import HTTP_BACKLOG, HTTP_LOOK
-from ..server.guards import is_loopback
+from ...loopback import is_loopback
 
 
 class Place(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ The server is started by whichever comes first, the host's lifespan or a request
 
 from __future__ import annotations
 
-from asyncio import CancelledError, current_task
+from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -349,14 +349,18 @@ class HttpApp:
         task = current_task()
         assert task is not None
         limits = self.service.limits.on_websocket()
-        duplex = accept(self.service, principal=principal, scope=socket.scope, limits=limits)
+        duplex = accept(self.service, principal=principal, scope=socket.scope, limits=limits, wary=True)
         life.sockets[duplex] = task
         try:
-            await socket.accept(choose(socket.offered))
+            # Some hosts tell nobody that the client has left before the handshake was over.
+            async with timeout(self.options.header_timeout):
+                await socket.accept(choose(socket.offered))
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
                 await serve_websocket(self.service, socket, duplex)
+        except TimeoutError:
+            duplex.lost(None)
         finally:
             del life.sockets[duplex]
 

@@ -7,34 +7,18 @@ proxy, and only pages of allowed origins may call. A request without `Origin` do
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from ....settings import PREFLIGHT_NAMES, HttpOptions
+from ...loopback import is_loopback
 from .exchange import Headers
 
 SINGLE: Final = ("host", "origin", "content-type", "content-length", "mcp-session-id", "last-event-id")
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
 JSON: Final = 1
 EVENTS: Final = 2
-
-
-@functools.lru_cache(maxsize=256)
-def is_loopback(host: str | None) -> bool:
-    """Whether ``host``, an address or a name, means this machine only."""
-    if host is None:
-        return False
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 # What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.

@@ -231,9 +231,6 @@ class Legacy:
         except Refusal as error:
             await refuse(exchange, self.service.admission, error, id=event.id, status=503)
             return
-        except ProtocolError as error:
-            await exchange.answer(200, endpoint.send_error(event, error) or b"")
-            return
         channel = SessionChannel(self.calls, live, exchange, event, ((SESSION_HEADER, live.id),))
         await self.calls.run(channel, event, posted.task)
         if self.options.shared and live.session.phase == "negotiating":

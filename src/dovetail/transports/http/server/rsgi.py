@@ -18,9 +18,9 @@ from ....errors import RemoteProtocolError
 from ....settings import HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
+from ...loopback import is_loopback
 from .app import HttpApp
 from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, Headers, HttpService, Living, gone
-from .guards import is_loopback
 
 _JSON: Final = [JSON_TYPE]
 CLOSED, BINARY = 0, 1

@@ -19,11 +19,12 @@ from msgspec import Struct
 
 from ....core.channel import Session
 from ....core.endpoint import Endpoint
+from ....core.phases import names_of
 from ....core.principal import Principal, key_of
 from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
-from ....settings import SESSION_ID_BYTES, HttpOptions
+from ....settings import HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
@@ -137,10 +138,9 @@ class Sessions:
         """A new session with a new id.
 
         Raises:
-            ProtocolError: (``invalid_params``) the client declares more than an id can hold.
             Refusal: too many sessions are in use, of all clients or of this principal.
         """
-        session.client_info = _short(session.client_info)
+        session.client_info = names_of(session.client_info or {})
         payload = msgspec.json.encode(
             _Token(
                 session.revision.name,
@@ -150,8 +150,6 @@ class Sessions:
                 secrets.token_urlsafe(16),
             )
         )
-        if len(payload) > SESSION_ID_BYTES:
-            raise ProtocolError("invalid_params", f"the capabilities exceed {SESSION_ID_BYTES} bytes")
         expires = self._service.clock() + self._options.session_lifetime
         id = self._service.seal.seal(
             "session", payload, expires=expires, bound=bind(key_of(session.principal))
@@ -295,15 +293,6 @@ class Sessions:
     def close(self) -> None:
         for entry in self:
             self._forget(entry)
-
-
-def _short(info: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What is kept of a client's description of itself: its names, not its pictures."""
-    if info is None:
-        return None
-    return {
-        name: info[name][:200] for name in ("name", "version", "title") if isinstance(info.get(name), str)
-    }
 
 
 def _nowhere(message: bytes) -> None:

@@ -147,13 +147,15 @@ def _take(message: str | bytes, duplex: Duplex, limit: int) -> int | None:
     if b"\n" not in data:
         duplex.received(data)
         return None
-    for line in _messages(data):
+    for line in _messages(data, duplex.limits.batch_size):
         duplex.received(line)
     return None
 
 
-def _messages(data: bytes) -> list[bytes]:
-    """The messages of a frame: one, however it is laid out, or several on lines of their own."""
+def _messages(data: bytes, most: int) -> list[bytes]:
+    """The messages of a frame: one, however it is laid out, or several on lines of their own, as many as in a batch."""
+    if data.count(b"\n") > most:
+        return [data]
     lines = [line for line in data.split(b"\n") if line.strip()]
     # JSON that was pretty-printed begins a line with something that no message begins with.
     return lines if all(line.lstrip()[:1] in (b"{", b"[") for line in lines) else [data]

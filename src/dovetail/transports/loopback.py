@@ -1,0 +1,19 @@
+"""Which addresses only this machine can reach. Everything that is safer at home asks here."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+
+
+@functools.lru_cache(maxsize=256)
+def is_loopback(host: str | None) -> bool:
+    """Whether ``host``, an address or a name, means this machine only. None means every address."""
+    if host is None or host == "localhost":
+        return host is not None
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
