@@ -1,0 +1,152 @@
+"""What users may turn: one struct for each subject, every member with a safe default."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much one peer, one connection or one server may hold."""
+
+    message_size: int = 16 << 20
+    """The largest message accepted on any transport (erlmcp's documents: 16 777 216)."""
+    sent_size: int | None = None
+    """The largest message sent; an answer that would be larger is an error in its place. ``None``: any."""
+    websocket_size: int | None = None
+    """In place of both on a WebSocket."""
+    event_size: int | None = None
+    """In place of both for one event of an event stream."""
+    batch_size: int = 1000
+    """Messages in one batch."""
+    in_flight: int = 1000
+    """Requests of one connection that may be running at once; one more is refused."""
+    pending: int = 1000
+    """Own requests that may wait for the peer's answer at once."""
+    answer_seconds: float = 600.0
+    """Seconds a legacy client on a lasting connection has to answer a question; `HttpOptions` has its own."""
+    tombstones: int = 1024
+    """Finished or cancelled ids remembered, so that a late answer is not taken for a fresh one."""
+    page_size: int = 100
+    """Entries of one list page."""
+    subscriptions: int = 1000
+    """Resource subscriptions of one session or listen stream."""
+    uri_length: int = 8192
+    """Characters of an address that is kept for a subscription."""
+    sessions: int = 10_000
+    """Legacy HTTP sessions held in memory; the longest idle one makes room."""
+    sessions_per_principal: int = 1000
+    streams: int = 2000
+    """Open event streams of one server."""
+    events: int = 256
+    """Events kept per session for ``Last-Event-ID``."""
+    event_bytes: int = 1 << 20
+    """Bytes of events kept per session for ``Last-Event-ID``."""
+    all_event_bytes: int = 64 << 20
+    """Bytes of events kept for all sessions together."""
+    write_buffer: int = 1 << 20
+    """Unsent bytes above which reading from that peer pauses."""
+    header_bytes: int = 64 << 10
+    rounds: int = 32
+    """Rounds of questions one call may take."""
+    request_state: int = 256 << 10
+    """The largest ``requestState`` accepted or written."""
+    threads: int = 32
+    """Worker threads for synchronous handlers."""
+    tasks: int = 1000
+    """Tasks held by the task store; when it is full, finished ones make room."""
+
+    def on_websocket(self) -> Self:
+        """The limits of a WebSocket."""
+        return self._sized(self.websocket_size)
+
+    def on_events(self) -> Self:
+        """The limits of an event stream."""
+        return self._sized(self.event_size)
+
+    def _sized(self, size: int | None) -> Self:
+        return self if size is None else replace(self, message_size=size, sent_size=size)
+
+
+class TaskOptions(Struct, frozen=True, kw_only=True):
+    """How tools run as tasks, and how long their results are kept."""
+
+    ttl: float = 3600.0
+    """Seconds from its creation for which a task and its result are kept, unless a client asks otherwise."""
+    longest_ttl: float = 86400.0
+    """The most a client can ask for."""
+    timeout: float | None = None
+    """Seconds the work of one task may take; it ends with the task's time to live at the latest."""
+    poll_interval: float = 1.0
+    """Seconds a client is asked to wait between two looks."""
+
+
+class Timeouts(Struct, frozen=True):
+    """The three limits of one call. ``None`` switches one off."""
+
+    connect: float | None = 30.0
+    """Until the connection is ready."""
+    idle: float | None = 30.0
+    """Since the last byte or progress for this call."""
+    total: float | None = 300.0
+    """From sending to the answer, whatever happens in between."""
+
+
+class Reconnect(Struct, frozen=True, kw_only=True):
+    """How a client comes back after a lost connection."""
+
+    enabled: bool = True
+    first: float = 1.0
+    """The first wait; each further one doubles."""
+    maximum: float = 30.0
+    jitter: float = 0.2
+    attempts: int | None = 10
+    """Tries before the connection is given up; ``None`` never gives up."""
+    queue: int = 0
+    """Calls that may wait while the connection is away; more fail at once."""
+    repeat: bool = True
+    """Repeat a call by itself when its tool is read-only or idempotent."""
+
+
+class HttpOptions(Struct, frozen=True, kw_only=True):
+    """How a server is seen over HTTP."""
+
+    path: str = "/mcp"
+    """Where the endpoint (and the WebSocket) lives, below whatever prefix the app is mounted at."""
+    sse_path: str | None = "/sse"
+    messages_path: str = "/messages"
+    """The HTTP+SSE pair of 2024-11-05; ``sse_path=None`` switches it off."""
+    websocket: bool = True
+    json_only: bool = False
+    """Never answer with an event stream; clients then need to accept only ``application/json``."""
+    stateless: bool = False
+    """Give legacy clients no session: every POST stands alone and nothing can be asked."""
+    shared: bool = False
+    """Several processes serve this address; set by ``workers``. Legacy questions and general streams are refused."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further ``Host`` names (``name`` or ``name:port``); loopback names are always allowed on loopback."""
+    allowed_origins: tuple[str, ...] = ()
+    """``Origin`` values of web pages that may call, exactly as browsers send them."""
+    cors: bool = False
+    """Answer CORS preflights for ``allowed_origins``."""
+    principal: Callable[[Mapping[str, Any]], Any] | None = None
+    """Who sent the request with this ASGI scope, a `Principal` or the name of one: for surroundings that have found
+    out already. Sessions, states and tasks are bound to the answer."""
+    keep_alive: float = 15.0
+    """Seconds between comments on a quiet event stream."""
+    retry: int = 1000
+    """Milliseconds a client is told to wait before it resumes a stream."""
+    header_timeout: float = 30.0
+    """Seconds a client has to send the head of a request; only where we run the HTTP server ourselves."""
+    body_timeout: float = 30.0
+    """Seconds a client has to send its request body."""
+    write_timeout: float = 30.0
+    """Seconds a client may take nothing of what was sent to it before its connection is cut."""
+    answer_timeout: float = 600.0
+    """Seconds a legacy client has to answer a question."""
+    session_idle: float = 3600.0
+    """Seconds after which an unused session leaves memory; its id stays valid for ``session_lifetime``."""
+    session_lifetime: float = 86400.0
+    drain: float = 10.0
+    """Seconds calls under way have to finish once the server shuts down."""
