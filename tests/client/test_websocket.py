@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from dovetail.errors import DovetailError, RequestTimeout, SessionLost, Transpor
 from dovetail.settings import Limits
 
 from ..support.aio import run
+from .test_hostile_servers import turning
 
 server_module = pytest.importorskip("websockets.asyncio.server")
 
@@ -174,3 +176,70 @@ async def test_a_server_that_says_goodbye_at_once_is_quoted() -> None:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
         with pytest.raises(TransportError, match=r"1011.*out of order"):
             await client(url).open()
+
+
+@pytest.mark.parametrize("piece", [b"{}\n", b"\n", b"x\n"])
+@run
+async def test_a_frame_of_very_many_messages_does_not_stop_the_loop(piece: bytes) -> None:
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        if message["method"] == "tools/call":
+            await connection.send((piece * ((1 << 18) // len(piece))).decode())
+        await plain(connection, message)
+
+    async with serving(handle) as url, client(url) as connected, turning():
+        assert (await connected.call_tool("x", timeout=25)).text == "hi"
+
+
+@run
+async def test_what_came_before_the_end_is_delivered_though_it_takes_several_turns() -> None:
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        if message["method"] == "tools/call":
+            await connection.send("\n" * (1 << 20) + answer(message))
+            await connection.close()
+        else:
+            await plain(connection, message)
+
+    async with serving(handle) as url, client(url) as connected:
+        assert (await connected.call_tool("x", timeout=20)).text == "hi"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X-A": "1\r\nX-B: 2"}, {"X-A": "\0"}, {"X A": "1"}, {"": "1"}, {"Transfer-Encoding": "chunked"}],
+)
+@run
+async def test_headers_that_cannot_be_sent_are_refused_before_anything_is(headers: dict[str, str]) -> None:
+    connections = 0
+
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        nonlocal connections
+        connections += 1
+
+    async with serving(handle) as url:
+        with pytest.raises(TransportError) as caught:
+            await client(url, headers=headers).open()
+        assert caught.value.cause == "protocol"
+    assert connections == 0
+
+
+@run
+async def test_a_header_of_the_handshake_is_replaced_and_not_sent_twice() -> None:
+    seen: list[str] = []
+
+    async def handle(connection: Any, message: dict[str, Any]) -> None:
+        seen.extend(connection.request.headers.get_all("User-Agent"))
+        await plain(connection, message)
+
+    async with serving(handle) as url, client(url, headers={"User-Agent": "mine"}):
+        pass
+    assert seen == ["mine"]
+
+
+@run
+async def test_no_secret_reaches_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(plain) as url:
+        with caplog.at_level(logging.DEBUG):
+            logging.getLogger("websockets.server").setLevel(logging.INFO)
+            async with client(url, auth="very-secret") as connected:
+                await connected.call_tool("x")
+    assert "very-secret" not in caplog.text

@@ -177,6 +177,11 @@ REPEATED_HEADER: Final = 32 << 10
 """Characters of a header that comes again and again; joining them costs the square of that."""
 INFLATED_PIECE: Final = 64 << 10
 """Bytes that a packed answer is unpacked to at a time."""
+INFLATED_FREELY: Final = 4 << 20
+INFLATION: Final = 200
+"""How many times its size a packed answer may become, once it has become that many bytes."""
+CHECKED_AT_ONCE: Final = 1000
+"""Values in a structured result above which it is checked beside the event loop."""
 ERROR_EXCERPT: Final = 64 << 10
 """Bytes that are read of an answer whose status says it all."""
 CONNECTION_KEPT: Final = 15.0
@@ -203,6 +208,10 @@ UNATTENDED_POST: Final = 30.0
 """Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
 GOODBYE: Final = 2.0
 """Seconds the server gets to take note of the end of the session."""
+TURN_BYTES: Final = 16 << 10
+"""Bytes of event streams and frames that are taken apart in one turn of the loop: a few thousand of the smallest."""
+TURN_MESSAGES: Final = 500
+"""Messages of one frame or one piece of an event stream that are dealt with in one turn of the loop."""
 WEBSOCKET_PING: Final = 30.0
 """Seconds between two pings, and those a server has to answer one."""
 WEBSOCKET_CLOSING: Final = 1.0

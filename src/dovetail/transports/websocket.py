@@ -10,17 +10,19 @@ after `WEBSOCKET_PING` seconds, and a connection that does not answer it within 
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl as tls
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, cast
 
 from .. import extras
 from ..core.channel import Link, Receiver
 from ..errors import RequestTimeout, TransportError
-from ..settings import WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
-from .http.client.addresses import address_of, shown
+from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
+from .http.client.addresses import shown
 from .http.client.dialing import dial
-from .http.client.proxies import proxy_for
+from .http.client.routes import request, route_to
 from .stream import Waiters, lost_because, shared_buffer, taken
 
 try:
@@ -36,6 +38,8 @@ except ImportError:
 
 SUBPROTOCOLS = ("mcp", "mcp.v1")
 """Offered in this order: the official one, and erlmcp's."""
+_QUIET = logging.Logger("dovetail.websocket", logging.WARNING)
+"""What is left of what the library would log: all headers, among them those that authorize us."""
 _CAUSES = {1000: "eof", 1001: "eof", 1002: "protocol", 1003: "protocol", 1007: "protocol", 1009: "protocol"}
 
 
@@ -63,6 +67,9 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._fragments = bytearray()
         self._fragmented = False
+        self._crowded: deque[bytes] = deque()
+        """Frames of several messages that wait for their turn."""
+        self._delivered = 0  # bytes of the first of them that are done
         self._closing = False
         self._over = asyncio.Event()
         self._reason: TransportError | None = None
@@ -86,7 +93,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        if self._transport is not None and not self._closing:
+        if self._transport is not None and not (self._closing or self.blocked or self._crowded):
             self._transport.resume_reading()
 
     def close(self) -> None:
@@ -118,12 +125,14 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
         request = self._protocol.connect()
         for name, value in self._headers.items():
+            if name in request.headers:
+                del request.headers[name]  # else both would be sent
             request.headers[name] = value
         self._protocol.send_request(request)
         self._flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return shared_buffer()
+        return shared_buffer()[:TURN_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._protocol.receive_data(taken(nbytes))
@@ -140,10 +149,13 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         self._flush()
 
     def pause_writing(self) -> None:
+        """Whoever does not read is not heard either: the answers to its pings would pile up."""
         self.blocked = True
+        self.pause()
 
     def resume_writing(self) -> None:
         self.blocked = False
+        self.resume()
         self._waiters.release()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -159,7 +171,9 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self.opened.set_exception(error or hung_up)
             self.opened.exception()  # nobody waits for it if TLS inside a tunnel has failed
         elif not self.opened.cancelled() and self.opened.exception() is None:
-            self._receiver.lost(error)
+            self._reason = error
+            if not self._crowded:
+                self._receiver.lost(error)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -201,9 +215,35 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
             self._reason = TransportError(f"the server closed the WebSocket ({code}){said}", cause=cause)
 
     def _deliver(self, data: bytes) -> None:
-        for message in data.split(b"\n") if b"\n" in data else (data,):
+        if self._crowded or b"\n" in data:
+            self._crowded.append(data)
+            if len(self._crowded) == 1:
+                self._deliver_some()
+        elif data.strip():
+            self._receiver.received(data)
+
+    def _deliver_some(self) -> None:
+        """Deliver what fits into one turn of the loop; nothing more is read until all of it is done."""
+        data = self._crowded[0]
+        end = data.find(b"\n", self._delivered + TURN_BYTES)
+        end = len(data) if end < 0 else end
+        messages = data[self._delivered : end].split(b"\n", TURN_MESSAGES)
+        self._delivered = end + 1
+        if len(messages) > TURN_MESSAGES:
+            self._delivered = end - len(messages.pop())
+        for message in messages:
             if message.strip():
                 self._receiver.received(message)
+        if self._delivered >= len(data):
+            self._crowded.popleft()
+            self._delivered = 0
+        if self._crowded:
+            self.pause()
+            self._loop.call_soon(self._deliver_some)
+        elif self._transport is None:
+            self._receiver.lost(self._reason)
+        else:
+            self.resume()
 
     def _flush(self) -> None:
         transport = self._transport
@@ -261,26 +301,28 @@ async def connect(
     ``proxy`` is a proxy's URL, False for none, True for what the environment says; it is asked for a tunnel.
 
     Raises:
-        TransportError: nobody listens there, or the handshake was refused.
+        TransportError: nobody listens there, the handshake was refused, or a header cannot be sent as it is.
         RequestTimeout: it took longer than ``timeout`` (``limit="connect"``).
     """
     limits = (limits or Limits()).on_websocket()
     scheme, _, rest = url.partition(":")
-    origin = address_of(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}").origin
-    way = proxy_for(origin, proxy)
+    route = route_to(f"{'https' if scheme.lower() == 'wss' else 'http'}:{rest}", proxy)
+    request(
+        "GET", route, headers or {}, None
+    )  # what our HTTP client would not send, this one does not, either
+    origin, way = route.address.origin, route.proxy
     where = shown(url) if way is None else f"{shown(url)} (through {way.name})"
     offered = [Subprotocol(name) for name in SUBPROTOCOLS]
-    protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=limits.message_size)
+    size = limits.message_size
+    protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=size, logger=_QUIET)
     link = WebSocketLink(receiver, protocol, headers or {}, limits, where)
     try:
         async with asyncio.timeout(timeout):
-            verify = True if ssl is None else ssl
-            await dial(lambda: link, origin, where, verify=verify, proxy=way)
+            await dial(lambda: link, origin, where, verify=True if ssl is None else ssl, proxy=way)
             await link.opened
-    except TimeoutError:
+    except BaseException as error:
         link.abort()
+        if not isinstance(error, TimeoutError):
+            raise
         raise RequestTimeout(f"{where} did not answer within {timeout} s", limit="connect") from None
-    except BaseException:
-        link.abort()
-        raise
     return link

@@ -7,14 +7,16 @@ turn into "everything is fine". Needs jsonschema-rs; without it "warn" does noth
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ... import extras
 from ...errors import RemoteProtocolError
 from ...json_schema.problem import SchemaError
 from ...json_schema.validator import Validator
+from ...settings import CHECKED_AT_ONCE
 
 Checking = Literal["strict", "warn", "off"]
 
@@ -38,13 +40,21 @@ class OutputChecks:
         self._validators.clear()
         self._warned.clear()
 
-    def check(self, tool: str, schema: Any, value: Any, *, present: bool) -> None:
+    async def check(self, tool: str, schema: Any, value: Any, *, present: bool) -> None:
         """Check a result of ``tool``; ``present``: it had structured content at all.
+
+        Large values, and schemas seen for the first time, are looked at in a thread.
 
         Raises:
             RemoteProtocolError: strict, and the result breaks its schema (kind ``validation_failed``).
         """
-        problem = self._problem(tool, schema, value) if present else "the result has no structuredContent"
+        known = self._validators.get(tool)
+        if not present:
+            problem = "the result has no structuredContent"
+        elif known is None or known[0] is not schema or _is_large(value):
+            problem = await asyncio.to_thread(self._problem, tool, schema, value)
+        else:
+            problem = self._problem(tool, schema, value)
         if problem is None:
             return
         message = f"the result of tool {tool!r} breaks its output schema: {problem}"
@@ -71,3 +81,15 @@ class OutputChecks:
             return Validator(schema, trusted=False)
         except SchemaError as error:
             return f"the output schema cannot be used: {error}"
+
+
+def _is_large(value: Any) -> bool:
+    """Whether so many values are in ``value`` that checking them takes a while."""
+    waiting, seen = [value], 0
+    while waiting and seen <= CHECKED_AT_ONCE:
+        item = waiting.pop()
+        if isinstance(item, dict | list):
+            inside = cast("dict[str, Any] | list[Any]", item)
+            seen += len(inside)
+            waiting += inside.values() if isinstance(inside, dict) else inside
+    return seen > CHECKED_AT_ONCE

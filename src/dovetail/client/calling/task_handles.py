@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
@@ -49,7 +49,7 @@ class TaskHandle:
     def __init__(
         self,
         calls: Calls,
-        finish: Callable[[CallToolResult], Any],
+        finish: Callable[[CallToolResult], Awaitable[Any]],
         created: CreateTaskResult | AnyTask | CallToolResult,
     ) -> None:
         self._calls = calls
@@ -114,7 +114,7 @@ class TaskHandle:
             if not timer.expired():
                 raise
             raise RequestTimeout("the task did not end within the total limit", limit="total") from None
-        return self._finish(self._done)
+        return await self._finish(self._done)
 
     # --- 2025-11-25 and erlmcp ------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class ToolBox:
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         check = options.get("check", True)
         if type(result) is CallToolResult and not task:
-            return self._finish(name, result, check)
+            return await self._finish(name, result, check)
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
         return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 
@@ -178,7 +178,7 @@ class ToolBox:
             await handle.abandon()
             raise
 
-    def _finish(self, name: str, done: CallToolResult, check: bool) -> ToolResult:
+    async def _finish(self, name: str, done: CallToolResult, check: bool) -> ToolResult:
         established = self._connections.established
         assert established is not None
         result = ToolResult(done, established.revision)
@@ -187,7 +187,7 @@ class ToolBox:
         known = self._tools.get(name)
         if known is not None and known.output_schema is not UNSET and self._checks.enabled:
             present = done.structured_content is not UNSET
-            self._checks.check(name, known.output_schema, result.structured_content, present=present)
+            await self._checks.check(name, known.output_schema, result.structured_content, present=present)
         return result
 
 

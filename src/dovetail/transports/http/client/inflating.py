@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....errors import TransportError
-from ....settings import INFLATED_PIECE
+from ....settings import INFLATED_FREELY, INFLATED_PIECE, INFLATION
 
 _EITHER = 32 + zlib.MAX_WBITS
 """Reads the header of gzip or of zlib, whichever is there."""
@@ -32,16 +32,23 @@ class Inflater:
         self._deflate = encoding == "deflate"
         self._inflate: Any = None
         self._begun = False
+        self._taken = self._given = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What ``data`` unpacks to, in pieces of a bounded size.
 
         Raises:
-            TransportError: it cannot be unpacked.
+            TransportError: it cannot be unpacked, or becomes too much.
         """
+        self._taken += len(data)
         try:
             while data and (inflate := self._inflate or self._begin(data[0])):
-                yield from _pieces(inflate, data)
+                for piece in _pieces(inflate, data):
+                    self._given += len(piece)
+                    if self._given > max(INFLATED_FREELY, INFLATION * self._taken):
+                        text = f"the packed answer becomes more than {INFLATION} times its size"
+                        raise TransportError(text, cause="protocol")
+                    yield piece
                 if not inflate.eof:
                     return
                 data, self._inflate = inflate.unused_data, None

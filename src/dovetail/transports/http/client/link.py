@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -30,6 +30,8 @@ from ....settings import (
     SHORTEST_RETRY,
     STREAM_RESUMES,
     STREAM_RETRY,
+    TURN_BYTES,
+    TURN_MESSAGES,
     UNATTENDED_POST,
     Limits,
 )
@@ -37,7 +39,7 @@ from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
-from ....wire.sse import EventParser
+from ....wire.sse import Event, EventParser
 from .requests import OriginRequests, excerpt, media_type, quote, status_error
 
 log = logging.getLogger("dovetail.client")
@@ -158,22 +160,27 @@ class HttpLink(Link):
     def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
         raise NotImplementedError
 
-    async def _read_events(self, response: Response, stream: _StreamState, outgoing: Outgoing | None) -> None:
-        """Hand the events of a stream to the conversation, until it ends or the request is answered."""
-        parser = EventParser(self._limits.on_events().message_size)
+    async def _read_events(
+        self,
+        chunks: AsyncIterator[bytes],
+        parser: EventParser,
+        take: Callable[[Event], None],
+        enough: Callable[[], bool],
+    ) -> None:
+        """Hand the events of a stream to ``take``, a bounded part in one turn of the loop, until it ends or is enough.
+
+        Raises:
+            TransportError: it broke off, or is no event stream.
+        """
         try:
-            async for chunk in response.chunks():
-                if outgoing is not None:
-                    self._conversation.requests.touch(outgoing)
-                for event in parser.feed(chunk):
-                    if event.id is not None:
-                        stream.last_id = event.id
-                    if event.retry is not None:
-                        stream.retry = min(max(event.retry / 1000, SHORTEST_RETRY), LONGEST_RETRY)
-                    if event.data is not None and event.event == "message":
-                        stream.events += 1
-                        self._conversation.received(event.data)
-                if outgoing is not None and outgoing.future.done():
+            async for chunk in chunks:
+                for start in range(0, len(chunk), TURN_BYTES):
+                    for number, event in enumerate(parser.feed(chunk[start : start + TURN_BYTES]), 1):
+                        take(event)
+                        if number % TURN_MESSAGES == 0:
+                            await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                if enough():
                     return
         except RemoteProtocolError as error:
             raise TransportError(error.message, cause="protocol") from error
@@ -239,7 +246,7 @@ class StreamableLink(HttpLink):
         stream = _StreamState()
         broken: TransportError | None = None
         try:
-            await self._read_events(response, stream, outgoing)
+            await self._hear(response, stream, outgoing)
         except TransportError as error:
             broken = error
         if outgoing.future.done():
@@ -265,7 +272,7 @@ class StreamableLink(HttpLink):
             try:
                 if response.status != 200 or media_type(response.headers) != "text/event-stream":
                     raise await status_error(response, f"resuming {outgoing.method}")
-                await self._read_events(response, stream, outgoing)
+                await self._hear(response, stream, outgoing)
             except TransportError as error:
                 if error.cause in ("status", "protocol"):
                     raise
@@ -276,6 +283,28 @@ class StreamableLink(HttpLink):
             if stream.last_id == before and stream.retry is None:
                 break
         raise TransportError(f"the stream of {outgoing.method} broke and could not be resumed", cause="eof")
+
+    async def _hear(self, response: Response, stream: _StreamState, outgoing: Outgoing | None) -> None:
+        """Pass the events of one response on, until it ends or the request is answered."""
+        conversation = self._conversation
+
+        def take(event: Event) -> None:
+            if event.id is not None:
+                stream.last_id = event.id
+            if event.retry is not None:
+                stream.retry = min(max(event.retry / 1000, SHORTEST_RETRY), LONGEST_RETRY)
+            if event.data is not None and event.event == "message":
+                stream.events += 1
+                conversation.received(event.data)
+
+        def answered() -> bool:
+            if outgoing is None:
+                return False
+            conversation.requests.touch(outgoing)
+            return outgoing.future.done()
+
+        parser = EventParser(self._limits.on_events().message_size)
+        await self._read_events(response.chunks(), parser, take, answered)
 
     # --- what belongs to no request -------------------------------------------------------------------------------
 
@@ -307,7 +336,7 @@ class StreamableLink(HttpLink):
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
                 return stream.opened and response.status in _AWAY
             stream.opened = True
-            await self._read_events(response, stream, None)
+            await self._hear(response, stream, None)
         except TransportError as error:
             log.debug("the event stream broke: %s", error.message)
         finally:

@@ -10,9 +10,9 @@ from urllib.parse import urljoin
 from ....client.conversation import Conversation
 from ....client.fetch import Response
 from ....drivers.requests import Outgoing
-from ....errors import RemoteProtocolError, TransportError
+from ....errors import TransportError
 from ....wire.headers import VERSION_HEADER
-from ....wire.sse import EventParser
+from ....wire.sse import Event, EventParser
 from .addresses import same_origin
 from .link import GET_HEADERS, POST_HEADERS, HttpLink
 from .requests import excerpt, media_type, status_error
@@ -40,7 +40,9 @@ class SseLink(HttpLink):
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
                 raise await status_error(response, "the event stream of HTTP+SSE")
             chunks = response.chunks()
-            await self._find_endpoint(chunks)
+            await self._read_events(chunks, self._parser, self._take, lambda: self._endpoint is not None)
+            if self._endpoint is None:
+                raise TransportError("the event stream ended before it named its endpoint", cause="eof")
         except BaseException:
             if self._response is not None:
                 self._response.close()
@@ -49,16 +51,11 @@ class SseLink(HttpLink):
         self._conversation.connected(self, self.exchange)
         self._reader = asyncio.get_running_loop().create_task(self._read(chunks))
 
-    async def _find_endpoint(self, chunks: AsyncIterator[bytes]) -> None:
-        async for chunk in chunks:
-            for event in self._parser.feed(chunk):
-                if event.event == "endpoint" and event.data:
-                    self._endpoint = self._resolve(event.data)
-                elif self._endpoint is not None and event.data is not None:
-                    self._conversation.received(event.data)
-            if self._endpoint is not None:
-                return
-        raise TransportError("the event stream ended before it named its endpoint", cause="eof")
+    def _take(self, event: Event) -> None:
+        if event.event == "endpoint" and event.data and self._endpoint is None:
+            self._endpoint = self._resolve(event.data)
+        elif event.event == "message" and event.data is not None and self._endpoint is not None:
+            self._conversation.received(event.data)
 
     def _resolve(self, data: bytes) -> str:
         url = urljoin(self._requests.url, data.decode(errors="replace").strip())
@@ -69,14 +66,9 @@ class SseLink(HttpLink):
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
         error: TransportError | None = None
         try:
-            async for chunk in chunks:
-                for event in self._parser.feed(chunk):
-                    if event.data is not None and event.event == "message":
-                        self._conversation.received(event.data)
+            await self._read_events(chunks, self._parser, self._take, lambda: False)
         except TransportError as broken:
             error = broken
-        except RemoteProtocolError as oversized:
-            error = TransportError(oversized.message, cause="protocol")
         self._conversation.lost(error)
 
     async def exchange(self, outgoing: Outgoing) -> None:

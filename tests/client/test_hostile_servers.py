@@ -1,0 +1,147 @@
+"""Servers that send much for little: whatever comes, the event loop keeps turning and what it costs is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dovetail import Client
+from dovetail.client.connecting.known_servers import KnownServers
+from dovetail.errors import DovetailError, TransportError
+
+from ..support.aio import run
+from .fake_http import EVENTS, JSON, Reply, Request, modern, serving
+from .scripted import Peer, Scripted, text
+from .scripted import modern as scripted
+
+STALL = 0.5
+"""Seconds for which the loop may stand still on a busy machine; all that is tested here took seconds or minutes."""
+
+
+@asynccontextmanager
+async def turning() -> AsyncIterator[None]:
+    """The loop turns all the time inside."""
+    loop, longest, last = asyncio.get_running_loop(), 0.0, time.perf_counter()
+
+    def look() -> None:
+        nonlocal longest, last, again
+        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        again = loop.call_later(0.001, look)
+
+    again = loop.call_soon(look)
+    try:
+        yield
+    finally:
+        look()
+        again.cancel()
+    assert longest < STALL, f"the loop stood still for {longest:.2f} s"
+
+
+def on_call(reply: Reply) -> Any:
+    return lambda request: reply if request.method == "tools/call" else modern(request)
+
+
+def event(message: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(message).encode() + b"\n\n"
+
+
+LINES = {
+    "newlines": b"\n",
+    "comments": b":\n",
+    "empty events": b"data:\n\n",
+    "events that are no messages": b"data: {}\n\n",
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+@run
+async def test_a_packed_event_stream_of_next_to_nothing_does_not_stop_the_loop(what: str) -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield gzip.compress(LINES[what] * ((1 << 20) // len(LINES[what])))
+
+    reply = Reply(200, {**EVENTS, "Content-Encoding": "gzip"}, stream=stream())
+    async with serving(on_call(reply)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+        async with turning():
+            with pytest.raises(DovetailError):
+                await client.call_tool("x", timeout=20)
+        assert client.pending == 0
+
+
+@pytest.mark.parametrize("kind", [EVENTS, JSON])
+@run
+async def test_a_body_that_grows_beyond_measure_when_it_is_unpacked_is_refused(kind: dict[str, str]) -> None:
+    reply = Reply(200, {**kind, "Content-Encoding": "gzip"}, gzip.compress(b" " * (12 << 20)))
+    async with serving(on_call(reply)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+        async with turning():
+            with pytest.raises(TransportError, match="more than 200 times its size") as caught:
+                await client.call_tool("x", timeout=20)
+        assert caught.value.cause == "protocol"
+
+
+@run
+async def test_what_is_merely_repetitive_is_unpacked() -> None:
+    words = "the same line again and again, as in a log\n" * 90_000
+    answer = {"jsonrpc": "2.0", "result": text(words, resultType="complete")}
+
+    def handler(request: Request) -> Reply:
+        if request.method != "tools/call":
+            return modern(request)
+        body = gzip.compress(json.dumps({**answer, "id": request.id}).encode())
+        return Reply(200, {**JSON, "Content-Encoding": "gzip"}, body)
+
+    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+        assert (await client.call_tool("x")).text == words
+
+
+def tool(schema: Any, structured: Any) -> Scripted:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        base = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+        if message["method"] == "tools/list":
+            listed = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
+            peer.result(message, {"tools": [listed], **base})
+        else:
+            peer.result(message, text("x", resultType="complete", structuredContent=structured))
+
+    return scripted(answer)
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Each definition refers to the next one twice."""
+    definitions: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)
+    }
+    definitions[f"d{levels}"] = {"type": "string"}
+    return {"type": "object", "$ref": "#/$defs/d0", "$defs": definitions}
+
+
+HARD: dict[str, tuple[Any, Any]] = {
+    "references that double": (doubling(40), {}),
+    "a large schema": (
+        {"type": "object", "properties": {f"p{n}": {"type": "string", "enum": ["a"]} for n in range(1800)}},
+        {f"p{n}": "b" for n in range(1800)},
+    ),
+    "a large value": (
+        {"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}},
+        {"n": list(range(200_000))},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HARD)
+@run
+async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("jsonschema_rs")
+    caplog.set_level(logging.CRITICAL)
+    async with Client(tool(*HARD[what])) as client:
+        await client.list_tools()
+        async with turning():
+            for _ in range(2):
+                await client.call_tool("t", timeout=20)
