@@ -256,6 +256,8 @@ HTTP_INTERRUPTED: Final = 1.0
 """Seconds calls get to finish after SIGINT: somebody sits there and waits."""
 HTTP_MARGIN: Final = 5.0
 """Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
+HTTP_STARTING: Final = 0.05
+"""Seconds a host gets to serve once a worker has started."""
 HTTP_LOOK: Final = 0.005
 """Seconds between two looks whether a host has started."""
 

@@ -80,7 +80,7 @@ class Watchdog:
 
     def arm(self, seconds: float, status: int) -> None:
         self.call_off()
-        self._timer = threading.Timer(seconds, _exit_now, (status,))
+        self._timer = threading.Timer(seconds, exit_now, (status,))
         self._timer.daemon = True
         self._timer.start()
 
@@ -90,7 +90,8 @@ class Watchdog:
             self._timer = None
 
 
-def _exit_now(status: int) -> None:
+def exit_now(status: int) -> None:
+    """End the process, whatever it is doing."""
     kill_all()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -128,7 +129,7 @@ class _Signals:
         interrupted = number == signal.SIGINT
         status = EXIT_INTERRUPTED if interrupted else 0
         if self._seen > 1:
-            _exit_now(128 + number)
+            exit_now(128 + number)
         drain = 0.0 if interrupted else self._drain
         limit = INTERRUPT_SECONDS if interrupted else drain + TEARDOWN_SECONDS
         self._watchdog.arm(limit, EXIT_INTERRUPTED if interrupted else EXIT_TERMINATED)

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from ....drivers.pool import DaemonExecutor, Threads
-from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
-from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog
+from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
+from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
 from ..server.app import HttpApp
 from ..server.ended_sessions import EndedSessions
 from ..server.exchange import HttpService
@@ -72,6 +72,11 @@ class Signals:
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
         self._seen = False
+        self.starting = False
+        """The host is not ready to be told to end: who is told so now just ends. (granian would wait for ever.)"""
+
+    def started(self) -> None:
+        self.starting = False
 
     def install(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -84,6 +89,8 @@ class Signals:
             signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
+        if self.starting:
+            exit_now(128 + number)
         if not self._seen:
             self._seen = True
             seconds = self._options.drain
@@ -183,9 +190,12 @@ class Worker:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.threads)))
         # Where the host hears of signals through its loop, it goes on to do so.
-        Signals(self.app.options, self._watchdog, self._drain, host_too=True).install()
+        signals = Signals(self.app.options, self._watchdog, self._drain, host_too=True)
+        signals.starting = True
+        signals.install()
         hold_signals(on=False)
         await self.app.life.start()
+        loop.call_later(HTTP_STARTING, signals.started)
         if self._first() and self._announce is not None:
             self._tasks.append(loop.create_task(self._announce()))
 
