@@ -10,21 +10,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 
-from dovetail import Client, DovetailError, Timeouts
-
+from .fuzz_clients import fuzz_http, fuzz_lines
+from .fuzz_core import fuzz_core
 from .mutations import MODERN, conversations, pieces, spoil
-from .on_clients import hostile, usual
 from .on_websocket import TEXT, frame, opened
 from .report import GotThrough
-from .victim import Json, Victim, Wire, http, initialize, modern, serve
+from .victim import Victim, Wire, http, initialize, modern, piped, serve
 
 ROUND = 50
 """Conversations at once, between two looks at the victim."""
@@ -122,13 +123,29 @@ async def fuzz_server(transport: str, seconds: float, random: Random) -> str:
     return f"{count} conversations, {grown:+.1f} MiB after the first quarter"
 
 
+async def fuzz_stdio(seconds: float, random: Random) -> str:
+    """One process on pipes, which hears spoilt messages of every conversation one after the other."""
+    every = [line for said in conversations("C").values() for one in said for line in one]
+    async with piped(VICTIM_TRANSCRIPTS="1") as victim:
+        victim.tell(*_opening("2025-11-25"))
+        begun, count, level = time.monotonic(), 0, 0
+        while (gone := time.monotonic() - begun) < seconds:
+            victim.tell(*(spoil(random.choice(every), random) for _ in range(ROUND)))
+            count += ROUND
+            async with asyncio.timeout(10):
+                await victim.answers(modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}}))
+            _listen_for_complaints(victim.said)
+            level = level or (victim.memory() if gone > seconds / 4 else 0)
+            if level and victim.memory() - level > GROWTH:
+                raise GotThrough(f"grown by {(victim.memory() - level) >> 20} MiB in {count} messages")
+    return f"{count} messages"
+
+
 async def _look(victim: Victim, transport: str) -> None:
     """The victim lives, answers and has nothing to complain about."""
     if victim.process.returncode is not None:
         raise GotThrough(f"it died: {victim.said[-800:].decode(errors='replace')}")
-    complaint = _complaint(victim.said.decode(errors="replace"))
-    if complaint:
-        raise GotThrough(f"the log says: {complaint[-1500:]}")
+    _listen_for_complaints(victim.said)
     async with asyncio.timeout(10):
         if transport == "tcp":
             wire = await victim.connect()
@@ -142,6 +159,12 @@ async def _look(victim: Victim, transport: str) -> None:
     victim.wires.clear()
 
 
+def _listen_for_complaints(said: bytearray) -> None:
+    complaint = _complaint(said.decode(errors="replace"))
+    if complaint:
+        raise GotThrough(f"the log says: {complaint[-1500:]}")
+
+
 def _complaint(said: str) -> str | None:
     """The first failure in a log that is ours: some tools of the fixtures fail by design."""
     for part in said.split("Traceback (most recent call last):\n")[1:]:
@@ -151,91 +174,43 @@ def _complaint(said: str) -> str | None:
     return said if "panicked" in said else None
 
 
-async def fuzz_client(seconds: float, random: Random) -> str:
-    """Answer our own client with spoilt words of servers, in both eras."""
-    every = [
-        (revision, line) for revision, said in conversations("S").items() for one in said for line in one
-    ]
-    begun, count = time.monotonic(), 0
-    while time.monotonic() - begun < seconds:
-        revision, line = random.choice(every)
-        body = spoil(line, random)
-        stream = random.random() < 0.5
-
-        def reply(
-            message: Json, revision: str = revision, body: bytes = body, stream: bool = stream
-        ) -> object:
-            kind, usually, headers = _usually(message, revision)
-            if message.get("method") not in ("tools/call", "tools/list") or "id" not in message:
-                return kind, usually, headers
-            answer = body.replace(b'"id": 2', b'"id": %d' % message["id"]).replace(
-                b'"id": 1', b'"id": %d' % message["id"]
-            )
-            return ("text/event-stream", b"data: " + answer + b"\n\n", {}) if stream else (kind, answer, {})
-
-        async with hostile(reply) as url, asyncio.timeout(20):  # type: ignore[arg-type]
-            for work in (_list_and_call,):
-                with suppress(DovetailError):
-                    async with Client(url, timeouts=Timeouts(2, 0.3, 1)) as client:
-                        await work(client)
-        count += 1
-    return f"{count} servers"
+WORK: dict[str, Callable[[float, Random], Awaitable[str]]] = {
+    "core": fuzz_core,
+    "stdio": fuzz_stdio,
+    **{transport: partial(fuzz_server, transport) for transport in TALKS},
+    "client": fuzz_http,
+    "client-lines": fuzz_lines,
+}
 
 
-async def _list_and_call(client: Client) -> None:
-    with suppress(DovetailError):
-        await client.list_tools()
-    await client.call_tool("trap", {"city": "Oslo"})
+async def fuzz(transport: str, seconds: float, seed: int) -> str:
+    """One transport for so long; what was tried and held.
 
-
-def _usually(message: Json, revision: str) -> tuple[str, bytes, dict[str, str]]:
-    if revision == MODERN:
-        return usual(message, [])
-    match message.get("method"):
-        case "initialize":
-            result: Json = {
-                "protocolVersion": revision,
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "spoilt", "version": "0"},
-            }
-        case None | "notifications/initialized" | "notifications/cancelled":
-            return "application/json", b"", {}
-        case "server/discover":
-            error = {"code": -32601, "message": "Method not found"}
-            return (
-                "application/json",
-                json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode(),
-                {},
-            )
-        case _:
-            result = {"content": []}
-    return (
-        "application/json",
-        json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode(),
-        {},
-    )
+    Raises:
+        GotThrough: something crashed, hung, grew or was not answered as it should be.
+    """
+    try:
+        return await WORK[transport](seconds, Random(f"{seed} {transport}"))
+    except TimeoutError:
+        raise GotThrough("something hangs") from None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m attacks.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="for each transport")
-    parser.add_argument("--transport", choices=(*TALKS, "client"), action="append")
+    parser.add_argument("--transport", choices=WORK, action="append")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
     options = parser.parse_args()
+    logging.disable(logging.WARNING)  # peers that hang up, and what our own client drops
     print(f"seed {options.seed}", flush=True)
     broken = 0
-    for transport in options.transport or (*TALKS, "client"):
-        random = Random(f"{options.seed} {transport}")
-        work = (
-            fuzz_client(options.seconds, random)
-            if transport == "client"
-            else fuzz_server(transport, options.seconds, random)
-        )
+    for transport in options.transport or WORK:
         try:
-            print(f"held  {transport:<10} {asyncio.run(work)}", flush=True)
-        except (GotThrough, TimeoutError) as error:
+            held = asyncio.run(fuzz(transport, options.seconds, options.seed))
+            print(f"held  {transport:<12} {held}", flush=True)
+        except GotThrough as error:
             broken += 1
-            print(f"BROKE {transport:<10} {error or 'something hangs'}", flush=True)
+            print(f"BROKE {transport:<12} {error}", flush=True)
     return 1 if broken else 0
 
 

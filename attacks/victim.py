@@ -247,6 +247,57 @@ async def serve(host: str, *more: str, **environment: str) -> AsyncIterator[Vict
         await listening
 
 
+class Piped:
+    """A server on pipes."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.said = bytearray()
+        self._out, self._in = process.stdout, process.stdin
+
+    def tell(self, *lines: bytes) -> None:
+        self._in.write(b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines))
+
+    async def answers(self, message: Json) -> None:
+        """Ask as an honest client and read over whatever else is said until the answer comes."""
+        self.tell(json.dumps(message).encode())
+        while line := await self._out.readline():
+            if json.loads(line).get("id") == message["id"]:
+                return
+        raise GotThrough(f"it died: {self.said[-800:].decode(errors='replace')}")
+
+    def memory(self) -> int:
+        return _resident(self.process.pid)
+
+
+@asynccontextmanager
+async def piped(**environment: str) -> AsyncIterator[Piped]:
+    """The victim on stdio."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(FILE),
+        "stdio",
+        "0",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 26,
+        env={**os.environ, **environment},
+    )
+    assert process.stderr is not None
+    victim = Piped(process)
+    listening = asyncio.create_task(_listen(process.stderr, victim))
+    try:
+        yield victim
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await listening
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -265,7 +316,7 @@ async def _answers(victim: Victim) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def _listen(stream: asyncio.StreamReader, victim: Victim) -> None:
+async def _listen(stream: asyncio.StreamReader, victim: Victim | Piped) -> None:
     while data := await stream.read(1 << 16):
         victim.said += data
         del victim.said[: -(1 << 22)]

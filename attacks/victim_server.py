@@ -111,6 +111,8 @@ if __name__ == "__main__":
     if os.environ.get("VICTIM_TRANSCRIPTS"):
         learn_transcripts()
     host, port = sys.argv[1:]
+    if host == "stdio":
+        sys.exit(server.run())
     if host == "tcp":
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
     sys.exit(server.run("http", port=int(port), server=host, principal=principal))
