@@ -264,7 +264,7 @@ class Admission:
         try:
             row = self._find(frame.method, codec.revision)
             if headers is not None:
-                self._check_arguments(headers, row, routing.peek_call(frame))
+                self._check_arguments(headers, row, routing.peek(frame))
             params = codec.decode_params(row, frame.params)
             metadata.check(meta)
             declared = ClientCapabilities(meta[CLIENT_CAPABILITIES])

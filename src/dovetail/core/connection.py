@@ -23,38 +23,16 @@ from msgspec import Struct
 
 from ..errors import StateError
 
+_ENDS: Final = {"fail": "failed", "drain": "draining", "close": "closed"}
+_LOST: Final = {"lost": "backoff", **_ENDS}
 TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "starting": {
-        "connected": "negotiating",
-        "lost": "backoff",
-        "fail": "failed",
-        "drain": "draining",
-        "close": "closed",
-    },
-    "negotiating": {
-        "established": "ready",
-        "restart": "starting",  # this peer needs another process, or another transport
-        "lost": "backoff",
-        "fail": "failed",
-        "drain": "draining",
-        "close": "closed",
-    },
-    "ready": {
-        "pause": "paused",
-        "renegotiate": "negotiating",  # the server forgot the session
-        "lost": "backoff",
-        "fail": "failed",
-        "drain": "draining",
-        "close": "closed",
-    },
-    "paused": {
-        "resume": "ready",
-        "lost": "backoff",
-        "fail": "failed",
-        "drain": "draining",
-        "close": "closed",
-    },
-    "backoff": {"retry": "starting", "fail": "failed", "drain": "draining", "close": "closed"},
+    "starting": {"connected": "negotiating", **_LOST},
+    # "restart": this peer needs another process, or another transport
+    "negotiating": {"established": "ready", "restart": "starting", **_LOST},
+    # "renegotiate": the server forgot the session
+    "ready": {"pause": "paused", "renegotiate": "negotiating", **_LOST},
+    "paused": {"resume": "ready", **_LOST},
+    "backoff": {"retry": "starting", **_ENDS},
     "draining": {"lost": "closed", "fail": "failed", "close": "closed"},
     "failed": {"close": "closed"},
     "closed": {},

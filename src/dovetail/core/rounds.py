@@ -20,19 +20,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
+from .. import model as m
 from ..errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
-from ..model import (
-    CallToolRequestParams,
-    CreateMessageRequest,
-    ElicitRequest,
-    GetPromptRequestParams,
-    InputRequest,
-    InputRequests,
-    InputRequiredResult,
-    InputResponseRequestParams,
-    ListRootsRequest,
-    ReadResourceRequestParams,
-)
 from ..settings import Limits
 from ..wire.methods import METHODS, Method, OpenParams
 from ..wire.seal import Seal, bind, digest
@@ -46,27 +35,20 @@ _LETTERS: Final = {"elicitation/create": "E", "sampling/createMessage": "S", "ro
 """What the mark of a question begins with."""
 _METHODS: Final = {letter: method for method, letter in _LETTERS.items()}
 
-REQUESTS: Final[dict[str, type[CreateMessageRequest | ElicitRequest | ListRootsRequest]]] = {
-    "elicitation/create": ElicitRequest,
-    "sampling/createMessage": CreateMessageRequest,
-    "roots/list": ListRootsRequest,
+REQUESTS: Final[dict[str, type[m.CreateMessageRequest | m.ElicitRequest | m.ListRootsRequest]]] = {
+    "elicitation/create": m.ElicitRequest,
+    "sampling/createMessage": m.CreateMessageRequest,
+    "roots/list": m.ListRootsRequest,
 }
 
-_REPEATED: Final = (
-    CallToolRequestParams,
-    GetPromptRequestParams,
-    ReadResourceRequestParams,
-    InputResponseRequestParams,
-)
-"""Params that may bring answers and a state."""
-_NEVER_ASKED: Final = InputResponseRequestParams()
+_NEVER_ASKED: Final = m.InputResponseRequestParams()
 
 
 class Wanted(Struct, frozen=True):
     """No answer yet. It has been noted; end the call with `Rounds.result`."""
 
     key: str
-    request: InputRequest
+    request: m.InputRequest
 
 
 class _Known(Struct, array_like=True):
@@ -129,9 +111,9 @@ class Rounds:
         self._expires = now + lifetime
         self._asked: dict[str, str] = {}
         self._count = 0
-        params: Any = call.params if isinstance(call.params, _REPEATED) else _NEVER_ASKED
+        params: Any = call.params if isinstance(call.params, m.InputResponseRequestParams) else _NEVER_ASKED
         self._answers: dict[str, Raw] = params.input_responses or {}
-        self.wanted: InputRequests = {}
+        self.wanted: m.InputRequests = {}
         """What this run asked and has no answer for."""
         self._resumed = params.request_state is not UNSET
         self._state = self._open(params.request_state, now) if self._resumed else _State()
@@ -209,7 +191,7 @@ class Rounds:
         self._fault = error
         return error
 
-    def result(self) -> InputRequiredResult:
+    def result(self) -> m.InputRequiredResult:
         """The answer that asks: every wish noted so far, and the sealed state.
 
         Raises:
@@ -226,7 +208,7 @@ class Rounds:
         token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
         if len(token) > self._limits.request_state:
             raise Refusal(1004, message="the state of this call is too large to travel")
-        return InputRequiredResult(input_requests=self.wanted or UNSET, request_state=token)
+        return m.InputRequiredResult(input_requests=self.wanted or UNSET, request_state=token)
 
     # --- inside -------------------------------------------------------------------------------------------
 
@@ -240,15 +222,15 @@ class Rounds:
         """What a state is good for: this person, this method, these params."""
         params = self._call.params
         name, arguments = None, UNSET
-        if isinstance(params, ReadResourceRequestParams):
+        if isinstance(params, m.ReadResourceRequestParams):
             name = params.uri
-        elif isinstance(params, CallToolRequestParams | GetPromptRequestParams):
+        elif isinstance(params, m.CallToolRequestParams | m.GetPromptRequestParams):
             name, arguments = params.name, params.arguments
         elif isinstance(params, OpenParams):
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
-    def _request(self, method: str, params: Struct | None) -> InputRequest:
+    def _request(self, method: str, params: Struct | None) -> m.InputRequest:
         call = self._call
         kind = REQUESTS.get(method)
         if self._row is None or not self._row.may_ask or kind is None:

@@ -14,17 +14,8 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
+from .. import model as m
 from ..errors import DovetailError, ProtocolError, Refusal
-from ..model import (
-    ClientCapabilities,
-    DetailedTask,
-    NotificationParams,
-    ResourceUpdatedNotificationParams,
-    ServerCapabilities,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenResult,
-)
 from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
 from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
@@ -46,7 +37,7 @@ class Subscriber(Struct, eq=False, kw_only=True):
     id: RequestId | None = None
     """The id of the listen request; None for a legacy session."""
     session: Session | None = None
-    filter: SubscriptionFilter = field(default_factory=SubscriptionFilter)
+    filter: m.SubscriptionFilter = field(default_factory=m.SubscriptionFilter)
     """What is honoured of what was asked."""
     uris: set[str] = field(default_factory=set[str])
     tasks: frozenset[str] = frozenset()
@@ -69,7 +60,7 @@ class News(Struct, frozen=True, omit_defaults=True):
     uri: str | None = None
     """The resource that changed, and what is said with it."""
     meta: dict[str, Any] | None = None
-    task: DetailedTask | None = None
+    task: m.DetailedTask | None = None
     """The task, in the state it is in now."""
 
 
@@ -87,7 +78,7 @@ class Hub:
 
     # --- coming and going ---------------------------------------------------------------------------------
 
-    def add(self, filter: SubscriptionFilter, notify: Notify, id: RequestId) -> Subscriber:
+    def add(self, filter: m.SubscriptionFilter, notify: Notify, id: RequestId) -> Subscriber:
         """Register a listen stream for an *honoured* filter (see `honour`).
 
         Send its `acknowledgement` before anything is published: register right after it.
@@ -149,7 +140,7 @@ class Hub:
         """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
         return self._publish(News(uri=uri, meta=None if meta is None else dict(meta)))
 
-    def publish_task(self, task: DetailedTask) -> int:
+    def publish_task(self, task: m.DetailedTask) -> int:
         """Tell the state of a task to the listen streams that named it."""
         return self._publish(News(task=task))
 
@@ -162,7 +153,7 @@ class Hub:
         """Tell the subscribers of this process alone; return how many were told."""
         if news.list is not None:
             method = f"notifications/{news.list}/list_changed"
-            return _tell(self._lists[news.list], method, lambda meta: NotificationParams(meta=meta))
+            return _tell(self._lists[news.list], method, lambda meta: m.NotificationParams(meta=meta))
         if news.task is not None:
             task = news.task
             interested = self._tasks.get(task.task_id, {})
@@ -176,11 +167,11 @@ class Hub:
 
         def params(own: dict[str, Any] | UnsetType) -> Struct:
             whole = {**more, **(own or {})}
-            return ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
+            return m.ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
 
         return _tell(interested, UPDATED, params)
 
-    def publish_to(self, subscriber: Subscriber, task: DetailedTask) -> None:
+    def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
         _tell({subscriber: None}, "notifications/tasks", lambda meta: replace(task, meta=meta))
 
@@ -194,11 +185,11 @@ class Hub:
 
 
 def honour(
-    wish: SubscriptionFilter,
-    offered: ServerCapabilities,
-    declared: ClientCapabilities,
+    wish: m.SubscriptionFilter,
+    offered: m.ServerCapabilities,
+    declared: m.ClientCapabilities,
     limits: Limits | None = None,
-) -> SubscriptionFilter:
+) -> m.SubscriptionFilter:
     """The part of a filter that the server can keep: what it has, within the limits on addresses.
 
     Raises:
@@ -211,10 +202,10 @@ def honour(
         raise ProtocolError(
             "missing_required_client_capability",
             f"taskIds needs the client capability {_TASKS}",
-            data={"requiredCapabilities": ClientCapabilities.requiring(_TASKS)},
+            data={"requiredCapabilities": m.ClientCapabilities.requiring(_TASKS)},
         )
     uris = wish.resource_subscriptions
-    return SubscriptionFilter(
+    return m.SubscriptionFilter(
         tools_list_changed=_granted(wish.tools_list_changed, offered, "tools.listChanged"),
         prompts_list_changed=_granted(wish.prompts_list_changed, offered, "prompts.listChanged"),
         resources_list_changed=_granted(wish.resources_list_changed, offered, "resources.listChanged"),
@@ -224,18 +215,18 @@ def honour(
 
 
 def acknowledgement(
-    id: RequestId, honoured: SubscriptionFilter
-) -> SubscriptionsAcknowledgedNotificationParams:
+    id: RequestId, honoured: m.SubscriptionFilter
+) -> m.SubscriptionsAcknowledgedNotificationParams:
     """The first message of a listen stream."""
-    return SubscriptionsAcknowledgedNotificationParams(honoured, meta={SUBSCRIPTION_ID: id})
+    return m.SubscriptionsAcknowledgedNotificationParams(honoured, meta={SUBSCRIPTION_ID: id})
 
 
-def completion(id: RequestId) -> SubscriptionsListenResult:
+def completion(id: RequestId) -> m.SubscriptionsListenResult:
     """The last message of a listen stream that the server ends on purpose."""
-    return SubscriptionsListenResult(meta={SUBSCRIPTION_ID: id})
+    return m.SubscriptionsListenResult(meta={SUBSCRIPTION_ID: id})
 
 
-def _granted(wish: bool | UnsetType, offered: ServerCapabilities, path: str) -> bool | UnsetType:
+def _granted(wish: bool | UnsetType, offered: m.ServerCapabilities, path: str) -> bool | UnsetType:
     return True if wish is True and offered.has(path) else UNSET
 
 

@@ -14,27 +14,8 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from .. import model as m
 from ..errors import ProtocolError
-from ..model import (
-    CancelTaskResult,
-    CreateTaskResult,
-    DetailedTask,
-    EmptyResult,
-    ErlmcpCreateTaskResult,
-    ErlmcpGetTaskResult,
-    ErlmcpListTasksResult,
-    ErlmcpTask,
-    ErlmcpTaskAction,
-    ErlmcpTaskResult,
-    ErlmcpTaskStatusNotificationParams,
-    Error,
-    ExtensionCreateTaskResult,
-    GetTaskResult,
-    ListTasksResult,
-    Task,
-    TaskStatus,
-    TaskStatusNotificationParams,
-)
 from ..model.meta import RELATED_TASK
 from .task_machine import TaskMachine
 
@@ -67,19 +48,19 @@ def related(task_id: str) -> dict[str, Any]:
     return {RELATED_TASK: {"taskId": task_id}}
 
 
-def outcome(task: TaskMachine) -> Raw | Error | None:
+def outcome(task: TaskMachine) -> Raw | m.Error | None:
     """What the original request would have been answered with; None while there is nothing."""
     if task.status == "completed":
         return cast("Raw", task.result)
     if task.status == "failed":
-        return cast("Error", task.error)
+        return cast("m.Error", task.error)
     if task.status == "cancelled":
         error = ProtocolError("task_cancelled", data={"taskId": task.id})
-        return Error(error.code, error.message, data={"kind": error.kind, "taskId": task.id})
+        return m.Error(error.code, error.message, data={"kind": error.kind, "taskId": task.id})
     return None
 
 
-def _official(task: TaskMachine) -> TaskStatus:
+def _official(task: TaskMachine) -> m.TaskStatus:
     return "working" if task.status == "pending" else task.status
 
 
@@ -103,21 +84,21 @@ def _core_members(task: TaskMachine) -> dict[str, Any]:
     }
 
 
-def core_task(task: TaskMachine) -> Task:
-    return Task(**_core_members(task))
+def core_task(task: TaskMachine) -> m.Task:
+    return m.Task(**_core_members(task))
 
 
-def core_list(tasks: Sequence[TaskMachine], next_cursor: str | UnsetType = UNSET) -> ListTasksResult:
+def core_list(tasks: Sequence[TaskMachine], next_cursor: str | UnsetType = UNSET) -> m.ListTasksResult:
     """The result of ``tasks/list``."""
-    return ListTasksResult([core_task(task) for task in tasks], next_cursor=next_cursor)
+    return m.ListTasksResult([core_task(task) for task in tasks], next_cursor=next_cursor)
 
 
 CORE: Final = Face(
-    created=lambda task: CreateTaskResult(core_task(task)),
-    state=lambda task: GetTaskResult(**_core_members(task)),
-    cancelled=lambda task: CancelTaskResult(**_core_members(task)),
+    created=lambda task: m.CreateTaskResult(core_task(task)),
+    state=lambda task: m.GetTaskResult(**_core_members(task)),
+    cancelled=lambda task: m.CancelTaskResult(**_core_members(task)),
     notification="notifications/tasks/status",
-    status=lambda task: TaskStatusNotificationParams(**_core_members(task)),
+    status=lambda task: m.TaskStatusNotificationParams(**_core_members(task)),
     waits=True,
     cancels_again=False,
 )
@@ -138,9 +119,9 @@ def _extension_members(task: TaskMachine) -> dict[str, Any]:
     }
 
 
-def detailed_task(task: TaskMachine) -> DetailedTask:
+def detailed_task(task: TaskMachine) -> m.DetailedTask:
     """A task with what its status brings along."""
-    return DetailedTask(
+    return m.DetailedTask(
         **_extension_members(task),
         input_requests=task.questions if task.status == "input_required" else UNSET,
         result=task.result if task.status == "completed" else UNSET,
@@ -149,9 +130,9 @@ def detailed_task(task: TaskMachine) -> DetailedTask:
 
 
 EXTENSION: Final = Face(
-    created=lambda task: ExtensionCreateTaskResult(**_extension_members(task)),
+    created=lambda task: m.ExtensionCreateTaskResult(**_extension_members(task)),
     state=detailed_task,
-    cancelled=lambda task: EmptyResult(),
+    cancelled=lambda task: m.EmptyResult(),
     notification="notifications/tasks",
     status=detailed_task,
     waits=False,
@@ -174,22 +155,22 @@ def _erlmcp_outcome(task: TaskMachine) -> dict[str, Any]:
     return {"result": task.result, "error": task.error}
 
 
-def erlmcp_task(task: TaskMachine) -> ErlmcpTask:
-    return ErlmcpTask(
+def erlmcp_task(task: TaskMachine) -> m.ErlmcpTask:
+    return m.ErlmcpTask(
         task_id=task.id,
         status=_erlmcp_status(task),
         created_at=round(task.created * 1000),
         updated_at=round(task.updated * 1000),
-        action=UNSET if task.name is None else ErlmcpTaskAction(task.name, task.parameters),
+        action=UNSET if task.name is None else m.ErlmcpTaskAction(task.name, task.parameters),
         **_erlmcp_outcome(task),
     )
 
 
-def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -> ErlmcpListTasksResult:
-    return ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor=cursor)
+def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -> m.ErlmcpListTasksResult:
+    return m.ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor=cursor)
 
 
-def erlmcp_result(task: TaskMachine) -> ErlmcpTaskResult:
+def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
     """The result of ``tasks/result``, which does not wait.
 
     Raises:
@@ -198,18 +179,18 @@ def erlmcp_result(task: TaskMachine) -> ErlmcpTaskResult:
     found = outcome(task)
     if found is None:
         raise ProtocolError("task_result_not_ready", data={"taskId": task.id, "status": _erlmcp_status(task)})
-    if isinstance(found, Error):
+    if isinstance(found, m.Error):
         kind = "task_cancelled" if task.status == "cancelled" else "task_failed"
         raise ProtocolError(kind, found.message, data={"taskId": task.id})
-    return ErlmcpTaskResult(msgspec.json.decode(found))
+    return m.ErlmcpTaskResult(msgspec.json.decode(found))
 
 
 ERLMCP: Final = Face(
-    created=lambda task: ErlmcpCreateTaskResult(task.id),
-    state=lambda task: ErlmcpGetTaskResult(erlmcp_task(task)),
-    cancelled=lambda task: EmptyResult(),
+    created=lambda task: m.ErlmcpCreateTaskResult(task.id),
+    state=lambda task: m.ErlmcpGetTaskResult(erlmcp_task(task)),
+    cancelled=lambda task: m.EmptyResult(),
     notification="notifications/tasks/status",
-    status=lambda task: ErlmcpTaskStatusNotificationParams(
+    status=lambda task: m.ErlmcpTaskStatusNotificationParams(
         task.id, _erlmcp_status(task), **_erlmcp_outcome(task)
     ),
     waits=False,

@@ -18,7 +18,7 @@ passed in. How it looks to a peer is `faces`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
@@ -31,14 +31,7 @@ from ..wire.methods import METHODS
 Status = Literal["pending", "working", "input_required", "completed", "failed", "cancelled"]
 FaceName = Literal["core", "extension", "erlmcp"]
 
-STATUSES: Final[tuple[Status, ...]] = (
-    "pending",
-    "working",
-    "input_required",
-    "completed",
-    "failed",
-    "cancelled",
-)
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 TERMINAL: Final[frozenset[str]] = frozenset({"completed", "failed", "cancelled"})
 
 _ENDS: Final[Mapping[str, Status]] = {"complete": "completed", "fail": "failed", "cancel": "cancelled"}

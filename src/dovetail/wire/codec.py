@@ -58,6 +58,7 @@ class Codec:
     __slots__ = (
         "_decoders",
         "_names",
+        "_null_error_id",
         "_opening",
         "_openings",
         "_outbound",
@@ -85,10 +86,13 @@ class Codec:
         self._outbound: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = (
             {} if revision.modern else dialect.field_out
         )
+        self._null_error_id = revision.null_error_id or (dialect.null_error_id and not revision.modern)
         self._server_meta: dict[str, Any] = {}
         if revision.modern and server_info is not None:
             self._server_meta = {SERVER_INFO: Raw(encode(server_info))}
-        self._opening = _opening("complete", self._server_meta)
+        members = {"resultType": "complete", **({"_meta": self._server_meta} if self._server_meta else {})}
+        self._opening = encode(members)[1:-1] + b","
+        """What every modern result begins with, ready to be followed by its own members."""
         self._openings: dict[type, bytes | None] = {}
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -260,9 +264,8 @@ class Codec:
     def encode_error(self, id: RequestId | None, error: DovetailError) -> bytes:
         """Write the answer for a failure: code, text and ``data.kind`` as revision and dialect have them."""
         code, message, data = wire_error(error, self.revision, self.dialect)
-        wire_id: RequestId | UnsetType | None = id
-        if id is None and not (self.revision.null_error_id or self._null_error_id()):
-            wire_id = UNSET
+        nobody = None if self._null_error_id else UNSET
+        wire_id = nobody if id is None else id
         try:
             return _line(ErrorFrame(wire_id, Error(code, message, data=data)))
         except _UNWRITABLE:
@@ -276,9 +279,6 @@ class Codec:
             LocalProtocolError: what it says cannot be said on this revision at all.
         """
         return self._sieve.edit(value)
-
-    def _null_error_id(self) -> bool:
-        return self.dialect.null_error_id and not self.revision.modern
 
     def _learn(self, kind: type) -> bytes | None:
         """Find out once whether results of this type are written by the straight path."""
@@ -366,12 +366,6 @@ def _decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def _claims(aliases: tuple[Alias, ...]) -> Claims:
     return tuple((alias.needles[0], alias) for alias in aliases if alias.needles)
-
-
-def _opening(result_type: str, meta: dict[str, Any]) -> bytes:
-    """The members every result begins with, ready to be followed by its own."""
-    members = {"resultType": result_type, "_meta": meta} if meta else {"resultType": result_type}
-    return encode(members)[1:-1] + b","
 
 
 def _builtins(value: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
 from ..settings import NAME_ECHO, SCHEMA_DEPTH
+from .edits.schemas import NAMED, VALUES
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
 
@@ -37,8 +38,6 @@ _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
 _TYPES = ("string", "integer", "boolean")
-_VALUES = frozenset(("const", "enum", "default", "examples"))
-_NAMED = frozenset(("patternProperties", "$defs", "definitions", "dependentSchemas"))
 LARGEST_INTEGER = (1 << 53) - 1
 
 
@@ -89,14 +88,17 @@ def _twice(found: RoutingHeaders, key: bytes) -> None:
 # --- comparing with the body -------------------------------------------------------------------------------
 
 
-class _Named(Struct, rename="camel"):
+class Repeated(Struct, rename="camel"):
+    """As much of params as headers repeat, whatever the rest looks like."""
+
     name: Any = UNSET
     uri: Any = UNSET
     task_id: Any = UNSET
+    arguments: Raw | UnsetType = UNSET
     meta: Any = msgspec.field(name="_meta", default=UNSET)
 
 
-_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_repeated = msgspec.json.Decoder(Repeated).decode
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
@@ -124,7 +126,7 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
     """
     if headers.duplicated:
         _refuse_duplicated(headers)
-    params = _named(frame)
+    params = peek(frame)
     meta: Any = params.meta
     if headers.version is None:
         _refuse(VERSION_HEADER, "is missing")
@@ -140,11 +142,12 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
         _check_name(headers.name, getattr(params, _MEMBERS[row.name_header]))
 
 
-def _named(frame: Frame) -> _Named:
+def peek(frame: Frame) -> Repeated:
+    """What the headers repeat of params that have not been decoded."""
     try:
-        return _Named() if frame.params is UNSET else _decode_named(frame.params)
+        return Repeated() if frame.params is UNSET else _decode_repeated(frame.params)
     except UNREADABLE:
-        return _Named()  # the params will be refused for what they are
+        return Repeated()  # the params will be refused for what they are
 
 
 def _check_name(header: str | None, name: Any) -> None:
@@ -153,24 +156,6 @@ def _check_name(header: str | None, name: Any) -> None:
     if header is None:
         _refuse(NAME_HEADER, "is missing")
     _compare(NAME_HEADER, decode_value(header, NAME_HEADER), name, "name")
-
-
-class CalledTool(Struct):
-    """As much of ``tools/call`` as its headers repeat, whatever the rest looks like."""
-
-    name: Any = UNSET
-    arguments: Raw | UnsetType = UNSET
-
-
-_decode_called = msgspec.json.Decoder(CalledTool).decode
-
-
-def peek_call(frame: Frame) -> CalledTool:
-    """The name and arguments of a call whose params have not been decoded."""
-    try:
-        return CalledTool() if frame.params is UNSET else _decode_called(frame.params)
-    except UNREADABLE:
-        return CalledTool()  # the params will be refused for what they are
 
 
 def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderMap) -> None:
@@ -317,7 +302,7 @@ def _collect_property(
 
 def _forbid(keyword: str, value: Any, depth: int) -> None:
     """Refuse an annotation where the argument could not be found by its path alone."""
-    if keyword in _VALUES:
+    if keyword in VALUES:
         return
     if depth > SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
@@ -326,7 +311,7 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
             _forbid("", item, depth + 1)
     elif isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        named = keyword in _NAMED or keyword == "properties"
+        named = keyword in NAMED
         if not named and ANNOTATION in members:
             raise RegistrationError(f"{ANNOTATION} may only stand on properties of plain objects")
         for name, item in members.items():

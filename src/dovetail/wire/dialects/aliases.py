@@ -6,12 +6,13 @@ section 2 and 3 of the reconciliation with erlmcp, the Elixir client and MiniMCP
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from ...model import ModelPreferences
+from ...model import ModelPreferences, ServerCapabilities
 from .base import Alias, Object, extra
 from .contents import block, blocks, contents, definition, iso_time, objects, rename
 
@@ -247,19 +248,12 @@ def task_payload(result: Object) -> None:
 def initialized(result: Object) -> None:
     """``experimental.features`` names ``task_management``: the server has tasks, made by ``tasks/create``."""
     offered: Any = result.get("capabilities")
-    if isinstance(offered, dict):
-        capabilities = cast("Object", offered)
-        experimental: Any = capabilities.get("experimental")
-        features: Any = (
-            cast("Object", experimental).get("features") if isinstance(experimental, dict) else None
-        )
-        if isinstance(features, list) and TASK_MANAGEMENT in features:
-            capabilities["tasks"] = {
-                "list": {},
-                "cancel": {},
-                **(capabilities.get("tasks") or {}),
-                "create": {},
-            }
+    if not isinstance(offered, dict):
+        return
+    capabilities = ServerCapabilities(cast("Object", offered))
+    features: Any = (capabilities.experimental or {}).get("features")
+    if isinstance(features, list) and TASK_MANAGEMENT in features:
+        offered["tasks"] = {"list": {}, "cancel": {}, **(capabilities.tasks or {}), "create": {}}
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -278,60 +272,50 @@ def _token_is_outermost(raw: bytes) -> bool:
 
 
 _TOKEN = Alias(progress_token, (b'"progressToken"',), probe=_token_is_outermost)
-_CONTENT = (
-    Alias(tool_result, (b'"mimeType"', b'"text"')),
-    Alias(tool_result, (b'"mime_type"',)),
-    Alias(tool_result, (b'"resource_link":',)),
-)
+
+
+def _at(edit: Callable[[Object], None], *names: str) -> tuple[Alias, ...]:
+    """The edit runs where any of these names occurs."""
+    return tuple(Alias(edit, (f'"{name}"'.encode(),)) for name in names)
+
+
+def _blocks(edit: Callable[[Object], None], *names: str) -> tuple[Alias, ...]:
+    """The same for content, which also has texts with a media type and texts that are links."""
+    return (Alias(edit, (b'"mimeType"', b'"text"')), Alias(edit, (b'"resource_link":',)), *_at(edit, *names))
+
+
 _PAGE = (
-    Alias(page, (b'"cursor"',)),
-    Alias(page, (b'"mime_type"',)),
-    Alias(page, (b'"metadata"',)),
-    Alias(page, (b'"lastModified"',)),
-    Alias(page, (b'"deprecated"',)),
-    Alias(page, (b'"experimental"',)),
+    *_at(
+        page, "cursor", "mime_type", "metadata", "lastModified", "deprecated", "experimental", "input_schema"
+    ),
     # Modern results name the server, and with it a version, on every page.
     Alias(page, (b'"version"',), unless=b'"io.modelcontextprotocol/serverInfo"'),
-    Alias(page, (b'"input_schema"',)),
 )
 
 PARAMS: dict[str, tuple[Alias, ...]] = {
     "tools/call": (_TOKEN,),
     "resources/read": (_TOKEN,),
-    "prompts/get": (_TOKEN, Alias(prompt_preferences, (b'"modelPreferences"',))),
+    "prompts/get": (_TOKEN, *_at(prompt_preferences, "modelPreferences")),
     "completion/complete": (Alias(completion_params), _TOKEN),
-    "sampling/createMessage": (
-        Alias(sampling_params, (b'"modelPreferences"',)),
-        Alias(sampling_params, (b'"includedContext"',)),
-    ),
+    "sampling/createMessage": _at(sampling_params, "modelPreferences", "includedContext"),
     "notifications/message": (Alias(chat_message),),
-    "notifications/resources/updated": (Alias(update_metadata, (b'"metadata"',)),),
+    "notifications/resources/updated": _at(update_metadata, "metadata"),
     "notifications/tasks/status": (Alias(task),),
 }
 
 RESULTS: dict[str, tuple[Alias, ...]] = {
-    "initialize": (Alias(initialized, (f'"{TASK_MANAGEMENT}"'.encode(),)),),
-    "tools/call": _CONTENT,
+    "initialize": _at(initialized, TASK_MANAGEMENT),
+    "tools/call": _blocks(tool_result, "mime_type"),
     "tools/list": _PAGE,
     "resources/list": _PAGE,
     "resources/templates/list": _PAGE,
     "prompts/list": _PAGE,
-    "prompts/get": (
-        Alias(prompt_result, (b'"annotations"',)),
-        Alias(prompt_result, (b'"mimeType"', b'"text"')),
-        Alias(prompt_result, (b'"resource_link":',)),
-    ),
-    "resources/read": (
-        Alias(read_result, (b'"data"',)),
-        Alias(read_result, (b'"type"',)),
-        Alias(read_result, (b'"mime_type"',)),
-    ),
-    "completion/complete": (Alias(completion_result, (b'"completions"',)),),
-    "sampling/createMessage": tuple(
-        Alias(sampling_result, (f'"{reason}"'.encode(),)) for reason in STOP_REASONS
-    ),
+    "prompts/get": _blocks(prompt_result, "annotations"),
+    "resources/read": _at(read_result, "data", "type", "mime_type"),
+    "completion/complete": _at(completion_result, "completions"),
+    "sampling/createMessage": _at(sampling_result, *STOP_REASONS),
     "tasks/get": (Alias(task_result),),
     "tasks/cancel": (Alias(cancel_result),),
-    "tasks/list": (Alias(task_page, (b'"cursor"',)),),
-    "tasks/result": (Alias(task_payload, (b'"result"',)),),
+    "tasks/list": _at(task_page, "cursor"),
+    "tasks/result": _at(task_payload, "result"),
 }

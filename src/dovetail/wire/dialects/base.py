@@ -188,6 +188,13 @@ def take_extra(members: Object, name: str) -> Any:
     return value
 
 
+def restore(members: Object, name: str) -> None:
+    """Put back in its place what `extra` kept, if there is anything."""
+    value = take_extra(members, name)
+    if value is not UNSET:
+        members[name] = value
+
+
 # --- failures ----------------------------------------------------------------------------------------------
 
 _MODERN_CODES = frozenset((-32020, -32021, -32022))

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from ...settings import Limits, Timeouts
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
-from .base import Dialect, Object, column, take_extra
+from .base import Dialect, Object, column, restore, take_extra
 from .contents import milliseconds, objects, rename
 
 MESSAGES = {
@@ -119,9 +119,7 @@ def sampled(result: Object) -> Object:
 
 
 def updated(params: Object) -> Object:
-    metadata = take_extra(params, "metadata")
-    if metadata is not UNSET:
-        params["metadata"] = metadata
+    restore(params, "metadata")
     return params
 
 
@@ -134,13 +132,8 @@ def message(params: Object) -> Object:
 
 
 def _definition(entry: Object) -> None:
-    for name in ("deprecated", "version", "experimental", "inputSchema"):
-        value = take_extra(entry, name)
-        if value is not UNSET:
-            entry[name] = value
-    metadata = take_extra(entry, "metadata")
-    if metadata is not UNSET:
-        entry["metadata"] = metadata
+    for name in ("deprecated", "version", "experimental", "inputSchema", "metadata"):
+        restore(entry, name)
     annotations: Any = entry.get("annotations")
     if isinstance(annotations, dict):
         moment = milliseconds(cast("Object", annotations).get("lastModified"))
@@ -157,9 +150,7 @@ def _kind_of(entry: Object) -> str:
 
 def _block(block: Object) -> None:
     """Content that came in erlmcp's shape goes out in it."""
-    media = take_extra(block, "mimeType")
-    if media is not UNSET:
-        block["mimeType"] = media
+    restore(block, "mimeType")
     link = take_extra(block, "resourceLink")
     if link is not UNSET:
         block["resource_link"] = link
@@ -200,30 +191,26 @@ def tool_id(text: str, data: Any) -> Any:
 
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
-_PREFIX = "notifications/"
 _BOTH_WAYS = ("message_size", "sent_size")
 
 ERLMCP = Dialect(
     name="erlmcp",
     inbound_methods=METHODS,
     outbound_methods={
-        _PREFIX + name: name
+        f"notifications/{name}": name
         for name in (
             "resources/updated",
-            "resources/list_changed",
-            "tools/list_changed",
-            "prompts/list_changed",
+            *(f"{kind}/list_changed" for kind in ("resources", "tools", "prompts")),
         )
     },
     field_in=PARAMS,
     result_in=RESULTS,
     field_out={
         "InitializeResult": initialize,
-        "ListToolsResult": page,
-        "ListResourcesResult": page,
-        "ListResourceTemplatesResult": page,
-        "ListPromptsResult": page,
-        "ListTasksResult": page,
+        **{
+            f"List{kind}Result": page
+            for kind in ("Tools", "Resources", "ResourceTemplates", "Prompts", "Tasks")
+        },
         "ReadResourceResult": read,
         "CallToolResult": tool,
         "GetPromptResult": prompt,
@@ -234,11 +221,7 @@ ERLMCP = Dialect(
     },
     errors=column(lambda row: row.erlmcp),
     messages=MESSAGES,
-    error_data={
-        "invalid_params": details,
-        "tool_execution_failed": reason,
-        "tool_not_found": tool_id,
-    },
+    error_data={"invalid_params": details, "tool_execution_failed": reason, "tool_not_found": tool_id},
     methods=frozenset(("shutdown", "tasks/create")),
     limits=Limits(message_size=16 << 20),
     timeouts=Timeouts(connect=30.0, idle=5.0, total=5.0),

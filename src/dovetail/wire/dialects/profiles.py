@@ -74,15 +74,7 @@ MINIMCP = Dialect(
         "resource_locked": "Internal error",
     },
     error_data={"prompt_argument_missing": missing_arguments},
-    http_status={
-        -32000: 499,
-        -32002: 404,
-        -32600: 400,
-        -32601: 404,
-        -32602: 422,
-        -32603: 500,
-        -32700: 400,
-    },
+    http_status={-32000: 499, -32002: 404, -32600: 400, -32601: 404, -32602: 422, -32603: 500, -32700: 400},
     server_capabilities={
         "prompts": {"listChanged": False},
         "resources": {"subscribe": False, "listChanged": False},

@@ -9,19 +9,8 @@ from typing import Any, NoReturn, cast
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from ... import model as m
 from ...errors import LocalProtocolError
-from ...model import (
-    AudioContent,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestParams,
-    EmbeddedResource,
-    ResourceContents,
-    ResourceLink,
-    SamplingMessage,
-    TextContent,
-    Tool,
-)
 
 Schema = dict[str, Any]
 
@@ -35,27 +24,27 @@ def refuse(message: str, kind: str = "internal_error") -> Callable[[Any], NoRetu
     return convert
 
 
-def audio_to_resource(block: AudioContent) -> EmbeddedResource:
+def audio_to_resource(block: m.AudioContent) -> m.EmbeddedResource:
     """Audio as the blob of an embedded resource, which every revision has."""
-    contents = ResourceContents("embedded:audio", mime_type=block.mime_type, blob=block.data)
-    return EmbeddedResource(contents, annotations=block.annotations)
+    contents = m.ResourceContents("embedded:audio", mime_type=block.mime_type, blob=block.data)
+    return m.EmbeddedResource(contents, annotations=block.annotations)
 
 
-def audio_message_to_text(value: SamplingMessage | CreateMessageResult) -> Any:
+def audio_message_to_text(value: m.SamplingMessage | m.CreateMessageResult) -> Any:
     """Sampling has no embedded resources: a note takes the place of the audio."""
     content = value.content
-    if isinstance(content, AudioContent):
-        return replace(value, content=TextContent(f"[audio: {content.mime_type}]"))
+    if isinstance(content, m.AudioContent):
+        return replace(value, content=m.TextContent(f"[audio: {content.mime_type}]"))
     return value
 
 
-def link_to_text(block: ResourceLink) -> TextContent:
+def link_to_text(block: m.ResourceLink) -> m.TextContent:
     """A link as words: the model can still name the resource."""
     name = block.name if block.title is UNSET else block.title
-    return TextContent(f"{name} ({block.uri})", annotations=block.annotations)
+    return m.TextContent(f"{name} ({block.uri})", annotations=block.annotations)
 
 
-def title_to_annotations(tool: Tool) -> Tool:
+def title_to_annotations(tool: m.Tool) -> m.Tool:
     """Before tools had titles, their annotations had."""
     if tool.title is UNSET:
         return tool
@@ -75,14 +64,14 @@ def without_last_modified(value: Any) -> Any:
 # --- questions to the user, on the two legacy revisions that have them ---------------------------------------
 
 
-def with_elicitation_id(params: ElicitRequestParams) -> ElicitRequestParams:
+def with_elicitation_id(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
     """2025-11-25 wants a name on every URL question. Give one yourself to announce its completion later."""
     if params.mode == "url" and params.elicitation_id is UNSET:
         return replace(params, elicitation_id=secrets.token_urlsafe(16))
     return params
 
 
-def plain_form(params: ElicitRequestParams) -> ElicitRequestParams:
+def plain_form(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
     """The form as 2025-06-18 knows it: titled choices become ``enum`` with ``enumNames``.
 
     Raises:
@@ -128,7 +117,7 @@ def _plain_field(name: str, field: Any) -> Any:
 # --- sampling with one block per message, before 2025-11-25 ----------------------------------------------------
 
 
-def one_block_messages(params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+def one_block_messages(params: m.CreateMessageRequestParams) -> m.CreateMessageRequestParams:
     """Split every message of several blocks into as many messages of the same role.
 
     Raises:
@@ -144,13 +133,13 @@ def one_block_messages(params: CreateMessageRequestParams) -> CreateMessageReque
     return replace(params, messages=messages)
 
 
-def _split(message: SamplingMessage) -> list[SamplingMessage]:
+def _split(message: m.SamplingMessage) -> list[m.SamplingMessage]:
     if not isinstance(message.content, list):
         return [message]
     return [replace(message, content=block) for block in message.content]
 
 
-def one_block_result(result: CreateMessageResult) -> CreateMessageResult:
+def one_block_result(result: m.CreateMessageResult) -> m.CreateMessageResult:
     """Join the texts of a result of several blocks; anything else among them has no older form.
 
     Raises:
@@ -161,9 +150,9 @@ def one_block_result(result: CreateMessageResult) -> CreateMessageResult:
     content = result.content
     if len(content) == 1:
         return replace(result, content=content[0])
-    texts = [block.text for block in content if isinstance(block, TextContent)]
+    texts = [block.text for block in content if isinstance(block, m.TextContent)]
     if len(texts) != len(content):
         raise LocalProtocolError(
             "internal_error", "a sampling result of several blocks exists since 2025-11-25"
         )
-    return replace(result, content=TextContent("\n".join(texts)))
+    return replace(result, content=m.TextContent("\n".join(texts)))

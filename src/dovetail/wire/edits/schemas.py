@@ -23,9 +23,9 @@ WRAPPER = "result"
 Schema = dict[str, Any]
 Shape = Literal["object", "other", "either"]
 
-_NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+NAMED = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 """Keywords whose members are names of the author's choice, each with a schema."""
-_VALUES = frozenset(("const", "enum", "default", "examples"))
+VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords that hold values and no schemas."""
 
 
@@ -120,8 +120,8 @@ def _moved(schema: Any) -> Any:
     for keyword, value in cast("Schema", schema).items():
         if keyword in ("$ref", "$dynamicRef") and isinstance(value, str) and value[:2] in ("#", "#/"):
             moved[keyword] = f"#/properties/{WRAPPER}{value[1:]}"
-        elif keyword in _NAMED and isinstance(value, dict):
+        elif keyword in NAMED and isinstance(value, dict):
             moved[keyword] = {name: _moved(item) for name, item in cast("Schema", value).items()}
         else:
-            moved[keyword] = value if keyword in _VALUES else _moved(value)
+            moved[keyword] = value if keyword in VALUES else _moved(value)
     return moved
