@@ -64,6 +64,22 @@ class _Arrival(Struct, eq=False):
     principal: Principal | None
     scope: Mapping[str, Any]
 
+    def call(
+        self, row: Method, params: Any, codec: Codec, capabilities: ClientCapabilities, **more: Any
+    ) -> Call:
+        """The call it is after all."""
+        return Call(
+            id=self.frame.id,
+            method=row.name,
+            params=params,
+            revision=codec.revision,
+            codec=codec,
+            capabilities=capabilities,
+            principal=self.principal,
+            scope=self.scope,
+            **more,
+        )
+
     @property
     def modern(self) -> bool:
         return metadata.is_modern(self.frame.params, None if self.headers is None else self.headers.version)
@@ -271,18 +287,7 @@ class Admission:
             metadata.check_extension(row, declared)
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=codec)
-        return Call(
-            id=frame.id,
-            method=row.name,
-            params=params,
-            revision=codec.revision,
-            codec=codec,
-            capabilities=declared,
-            meta=params.meta,
-            client_info=meta.get(CLIENT_INFO),
-            principal=arrival.principal,
-            scope=arrival.scope,
-        )
+        return arrival.call(row, params, codec, declared, meta=params.meta, client_info=meta.get(CLIENT_INFO))
 
     def _check_arguments(self, headers: RoutingHeaders, row: Method, params: Any) -> None:
         if row.name == "tools/call" and type(params.name) is str:
@@ -381,28 +386,19 @@ class Admission:
                 data={"supported": list(self.supported)},
             )
             return self.refuse(error, frame.id, codec=legacy, status=400)
-        session = None
         try:
             if frame.params is not UNSET and memoryview(frame.params).nbytes > INTRODUCTION_BYTES:
                 raise ProtocolError("invalid_params", f"{row.name} exceeds {INTRODUCTION_BYTES} bytes")
             params = legacy.decode_params(row, frame.params)
-            if row.name == INITIALIZE:
-                revision = phases.negotiate(params.protocol_version, self.revisions)
-                codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
-                session = phases.open_session(params, codec, arrival.principal)
+            if row.name != INITIALIZE:
+                return arrival.call(row, params, legacy, NOTHING)
+            revision = phases.negotiate(params.protocol_version, self.revisions)
+            codec = self.codec_for(revision or legacy.revision, phases.wished_dialect(params))
+            session = phases.open_session(params, codec, arrival.principal)
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=legacy)
-        return Call(
-            id=frame.id,
-            method=row.name,
-            params=params,
-            revision=legacy.revision if session is None else session.revision,
-            codec=legacy if session is None else session.codec,
-            capabilities=NOTHING if session is None else session.capabilities,
-            client_info=None if session is None else session.client_info,
-            session=session,
-            principal=arrival.principal,
-            scope=arrival.scope,
+        return arrival.call(
+            row, params, codec, session.capabilities, client_info=session.client_info, session=session
         )
 
     def _refuse_legacy(self, arrival: _Arrival) -> Admitted:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
 from ..settings import NAME_ECHO, SCHEMA_DEPTH
+from ..shapes import is_list, is_object
 from .edits.schemas import NAMED, VALUES
 from .frames import UNREADABLE, Frame
 from .methods import METHODS, Method
@@ -130,10 +131,8 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
     meta: Any = params.meta
     if headers.version is None:
         _refuse(VERSION_HEADER, "is missing")
-    if isinstance(meta, dict):
-        _compare(
-            VERSION_HEADER, headers.version, cast("dict[str, Any]", meta).get(PROTOCOL_VERSION), "version"
-        )
+    if is_object(meta):
+        _compare(VERSION_HEADER, headers.version, meta.get(PROTOCOL_VERSION), "version")
     if headers.method is None:
         _refuse(METHOD_HEADER, "is missing")
     _compare(METHOD_HEADER, headers.method, frame.method, "method")
@@ -199,12 +198,11 @@ def _same(text: str, value: str | int | float) -> bool:
     return number is not None and int(number[1]) == value
 
 
-def _at(arguments: Any, path: tuple[str, ...]) -> Any:
-    value = arguments
+def _at(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
-        if not isinstance(value, dict):
+        if not is_object(value):
             return None
-        value = cast("dict[str, Any]", value).get(name)
+        value = value.get(name)
     return value
 
 
@@ -278,10 +276,10 @@ def _collect(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[tuple
     if len(path) > SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
     for keyword, value in schema.items():
-        if keyword == "properties" and isinstance(value, dict):
-            for name, property in cast("dict[str, Any]", value).items():
-                if isinstance(property, dict):
-                    _collect_property(cast("dict[str, Any]", property), (*path, name), found)
+        if keyword == "properties" and is_object(value):
+            for name, property in value.items():
+                if is_object(property):
+                    _collect_property(property, (*path, name), found)
         elif keyword != ANNOTATION:
             _forbid(keyword, value, 0)
 
@@ -306,15 +304,14 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
         return
     if depth > SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
-    if isinstance(value, list):
-        for item in cast("list[Any]", value):
+    if is_list(value):
+        for item in value:
             _forbid("", item, depth + 1)
-    elif isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
+    elif is_object(value):
         named = keyword in NAMED
-        if not named and ANNOTATION in members:
+        if not named and ANNOTATION in value:
             raise RegistrationError(f"{ANNOTATION} may only stand on properties of plain objects")
-        for name, item in members.items():
+        for name, item in value.items():
             _forbid("" if named else name, item, depth + 1)
 
 

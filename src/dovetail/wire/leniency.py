@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from ..model import ContentBlock, SamplingMessageContentBlock
+from ..shapes import is_list, is_object
 
 _QUOTED = re.compile(r"(Invalid (?:enum )?value) (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+)", re.DOTALL)
 
@@ -27,29 +28,25 @@ _SAMPLING = _tags(*SamplingMessageContentBlock.__args__)
 
 def known_blocks(data: bytes) -> bytes:
     """The same result with every content block of an unknown type turned into a text block with its JSON."""
-    value: Any = msgspec.json.decode(data)
-    if not isinstance(value, dict):
+    result: Any = msgspec.json.decode(data)
+    if not is_object(result):
         return data
-    result = cast("dict[str, Any]", value)
     # A sampling result names its role; its blocks are of other types than those of a tool.
     known = _SAMPLING if "role" in result else _CONTENT
     if "content" in result:
         result["content"] = _known(result["content"], known)
     messages = result.get("messages")
-    if isinstance(messages, list):
-        for message in cast("list[Any]", messages):
-            if isinstance(message, dict) and "content" in message:
+    if is_list(messages):
+        for message in messages:
+            if is_object(message) and "content" in message:
                 message["content"] = _known(message["content"], _CONTENT)
     return msgspec.json.encode(result)
 
 
 def _known(content: Any, known: frozenset[Any]) -> Any:
-    if isinstance(content, list):
-        return [_known(block, known) for block in cast("list[Any]", content)]
-    if not isinstance(content, dict):
-        return content
-    block = cast("dict[str, Any]", content)
-    kind = block.get("type")
+    if is_list(content):
+        return [_known(block, known) for block in content]
+    kind = content.get("type") if is_object(content) else None
     if not isinstance(kind, str) or kind in known:
-        return block
-    return {"type": "text", "text": msgspec.json.encode(block).decode()}
+        return content
+    return {"type": "text", "text": msgspec.json.encode(content).decode()}

@@ -7,13 +7,14 @@ section 2 and 3 of the reconciliation with erlmcp, the Elixir client and MiniMCP
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from ...model import ModelPreferences, ServerCapabilities
-from .base import Alias, Object, extra
+from ...shapes import Object, is_list, is_object
+from .base import Alias, extra
 from .contents import block, blocks, contents, definition, iso_time, objects, rename
 
 METHODS: dict[str, str] = {
@@ -49,15 +50,15 @@ def progress_token(params: Object) -> None:
     if "progressToken" in params:
         token = params.pop("progressToken")
         meta = params.setdefault("_meta", {})
-        if isinstance(meta, dict):
-            cast("Object", meta).setdefault("progressToken", token)
+        if is_object(meta):
+            meta.setdefault("progressToken", token)
 
 
 def prompt_preferences(params: Object) -> None:
     """Model preferences in ``prompts/get`` are for the handler to see."""
     preferences = params.pop("modelPreferences", None)
-    if isinstance(preferences, dict):
-        priorities(cast("Object", preferences))
+    if is_object(preferences):
+        priorities(preferences)
         try:
             msgspec.convert(preferences, ModelPreferences)
         except msgspec.ValidationError as error:
@@ -67,14 +68,13 @@ def prompt_preferences(params: Object) -> None:
 
 def completion_params(params: Object) -> None:
     rename(params, "reference", "ref")
-    reference: Any = params.get("ref")
-    if isinstance(reference, dict):
-        members = cast("Object", reference)
-        kind = members.get("type")
+    reference = params.get("ref")
+    if is_object(reference):
+        kind = reference.get("type")
         if isinstance(kind, str):
-            members["type"] = REFERENCES.get(kind, kind)
-        if members.get("type") == "ref/resource":
-            rename(members, "name", "uri")
+            reference["type"] = REFERENCES.get(kind, kind)
+        if reference.get("type") == "ref/resource":
+            rename(reference, "name", "uri")
     argument = params.get("argument")
     if isinstance(argument, str):
         params["argument"] = {"name": argument, "value": ""}
@@ -87,19 +87,18 @@ def priorities(preferences: Object) -> None:
         if isinstance(word, str):
             preferences[name] = 0.5
             if word != "balanced":
-                hints: Any = preferences.setdefault("hints", [])
-                if isinstance(hints, list):
-                    cast("list[Any]", hints).append({"name": word})
+                hints = preferences.setdefault("hints", [])
+                if is_list(hints):
+                    hints.append({"name": word})
 
 
 def sampling_params(params: Object) -> None:
-    preferences: Any = params.get("modelPreferences")
-    if isinstance(preferences, dict):
-        members = cast("Object", preferences)
+    preferences = params.get("modelPreferences")
+    if is_object(preferences):
         for name in ("temperature", "maxTokens", "stopSequences"):
-            if name in members:
-                params.setdefault(name, members.pop(name))
-        priorities(members)
+            if name in preferences:
+                params.setdefault(name, preferences.pop(name))
+        priorities(preferences)
     if "includedContext" in params:
         context = params.pop("includedContext")
         if isinstance(context, str):
@@ -158,12 +157,11 @@ def prompt_result(result: Object) -> None:
     for message in objects(result.get("messages")):
         bare = isinstance(message.get("content"), str)
         content = message["content"] = block(message.get("content"))
-        if isinstance(content, dict):
-            members = cast("Object", content)
+        if is_object(content):
             if "annotations" in message:
-                members.setdefault("annotations", message.pop("annotations"))
+                content.setdefault("annotations", message.pop("annotations"))
             if bare:
-                extra(members, "bare", True)
+                extra(content, "bare", True)
 
 
 def completion_result(result: Object) -> None:
@@ -177,8 +175,8 @@ def completion_result(result: Object) -> None:
     if "completion" in result:
         return
     values = [entry.get("value") for entry in objects(offered)]
-    if isinstance(offered, list) and not values:
-        values = [value for value in cast("list[Any]", offered) if isinstance(value, str)]
+    if is_list(offered) and not values:
+        values = [value for value in offered if isinstance(value, str)]
     completion: Object = {"values": values}
     for name in ("total", "hasMore"):
         if name in result:
@@ -212,9 +210,9 @@ def task(members: Object) -> None:
 def task_result(result: Object) -> None:
     """``{task: {…}}`` comes out flat."""
     inner = result.get("task")
-    if isinstance(inner, dict):
+    if is_object(inner):
         del result["task"]
-        for name, value in cast("Object", inner).items():
+        for name, value in inner.items():
             result.setdefault(name, value)
     task(result)
 
@@ -237,7 +235,7 @@ def task_payload(result: Object) -> None:
     if "result" not in result or "content" in result:
         return
     data: Any = result.pop("result")
-    payload: Object = cast("Object", data) if isinstance(data, dict) else {}
+    payload: Object = data if is_object(data) else {}
     if "content" not in payload:
         text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
         payload = {"content": [{"type": "text", "text": text}], "structuredContent": data}
@@ -248,11 +246,11 @@ def task_payload(result: Object) -> None:
 def initialized(result: Object) -> None:
     """``experimental.features`` names ``task_management``: the server has tasks, made by ``tasks/create``."""
     offered: Any = result.get("capabilities")
-    if not isinstance(offered, dict):
+    if not is_object(offered):
         return
-    capabilities = ServerCapabilities(cast("Object", offered))
+    capabilities = ServerCapabilities(offered)
     features: Any = (capabilities.experimental or {}).get("features")
-    if isinstance(features, list) and TASK_MANAGEMENT in features:
+    if is_list(features) and TASK_MANAGEMENT in features:
         offered["tasks"] = {"list": {}, "cancel": {}, **(capabilities.tasks or {}), "create": {}}
 
 

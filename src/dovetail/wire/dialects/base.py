@@ -35,12 +35,11 @@ from ...errors import (
 )
 from ...model import ClientCapabilities
 from ...settings import Limits, Timeouts
+from ...shapes import Object, is_object
 from ..revisions import Revision
 
 VENDOR = "dovetail/"
 """The prefix of our own ``_meta`` keys: what a dialect says and the specification has no member for."""
-
-Object = dict[str, Any]
 
 
 class Alias(Struct, frozen=True):
@@ -149,10 +148,9 @@ def rewrite(aliases: tuple[Alias, ...], raw: bytes | Raw) -> bytes:
     Raises:
         msgspec.MsgspecError, UnicodeDecodeError, RecursionError: the bytes are not JSON after all.
     """
-    value: Any = msgspec.json.decode(raw)
-    if not isinstance(value, dict):
+    members: Any = msgspec.json.decode(raw)
+    if not is_object(members):
         return bytes(raw)
-    members = cast("Object", value)
     for edit in dict.fromkeys(alias.edit for alias in aliases):
         edit(members)
     return msgspec.json.encode(members)
@@ -171,18 +169,17 @@ def column(pick: Callable[[Kind], int | None]) -> dict[str, int]:
 def extra(members: Object, name: str, value: Any) -> None:
     """Keep what has no place in the canonical shape under our own ``_meta`` key."""
     meta = members.get("_meta")
-    if not isinstance(meta, dict):
-        meta = members["_meta"] = cast("Object", {})
-    cast("Object", meta).setdefault(VENDOR + name, value)
+    if not is_object(meta):
+        meta = members["_meta"] = Object()
+    meta.setdefault(VENDOR + name, value)
 
 
 def take_extra(members: Object, name: str) -> Any:
     """Take back what `extra` kept; UNSET when there is nothing."""
     meta = members.get("_meta")
-    if not isinstance(meta, dict):
+    if not is_object(meta):
         return UNSET
-    meta = cast("Object", meta)
-    value: Any = meta.pop(VENDOR + name, UNSET)
+    value = meta.pop(VENDOR + name, UNSET)
     if not meta:
         del members["_meta"]
     return value
@@ -251,7 +248,7 @@ def error_from_wire(
 
     ``data.kind`` wins over the number: -32001 … -32007 mean different things to different systems.
     """
-    members = cast("Object", data) if isinstance(data, dict) else {}
+    members = data if is_object(data) else {}
     kind = members.get("kind")
     if not isinstance(kind, str) or _KIND.fullmatch(kind) is None:
         kind = kind_of_code(code, modern=revision.modern, dialect=dialect.name)
@@ -293,7 +290,7 @@ def _refusal_data(error: Refusal) -> Object:
 def _in_dialect(kind: str, message: str, data: Any, dialect: Dialect) -> tuple[str, Any]:
     edit = dialect.error_data.get(kind)
     said = message
-    members = cast("Object", data) if isinstance(data, dict) else {}
+    members = data if is_object(data) else {}
     try:
         if (text := dialect.messages.get(kind)) is not None:
             said = text.format_map(members)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
-from .base import Object, extra
+from ...shapes import Object, is_list, is_object
+from .base import extra
 
 ANNOTATIONS = ("audience", "priority", "lastModified")
 
 
 def objects(value: Any) -> Iterator[Object]:
     """The objects in ``value``, when it is a list of them."""
-    if isinstance(value, list):
-        for item in cast("list[Any]", value):
-            if isinstance(item, dict):
-                yield cast("Object", item)
+    if is_list(value):
+        for item in value:
+            if is_object(item):
+                yield item
 
 
 def rename(members: Object, old: str, new: str) -> None:
@@ -53,11 +54,11 @@ def milliseconds(moment: Any) -> int | None:
 def unlist_annotations(members: Object) -> None:
     """``[{name, value}]`` becomes an object; names the specification does not know are kept aside."""
     listed = members.get("annotations")
-    if not isinstance(listed, list):
+    if not is_list(listed):
         return
     known: Object = {}
     rest: list[Object] = []
-    for entry in objects(cast("list[Any]", listed)):
+    for entry in objects(listed):
         name = entry.get("name")
         if name in ANNOTATIONS:
             value = entry.get("value")
@@ -89,13 +90,12 @@ def definition(members: Object) -> None:
             extra(members, name, members.pop(name))
 
 
-def block(value: Any) -> Any:
+def block(members: Any) -> Any:
     """One content block in the specification's shape; a bare string is text."""
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
-    if not isinstance(value, dict):
-        return value
-    members = cast("Object", value)
+    if isinstance(members, str):
+        return {"type": "text", "text": members}
+    if not is_object(members):
+        return members
     rename(members, "mime_type", "mimeType")
     unlist_annotations(members)
     kind = members.get("type")
@@ -117,17 +117,16 @@ def block(value: Any) -> Any:
 def blocks(members: Object, name: str) -> None:
     """The content under ``name``: one block or a list of them."""
     value = members.get(name)
-    if isinstance(value, list):
-        members[name] = [block(item) for item in cast("list[Any]", value)]
+    if is_list(value):
+        members[name] = [block(item) for item in value]
     elif value is not None:
         members[name] = block(value)
 
 
-def contents(value: Any) -> None:
+def contents(members: Any) -> None:
     """One entry of ``resources/read``: ``data`` is ``blob``; the client fills in a missing address."""
-    if not isinstance(value, dict):
+    if not is_object(members):
         return
-    members = cast("Object", value)
     rename(members, "mime_type", "mimeType")
     if "text" not in members:
         rename(members, "data", "blob")
@@ -136,9 +135,9 @@ def contents(value: Any) -> None:
 
 def _annotate(members: Object, name: str, value: Any) -> None:
     known = members.get("annotations")
-    if not isinstance(known, dict):
-        known = members["annotations"] = cast("Object", {})
-    cast("Object", known).setdefault(name, value)
+    if not is_object(known):
+        known = members["annotations"] = Object()
+    known.setdefault(name, value)
 
 
 def _text(members: Object) -> None:
@@ -146,16 +145,16 @@ def _text(members: Object) -> None:
         extra(members, "mimeType", members.pop("mimeType"))
     if "resource_link" in members:
         link = members.pop("resource_link")
-        if isinstance(link, dict):
-            rename(cast("Object", link), "mime_type", "mimeType")
+        if is_object(link):
+            rename(link, "mime_type", "mimeType")
         extra(members, "resourceLink", link)
 
 
 def _link(members: Object) -> None:
     members["type"] = "resource_link"
     inner = members.pop("resource_link", members.pop("resource", None))
-    if isinstance(inner, dict):
-        for name, value in cast("Object", inner).items():
+    if is_object(inner):
+        for name, value in inner.items():
             members.setdefault(name, value)
         rename(members, "mime_type", "mimeType")
     if isinstance(members.get("uri"), str):

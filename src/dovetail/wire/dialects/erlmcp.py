@@ -14,8 +14,9 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from ...settings import Limits, Timeouts
+from ...shapes import Object, is_list, is_object
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
-from .base import Dialect, Object, column, restore, take_extra
+from .base import Dialect, column, restore, take_extra
 from .contents import milliseconds, objects, rename
 
 MESSAGES = {
@@ -84,9 +85,8 @@ def tool(result: Object) -> Object:
 def prompt(result: Object) -> Object:
     """Content that came as a bare string goes out as one, its annotations on the message."""
     for message in objects(result.get("messages")):
-        content = message.get("content")
-        if isinstance(content, dict):
-            block = cast("Object", content)
+        block = message.get("content")
+        if is_object(block):
             _block(block)
             if take_extra(block, "bare") is True:
                 message["content"] = block["text"]
@@ -100,7 +100,7 @@ def completion(result: Object) -> Object:
     offered = cast("Object", result.get("completion") or {})
     values = cast("list[Any]", offered.get("values") or [])
     labels = take_extra(result, "labels")
-    known = cast("list[Any]", labels) if isinstance(labels, list) else []
+    known = labels if is_list(labels) else []
     result["completions"] = [
         {"value": value, "label": label if isinstance(label, str) else value}
         for value, label in zip(values, [*known, *values[len(known) :]], strict=False)
@@ -134,9 +134,9 @@ def message(params: Object) -> Object:
 def _definition(entry: Object) -> None:
     for name in ("deprecated", "version", "experimental", "inputSchema", "metadata"):
         restore(entry, name)
-    annotations: Any = entry.get("annotations")
-    if isinstance(annotations, dict):
-        moment = milliseconds(cast("Object", annotations).get("lastModified"))
+    annotations = entry.get("annotations")
+    if is_object(annotations):
+        moment = milliseconds(annotations.get("lastModified"))
         if moment is not None:
             entry["lastModified"] = moment
 
@@ -154,8 +154,8 @@ def _block(block: Object) -> None:
     link = take_extra(block, "resourceLink")
     if link is not UNSET:
         block["resource_link"] = link
-        if isinstance(link, dict):
-            rename(cast("Object", link), "mimeType", "mime_type")
+        if is_object(link):
+            rename(link, "mimeType", "mime_type")
     if take_extra(block, "type") == "document":
         inner = cast("Object", block.pop("resource"))
         block.update(type="document", **{name: inner[name] for name in ("text", "mimeType") if name in inner})
@@ -168,9 +168,9 @@ def _block(block: Object) -> None:
 
 def details(text: str, data: Any) -> Any:
     """What was wrong goes into ``details``, in erlmcp's words; the message is always the same."""
-    if data is not UNSET and not isinstance(data, dict):
+    if data is not UNSET and not is_object(data):
         return data
-    members: Object = {"details": text, **(cast("Object", data) if isinstance(data, dict) else {})}
+    members: Object = {"details": text, **(data if is_object(data) else {})}
     if isinstance(members["details"], str):
         members["details"] = _MISSING.sub(r"Missing required parameter: \1", members["details"])
     return members
@@ -179,15 +179,12 @@ def details(text: str, data: Any) -> Any:
 def reason(text: str, data: Any) -> Any:
     if data is UNSET:
         return {"reason": text}
-    return {"reason": text, **cast("Object", data)} if isinstance(data, dict) else data
+    return {"reason": text, **data} if is_object(data) else data
 
 
 def tool_id(text: str, data: Any) -> Any:
     """One document says ``tool``, another ``toolId``."""
-    if not isinstance(data, dict) or "tool" not in data:
-        return cast("Any", data)
-    members = cast("Object", data)
-    return {**members, "toolId": members["tool"]}
+    return {**data, "toolId": data["tool"]} if is_object(data) and "tool" in data else data
 
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")

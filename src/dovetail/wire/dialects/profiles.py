@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from ...errors import INTERNAL_ERROR
 from ...settings import Timeouts
+from ...shapes import is_object
 from .aliases import METHODS, PARAMS, RESULTS
-from .base import Dialect, Object, column
+from .base import Dialect, column
 
 OFFICIAL = Dialect(name="official", inbound_methods=METHODS, field_in=PARAMS, result_in=RESULTS)
 """The specification and nothing else; still understands everybody, unless made strict by `strictly`."""
@@ -43,9 +44,7 @@ Its seven codes get their meaning only here; on every other profile -32001 … -
 
 def missing_arguments(message: str, data: Any) -> Any:
     """The bare list of names."""
-    if not isinstance(data, dict):
-        return data
-    return cast("Object", data).get("missing", cast("Object", data))
+    return data.get("missing", data) if is_object(data) else data
 
 
 MINIMCP = Dialect(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model.meta import PREFIX
+from ...shapes import is_object
 
 Capabilities = dict[str, Any]
 
@@ -20,8 +21,8 @@ def without_capabilities(*paths: str) -> Callable[[Capabilities], Capabilities]:
         for path in paths:
             name, _, rest = path.partition(".")
             value = capabilities.get(name)
-            if rest and isinstance(value, dict) and rest in value:
-                members = {key: member for key, member in cast("Capabilities", value).items() if key != rest}
+            if rest and is_object(value) and rest in value:
+                members = {key: member for key, member in value.items() if key != rest}
                 capabilities = _with(capabilities, name, members)
             elif not rest and name in capabilities:
                 capabilities = _without(capabilities, name)
@@ -33,12 +34,12 @@ def without_capabilities(*paths: str) -> Callable[[Capabilities], Capabilities]:
 def plain_elicitation(capabilities: Capabilities) -> Capabilities:
     """2025-06-18 knows forms alone, and declares them with an empty object."""
     modes = capabilities.get("elicitation")
-    if not isinstance(modes, dict):
+    if not is_object(modes):
         return capabilities
     if "url" in modes and "form" not in modes:
         return _without(capabilities, "elicitation")
     if "url" in modes or "form" in modes:
-        others = {key: v for key, v in cast("Capabilities", modes).items() if key not in ("form", "url")}
+        others = {key: v for key, v in modes.items() if key not in ("form", "url")}
         return _with(capabilities, "elicitation", others)
     return capabilities
 
@@ -49,13 +50,9 @@ def extensions_to_experimental(capabilities: Capabilities) -> Capabilities:
     The official extensions begin with 2026-07-28: an older revision has no use for them.
     """
     extensions = capabilities.get("extensions")
-    if not isinstance(extensions, dict):
+    if not is_object(extensions):
         return capabilities
-    others = {
-        name: settings
-        for name, settings in cast("Capabilities", extensions).items()
-        if not name.startswith(PREFIX)
-    }
+    others = {name: settings for name, settings in extensions.items() if not name.startswith(PREFIX)}
     known = _without(capabilities, "extensions")
     return _with(known, "experimental", {**others, **known.get("experimental", {})}) if others else known
 

@@ -9,7 +9,7 @@ which values are wrapped.
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ...model import Tool
 from ...settings import SCHEMA_DEPTH
+from ...shapes import is_list, is_object
 
 WRAPPER = "result"
 
@@ -62,28 +63,27 @@ def _is_object(content: Any) -> bool:
         return bytes(content).lstrip()[:1] == b"{"
     if content is None or isinstance(content, str | int | float | list | tuple | set | frozenset):
         return False
-    return isinstance(msgspec.to_builtins(content), dict)  # dataclasses and their like
+    return is_object(msgspec.to_builtins(content))  # dataclasses and their like
 
 
 def _shape(schema: Any, root: Schema, depth: int) -> Shape:
     """Whether the schema admits objects only, no objects, or both."""
-    if not isinstance(schema, dict) or depth > SCHEMA_DEPTH:
+    if not is_object(schema) or depth > SCHEMA_DEPTH:
         return "either"
-    members = cast("Schema", schema)
-    declared = members.get("type")
+    declared = schema.get("type")
     if isinstance(declared, str):
         return "object" if declared == "object" else "other"
-    if isinstance(declared, list):
+    if is_list(declared):
         return "either" if "object" in declared else "other"
-    if "const" in members or "enum" in members:
-        values = members["enum"] if "enum" in members else [members["const"]]
-        return _common({"object" if isinstance(value, dict) else "other" for value in values})
-    if isinstance(members.get("$ref"), str):
-        return _shape(_resolve(members["$ref"], root), root, depth + 1)
+    if "const" in schema or "enum" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        return _common({"object" if is_object(value) else "other" for value in values})
+    if isinstance(schema.get("$ref"), str):
+        return _shape(_resolve(schema["$ref"], root), root, depth + 1)
     for keyword in ("anyOf", "oneOf"):
-        branches = members.get(keyword)
-        if isinstance(branches, list) and branches:
-            return _common({_shape(branch, root, depth + 1) for branch in cast("list[Any]", branches)})
+        branches = schema.get(keyword)
+        if is_list(branches) and branches:
+            return _common({_shape(branch, root, depth + 1) for branch in branches})
     return "either"
 
 
@@ -96,9 +96,9 @@ def _resolve(reference: str, root: Schema) -> Any:
         return None
     value: Any = root
     for step in reference[1:].split("/")[1:]:
-        if not isinstance(value, dict):
+        if not is_object(value):
             return None
-        value = cast("Schema", value).get(step.replace("~1", "/").replace("~0", "~"))
+        value = value.get(step.replace("~1", "/").replace("~0", "~"))
     return value
 
 
@@ -112,16 +112,16 @@ def _wrapped(schema: Schema) -> Schema:
 
 def _moved(schema: Any) -> Any:
     """The schema with its references pointing to where it stands now."""
-    if isinstance(schema, list):
-        return [_moved(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
+    if is_list(schema):
+        return [_moved(item) for item in schema]
+    if not is_object(schema):
         return schema
     moved: Schema = {}
-    for keyword, value in cast("Schema", schema).items():
+    for keyword, value in schema.items():
         if keyword in ("$ref", "$dynamicRef") and isinstance(value, str) and value[:2] in ("#", "#/"):
             moved[keyword] = f"#/properties/{WRAPPER}{value[1:]}"
-        elif keyword in NAMED and isinstance(value, dict):
-            moved[keyword] = {name: _moved(item) for name, item in cast("Schema", value).items()}
+        elif keyword in NAMED and is_object(value):
+            moved[keyword] = {name: _moved(item) for name, item in value.items()}
         else:
             moved[keyword] = value if keyword in VALUES else _moved(value)
     return moved
