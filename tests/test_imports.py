@@ -38,6 +38,7 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
+    "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"
     "dovetail.client.samplers.base": frozenset({"transports"}),  # the HTTP client of the transport
 }
 

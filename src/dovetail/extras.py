@@ -14,6 +14,8 @@ EXTRAS: Final = {
     "websockets": "ws",
     "jsonschema_rs": "schema",
     "redis": "redis",
+    "joserfc": "auth",
+    "keyring": "keyring",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -1,8 +1,53 @@
 """Authorization, both sides: who may call a server, and how a client logs in.
 
-`core` holds the decisions, without I/O; `server` what verifies tokens and guards components.
+`core` holds the decisions, without I/O; `server` what verifies tokens and guards components; `client` what logs in.
+Names are loaded when they are first used: some need an extra.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ..core.principal import Principal
 
-__all__ = ["Principal"]
+if TYPE_CHECKING:
+    from .client.credentials import ClientCredentials, IdentityAssertion, WorkloadIdentity
+    from .client.device import DeviceCode
+    from .client.oauth import OAuth
+    from .client.proof import DPoP
+    from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
+    from .core.problems import AuthError
+
+_HOMES = {
+    "client.credentials": "ClientCredentials IdentityAssertion WorkloadIdentity",
+    "client.device": "DeviceCode",
+    "client.oauth": "OAuth",
+    "client.proof": "DPoP",
+    "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
+    "core.problems": "AuthError",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "AuthError",
+    "ClientCredentials",
+    "DPoP",
+    "DeviceCode",
+    "IdentityAssertion",
+    "KeyringStore",
+    "MemoryTokens",
+    "OAuth",
+    "Principal",
+    "TokenStorage",
+    "TokenStore",
+    "WorkloadIdentity",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{home}", __name__), name)
+    return value

@@ -1,14 +1,16 @@
 """What a client needs of whoever authorizes its HTTP requests.
 
-``auth=`` takes a bearer token, a function that returns headers, or an object with the two methods of `Auth`; an
-OAuth flow is such an object.
+``auth=`` takes a bearer token, ``"oauth"``, a function that returns headers, an object with the two methods of `Auth`,
+or what `dovetail.auth` has: objects with those of `RequestAuth`, which is what all the others are made into.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+from .fetch import Send
 
 
 @runtime_checkable
@@ -24,33 +26,84 @@ class Auth(Protocol):
         ...
 
 
+class AuthRequest(NamedTuple):
+    """A request that is about to be sent, or was."""
+
+    method: str
+    target: str
+    """Where it goes."""
+    url: str
+    """The URL of the server it belongs to."""
+    send: Send
+    """Sends requests of the authorization's own."""
+
+
+@runtime_checkable
+class RequestAuth(Protocol):
+    """Authorization that looks at each request, and may send some of its own to get one."""
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        """The headers that this request needs."""
+        ...
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        """The server answered 401 or 403, or named a nonce. Return True to have a refused request repeated."""
+        ...
+
+
+class _Plain:
+    """An `Auth`, asked before each request and after each refusal."""
+
+    def __init__(self, auth: Auth) -> None:
+        self._auth = auth
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        return await self._auth.headers(request.url)
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        return status in (401, 403) and await self._auth.challenged(request.url, status, headers)
+
+
 class _Fixed:
     def __init__(self, headers: Callable[[], Any]) -> None:
         self._headers = headers
 
-    async def headers(self, url: str) -> Mapping[str, str]:
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
         found = self._headers()
         return await cast("Awaitable[Mapping[str, str]]", found) if inspect.isawaitable(found) else found
 
-    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
         return False
 
 
-def read_auth(auth: Any) -> Auth | None:
-    """Turn the ``auth=`` option into an `Auth`.
+def read_auth(auth: Any) -> RequestAuth | None:
+    """Turn the ``auth=`` option into a `RequestAuth`.
 
     Raises:
         TypeError: it is none of the accepted forms.
     """
     if auth is None:
         return None
+    if isinstance(auth, RequestAuth):
+        return auth
+    if auth == "oauth":
+        from ..auth.client.oauth import OAuth  # loaded when somebody logs in
+
+        return OAuth()
     if isinstance(auth, str):
         token = {"Authorization": auth if " " in auth else f"Bearer {auth}"}
         return _Fixed(lambda: token)
     if isinstance(auth, Auth):
-        return auth
+        return _Plain(auth)
     if callable(auth):
         return _Fixed(cast("Callable[[], Any]", auth))
     raise TypeError(
-        "auth must be a token, a function that returns headers, or an object with headers and challenged"
+        'auth must be a token, "oauth", something of dovetail.auth, a function that returns headers, or an object with '
+        "headers and challenged"
     )

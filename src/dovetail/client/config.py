@@ -22,7 +22,7 @@ from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import limits_of
 from ..wire.revisions import BY_NAME
-from .auth import Auth, read_auth
+from .auth import RequestAuth, read_auth
 from .calling.cache import ResponseCache
 from .calling.output_checks import Checking
 from .connecting.known_servers import KNOWN_SERVERS, KnownServers
@@ -138,7 +138,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     """The total of limits that were asked for: those we assume are no limits of a task that somebody asked for."""
     reconnect: Reconnect
     headers: Mapping[str, str]
-    auth: Auth | None
+    auth: RequestAuth | None
     capabilities: Mapping[str, Any]
     cache: ResponseCache | None
     on_elicit: Callback | None = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 from msgspec import Raw, Struct
@@ -59,6 +60,8 @@ class Conversation(PlainChannel):
         """Done when the connection is over; the result says why."""
         self.requests = Requests(endpoint, self._write, clock)
         self.request = self.requests.request
+        self.deadline: asyncio.Timeout | None = None
+        """Until when the connection has to be ready, as long as it is not."""
         self._peer = peer
         self._runner = Runner(peer, endpoint.limits)
         self._tap = tap
@@ -66,6 +69,23 @@ class Conversation(PlainChannel):
         self._answering: dict[Call, asyncio.Task[None]] = {}
         self._oversized: TransportError | None = None
         self._frames: list[bytes] = []
+
+    @contextmanager
+    def unhurried(self) -> Generator[None]:
+        """While this is entered, a user logs in: that is none of the server's silence, and has limits of its own."""
+        deadline, when = self.deadline, None if self.deadline is None else self.deadline.when()
+        loop = self.gone.get_loop()
+        begun = loop.time()
+        if deadline is not None:
+            deadline.reschedule(None)
+        self.requests.answering += 1
+        try:
+            yield
+        finally:
+            self.requests.answering -= 1
+            self.requests.touch_all()
+            if deadline is not None and when is not None:
+                deadline.reschedule(when + loop.time() - begun)
 
     # --- sending --------------------------------------------------------------------------------------------------
 

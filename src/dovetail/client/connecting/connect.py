@@ -105,15 +105,17 @@ class Attempt:
         self._missed: DovetailError | None = None
         """What became of the probe, when it was not answered with a verdict."""
         self._tentative = False
+        self._deadline: asyncio.Timeout | None = None
 
-    async def run(self) -> Established:
-        """Connect and negotiate. Whatever it raises, `discard` the attempt then.
+    async def run(self, deadline: asyncio.Timeout) -> Established:
+        """Connect and negotiate; ``deadline`` is put off while a user logs in. Whatever it raises, `discard` it then.
 
         Raises:
             TransportError: the server cannot be reached, or not now.
             ProtocolError: it can, and we do not understand each other.
         """
         remembered = self._known.get(self._key)
+        self._deadline = deadline
         try:
             return await self._climb(remembered)
         except (ProtocolError, StatusError):
@@ -237,6 +239,7 @@ class Attempt:
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
             endpoint = Endpoint(self._admission, limits)
             conversation = Conversation(endpoint, self._peer, self._config.clock, self._config.tap)
+            conversation.deadline = self._deadline
             await self._opener.open(conversation, self._transport)
             self._conversation = conversation
             self._machine.advance("connected")
@@ -253,7 +256,8 @@ class Attempt:
         """The result, or the `Outcome` that says what came in its place."""
         self._failure = None
         try:
-            return await conversation.request(method, params, Timeouts(idle=None, total=limit))
+            # An idle limit, which stands still while a user logs in.
+            return await conversation.request(method, params, Timeouts(idle=limit, total=None))
         except RequestTimeout as error:
             what = f"{self._label} did not answer {method} within {limit} s"
             self._failure = RequestTimeout(what, limit="connect")
@@ -314,6 +318,7 @@ class Attempt:
             instructions=None if result.instructions is UNSET else result.instructions,
             declared=declared,
         )
+        conversation.deadline = None
         tentative = self._tentative and not revision.modern
         found = KnownServer(revision.era, revision.name, self._transport, tentative)
         self._known.remember(self._key, found)

@@ -88,8 +88,8 @@ class Connections:
         attempt = Attempt(self._config, self._opener, self, self._answers, self._admission, machine)
         try:
             try:
-                async with asyncio.timeout(limit):
-                    self.established = await attempt.run()
+                async with asyncio.timeout(limit) as deadline:
+                    self.established = await attempt.run(deadline)
             except TimeoutError:
                 known = attempt.so_far()
                 text = (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.channel import Link
+from ..auth import AuthRequest
 from ..config import ClientConfig
 from ..conversation import Conversation
 from ..fetch import Fetch
@@ -115,7 +116,9 @@ class WebSocketOpener:
         config = self._config
         headers = dict(config.headers)
         if config.auth is not None:
-            headers.update(await config.auth.headers(config.target.url))
+            url = config.target.url
+            async with own_fetch(config).session() as send:
+                headers.update(await config.auth.authorize(AuthRequest("GET", url, url, send)))
         await websocket.connect(
             conversation,
             config.target.url,
@@ -162,19 +165,20 @@ class HttpOpener:
             config.target.url,
             headers=config.headers,
             auth=config.auth,
-            fetch=self._fetch or self._own_fetch(),
+            fetch=self._fetch or own_fetch(config),
             limits=config.limits,
         )
         await link.open()
 
-    def _own_fetch(self) -> Fetch:
-        from ...transports.http.client.pool import HttpFetch
-
-        config = self._config
-        return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
-
     async def release(self, link: Link) -> None:
         await link.wait_closed()
+
+
+def own_fetch(config: ClientConfig) -> Fetch:
+    """Our own HTTP client, with the settings of this one."""
+    from ...transports.http.client.pool import HttpFetch
+
+    return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
 
 
 def _check_proxy(config: ClientConfig) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from ....client.auth import Auth
+from ....client.auth import RequestAuth
 from ....client.conversation import Conversation
 from ....client.fetch import Fetch, Response
 from ....core.channel import Link
@@ -77,13 +77,13 @@ class HttpLink(Link):
         url: str,
         *,
         headers: Mapping[str, str],
-        auth: Auth | None,
+        auth: RequestAuth | None,
         fetch: Fetch,
         limits: Limits,
     ) -> None:
         self._conversation = conversation
         self._limits = limits
-        self._requests = OriginRequests(url, headers, auth, fetch)
+        self._requests = OriginRequests(url, headers, auth, fetch, conversation.unhurried)
         self._aside: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._spoken = conversation.endpoint.codec.revision

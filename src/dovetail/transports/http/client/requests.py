@@ -5,15 +5,17 @@ Credentials never leave the origin they were given for: a redirect to another on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from urllib.parse import urljoin
 
-from ....client.auth import Auth
+from ....client.auth import AuthRequest, RequestAuth
 from ....client.fetch import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
 from ....settings import CHALLENGES, ERROR_EXCERPT, LONGEST_RETRY_AFTER, REDIRECTS
 from .addresses import same_origin, shown
+
+Patience = Callable[[], AbstractContextManager[None]]
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
@@ -21,8 +23,17 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 class OriginRequests:
     """Sends the requests of one connection. Open it first; close it when nothing is under way any more."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], auth: Auth | None, fetch: Fetch) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        auth: RequestAuth | None,
+        fetch: Fetch,
+        patience: Patience = nullcontext,
+    ) -> None:
+        """``patience`` is entered while an authorization is under way, which may take a user."""
         self.url = url
+        self._patience = patience
         self._headers = dict(headers)
         self._auth = auth
         self._pool: AbstractAsyncContextManager[Send] = fetch.session()
@@ -50,26 +61,40 @@ class OriginRequests:
         redirects = challenges = 0
         while True:
             sent = {**self._headers, **headers}
+            request = None
             if self._auth is not None:
-                sent.update(await self._auth.headers(self.url))
+                request = AuthRequest(method, target, self.url, self._send)
+                sent.update(await self._auth.authorize(request))
             response = await self._send(method, target, sent, body)
             status = response.status
-            if status < 300:
+            if status < 300 and (request is None or "DPoP-Nonce" not in response.headers):
                 return response
             if status in _REDIRECTS:
                 redirects += 1
                 response.close()
                 target = self._redirected(target, response.headers.get("Location"), redirects)
-            elif status in (401, 403) and challenges < CHALLENGES and await self._renewed(response):
+            elif (
+                request is not None
+                and challenges < CHALLENGES
+                and await self._renewed(request, sent, response)
+            ):
                 challenges += 1
                 response.close()
             else:
                 return response
 
-    async def _renewed(self, response: Response) -> bool:
+    async def _renewed(self, request: AuthRequest, sent: Mapping[str, str], response: Response) -> bool:
         if self._auth is None:
             return False
-        return await self._auth.challenged(self.url, response.status, response.headers)
+        try:
+            if response.status not in (401, 403):
+                await self._auth.answered(request, sent, response.status, response.headers)
+                return False
+            with self._patience():
+                return await self._auth.answered(request, sent, response.status, response.headers)
+        except BaseException:
+            response.close()
+            raise
 
     def _redirected(self, target: str, location: str | None, redirects: int) -> str:
         if redirects > REDIRECTS:
@@ -107,7 +132,7 @@ async def status_error(response: Response, what: str, body: bytes | None = None)
 
 
 _ADVICE = {
-    401: " (the server wants authorization: give auth=…)",
+    401: ' (the server wants authorization: give auth="oauth", or a token)',
     403: " (the authorization does not suffice)",
     404: " (is the path of the URL right?)",
     406: " (it accepts neither JSON nor an event stream)",

@@ -1,0 +1,216 @@
+"""What all ways of logging in share: tokens for each server, renewed in time, by one request for all that wait.
+
+An `Authorizer` is what ``Client(auth=…)`` takes. The transport asks it for headers before each request and tells it of
+each 401 and 403; what to do then is decided in `auth.core.flow`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
+
+from ...client.auth import AuthRequest
+from ...client.fetch import Send
+from ...settings import SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
+from ..core import demand as demands
+from ..core.demand import Demand
+from ..core.flow import Held, log_in, log_out, recall, renew, server_key
+from ..core.grants import Grant
+from ..core.problems import AuthError
+from ..core.resource import canonical
+from ..core.scopes import scope_list
+from ..core.steps import Flow, Progress, Prover
+from .driving import Driver, T, User
+from .guarding import AddressGuard
+from .storage import MemoryTokens, TokenStorage
+
+
+class _World:
+    """Time and chance as they are."""
+
+    def __init__(self, prover: Prover | None) -> None:
+        self.prover = prover
+
+    def now(self) -> float:
+        return time.time()
+
+    def random(self) -> str:
+        return secrets.token_urlsafe(32)
+
+
+class _Server:
+    """What is known of one server."""
+
+    def __init__(self, url: str, *, allow_private: bool) -> None:
+        self.url = url
+        self.guard = AddressGuard(url, allow_private=allow_private)
+        self.held: Held | None = None
+        self.recalled = False
+        self.step_ups: dict[frozenset[str], int] = {}
+        self.locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """One for each event loop: clients of several threads may share an authorizer."""
+        return self.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+
+class Authorizer:
+    """Authorizes requests by tokens that ``grant`` obtains. ``follow`` is told of each step of a flow."""
+
+    def __init__(
+        self,
+        grant: Grant,
+        *,
+        scopes: str | Sequence[str] | None = None,
+        store: TokenStorage | None = None,
+        allow_private: bool = False,
+        user: Callable[[], User] | None = None,
+        follow: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.store: TokenStorage = MemoryTokens() if store is None else store
+        self.follow = follow
+        self._grant = grant
+        self._scopes = None if scopes is None else scope_list(scopes)
+        self._allow_private = allow_private
+        self._user = user
+        self._servers: dict[str, _Server] = {}
+
+    # --- what the transport asks ------------------------------------------------------------------------------------
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        """The headers for one request; none while there is no token."""
+        held = await self.current(request)
+        return {} if held is None else {"Authorization": f"Bearer {held.tokens.access_token}"}
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        """The server said 401 or 403. True when there is a better token now.
+
+        Raises:
+            AuthError: there is none to be had.
+        """
+        if status not in (401, 403):
+            return False
+        demand = demands.read(headers.get("WWW-Authenticate"))
+        return await self.challenged(request, sent.get("Authorization", ""), status, demand)
+
+    # --- tokens -----------------------------------------------------------------------------------------------------
+
+    async def current(self, request: AuthRequest, prover: Prover | None = None) -> Held | None:
+        """The token to send, renewed if it is about to end; None when there is none without the user."""
+        server = self._server(request.url)
+        held = server.held
+        if held is None and not server.recalled:
+            held = await self._recall(server, request.send)
+        if held is None or not held.tokens.due(time.time()):
+            return held
+        async with self._alone(server):
+            await self._catch_up(server, held, request.send)
+            if server.held is held:
+                server.held = await self._renewed(server, held, request.send, prover)
+            return server.held
+
+    async def challenged(
+        self, request: AuthRequest, sent: str, status: int, demand: Demand, prover: Prover | None = None
+    ) -> bool:
+        """Answer a challenge that came to a request with ``sent`` as its ``Authorization``."""
+        more = status == 403
+        if more and demand.error != "insufficient_scope":
+            return False
+        server = self._server(request.url)
+        async with self._alone(server):
+            await self._catch_up(server, server.held, request.send)
+            held = server.held
+            if held is not None and not sent.endswith(f" {held.tokens.access_token}"):
+                return True  # somebody else has renewed it since
+            if more and not self._may_step_up(server, demand):
+                return False
+            flow = log_in(server.url, demand, held, self._grant, self._scopes, _World(prover), more=more)
+            server.held = None
+            server.held = await self._run(server, flow, request.send)
+        return True
+
+    async def log_in(self, url: str, send: Send, demand: Demand, prover: Prover | None = None) -> Held:
+        """Log in to the server at ``url``, whatever is held for it.
+
+        Raises:
+            AuthError: that failed.
+        """
+        server = self._server(url)
+        async with self._alone(server):
+            flow = log_in(server.url, demand, None, self._grant, self._scopes, _World(prover))
+            server.held = await self._run(server, flow, send)
+            server.recalled = True
+            return server.held
+
+    async def held(self, url: str, send: Send) -> Held | None:
+        """What is held for the server at ``url``, be it over or not."""
+        return await self._recall(self._server(url), send)
+
+    async def log_out(self, url: str, send: Send) -> bool | None:
+        """Forget the tokens for ``url`` and have them revoked: whether they were; None when there were none."""
+        server = self._server(url)
+        async with self._alone(server):
+            held = await self._recall(server, send)
+            if held is None:
+                return None
+            server.held = None
+            return await self._run(server, log_out(server.url, held, self._grant, _World(None)), send)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _server(self, url: str) -> _Server:
+        server = self._servers.pop(url, None)
+        if server is None:
+            address = f"http{url[2:]}" if url.startswith(("ws://", "wss://")) else url
+            server = _Server(canonical(address), allow_private=self._allow_private)
+            if len(self._servers) >= SERVERS_AUTHORIZED:
+                del self._servers[next(iter(self._servers))]
+        self._servers[url] = server
+        return server
+
+    @asynccontextmanager
+    async def _alone(self, server: _Server) -> AsyncGenerator[None]:
+        """One renewal at a time, in this process and in those that share the store."""
+        async with server.lock, self.store.lock(server_key(server.url)):
+            yield
+
+    async def _run(self, server: _Server, flow: Flow[T], send: Send) -> T:
+        user = None if self._user is None else self._user()
+        return await Driver(send, self.store, server.guard, user, self.follow).run(flow)
+
+    async def _recall(self, server: _Server, send: Send) -> Held | None:
+        found = await self._run(server, recall(server.url, self._grant.identity), send)
+        server.held, server.recalled = found, True
+        return found
+
+    async def _catch_up(self, server: _Server, held: Held | None, send: Send) -> None:
+        """Another process may have renewed what we hold."""
+        found = await self._run(server, recall(server.url, self._grant.identity), send)
+        if found is not None and (held is None or found.tokens != held.tokens):
+            server.held = found
+
+    async def _renewed(self, server: _Server, held: Held, send: Send, prover: Prover | None) -> Held | None:
+        try:
+            return await self._run(server, renew(server.url, held, self._grant, _World(prover)), send)
+        except AuthError as error:
+            if self._grant.silent or held.tokens.expires_at is None or time.time() >= held.tokens.expires_at:
+                raise
+            if self.follow is not None:
+                self.follow(Progress("token", f"not renewed yet: {error.message}"))
+            return held  # it is still good for a moment
+
+    def _may_step_up(self, server: _Server, demand: Demand) -> bool:
+        """Authorization 2025-11-25: clients SHOULD limit the attempts for the same resource and operation."""
+        wanted = frozenset(demand.scopes or ())
+        tried = server.step_ups.get(wanted, 0)
+        if tried >= STEP_UPS or (tried == 0 and len(server.step_ups) >= STEP_UPS_KEPT):
+            return False
+        server.step_ups[wanted] = tried + 1
+        return True

@@ -1,0 +1,112 @@
+"""Logging in without a browser: machines, workloads, and employees whose company vouches for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.grants import Credentials, EnterpriseAssertion, Workload
+from ..core.registration import PRIVATE_KEY, SECRET_BASIC, Identity
+from .authorizer import Authorizer
+from .storage import TokenStorage
+
+
+class ClientCredentials(Authorizer):
+    """A machine that was registered by hand, recognised by a secret or by a key (``private_key_jwt``).
+
+    Raises:
+        ValueError: neither or both are given, or the key is none.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str | None = None,
+        *,
+        private_key: str | bytes | None = None,
+        algorithm: str = "ES256",
+        scopes: str | Sequence[str] | None = None,
+        store: TokenStorage | None = None,
+        issuer: str | None = None,
+        allow_private: bool = False,
+    ) -> None:
+        if (client_secret is None) == (private_key is None):
+            raise ValueError("give client_secret or private_key")
+        signer = None
+        if private_key is not None:
+            from .signing import KeySigner
+
+            signer = KeySigner.of_pem(private_key, algorithm)
+        identity = Identity(
+            client_id=client_id,
+            client_secret=client_secret,
+            issuer=issuer,
+            method=None if private_key is None else PRIVATE_KEY,
+        )
+        super().__init__(
+            Credentials(identity, signer),
+            scopes=scopes,
+            store=store,
+            allow_private=allow_private,
+        )
+
+
+class WorkloadIdentity(Authorizer):
+    """A workload whose platform gives it a JWT: ``token`` is that, or a function (async or not) that returns it."""
+
+    def __init__(
+        self,
+        token: str | Callable[[], Any],
+        *,
+        client_id: str = "",
+        scopes: str | Sequence[str] | None = None,
+        store: TokenStorage | None = None,
+        issuer: str | None = None,
+        allow_private: bool = False,
+    ) -> None:
+        super().__init__(
+            Workload(Identity(client_id=client_id, issuer=issuer), _source(token)),
+            scopes=scopes,
+            store=store,
+            allow_private=allow_private,
+        )
+
+
+class IdentityAssertion(Authorizer):
+    """An employee: the company's identity provider exchanges the ID token for an ID-JAG, which buys the access token.
+
+    ``idp_id_token`` is the token, or a function (async or not) that returns it.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str | None = None,
+        *,
+        idp_token_endpoint: str,
+        idp_client_id: str,
+        idp_id_token: str | Callable[[], Any],
+        idp_client_secret: str | None = None,
+        scopes: str | Sequence[str] | None = None,
+        store: TokenStorage | None = None,
+        issuer: str | None = None,
+        allow_private: bool = False,
+    ) -> None:
+        idp = Identity(
+            client_id=idp_client_id,
+            client_secret=idp_client_secret,
+            method=None if idp_client_secret is None else SECRET_BASIC,
+        )
+        identity = Identity(client_id=client_id, client_secret=client_secret, issuer=issuer)
+        super().__init__(
+            EnterpriseAssertion(identity, idp, idp_token_endpoint, _source(idp_id_token)),
+            scopes=scopes,
+            store=store,
+            allow_private=allow_private,
+        )
+
+
+def _source(token: str | Callable[[], Any]) -> Callable[[], Any]:
+    if isinstance(token, str):
+        return lambda: token
+    return token

@@ -1,0 +1,44 @@
+"""Logging in with a browser on another device: for programs that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.grants import DEVICE, Device
+from ..core.registration import Identity
+from .authorizer import Authorizer
+from .browser import Screen
+from .storage import TokenStorage, TokenStore
+
+
+class DeviceCode(Authorizer):
+    """The device authorization grant (RFC 8628). ``show`` gets the text that tells the user where to type in what.
+
+    Without ``client_id`` the client registers itself where it may.
+    """
+
+    def __init__(
+        self,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        *,
+        scopes: str | Sequence[str] | None = None,
+        show: Callable[[str], Any] = print,
+        store: TokenStorage | None = None,
+        issuer: str | None = None,
+        allow_private: bool = False,
+    ) -> None:
+        identity = Identity(
+            client_id=client_id,
+            client_secret=client_secret,
+            issuer=issuer,
+            grant_types=(DEVICE, "refresh_token"),
+        )
+        super().__init__(
+            Device(identity),
+            scopes=scopes,
+            store=TokenStore() if store is None else store,
+            allow_private=allow_private,
+            user=lambda: Screen(show),
+        )

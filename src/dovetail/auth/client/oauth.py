@@ -1,0 +1,71 @@
+"""Logging in with a browser: ``Client(url, auth="oauth")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..core import urls
+from ..core.grants import AuthorizationCode
+from ..core.registration import Identity, check_document_url
+from .authorizer import Authorizer
+from .browser import Browser, Hook, open_browser
+from .driving import User
+from .storage import TokenStorage, TokenStore
+
+
+class OAuth(Authorizer):
+    """OAuth 2.1 with authorization code and PKCE.
+
+    Without options the client registers itself where it may. ``client_id`` (and ``client_secret``) is one that was
+    registered by hand, with ``issuer`` if it should be shown to no other; ``client_metadata_url`` is where a Client ID
+    Metadata Document of yours lies. ``open_browser`` gets the page to visit, None shows it on stderr; the browser comes
+    back to ``redirect_port`` of 127.0.0.1 (0: any that is free). In place of both, ``authorize`` gets the page and
+    returns the URL that the browser was sent back to, which begins with ``redirect_uri``. Tokens are kept in ``store``,
+    by default in files of the user. ``allow_private`` lets a server on the internet name an authorization server in
+    your network.
+
+    Raises:
+        ValueError: a scope or a URL is none.
+    """
+
+    def __init__(
+        self,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        client_metadata_url: str | None = None,
+        scopes: str | Sequence[str] | None = None,
+        store: TokenStorage | None = None,
+        redirect_port: int = 0,
+        open_browser: Callable[[str], Any] | None = open_browser,
+        allow_private: bool = False,
+        *,
+        issuer: str | None = None,
+        client_name: str = "Dovetail",
+        redirect_uri: str | None = None,
+        authorize: Callable[[str], Any] | None = None,
+    ) -> None:
+        if client_metadata_url is not None:
+            check_document_url(client_metadata_url)
+        user: Callable[[], User] = partial(Browser, redirect_port, open_browser)
+        if redirect_uri is not None and authorize is not None:
+            urls.secure(redirect_uri, "redirect_uri", "client")
+            user = partial(Hook, authorize, redirect_uri)
+        elif redirect_uri is not None or authorize is not None:
+            raise ValueError("redirect_uri and authorize belong together")
+        identity = Identity(
+            client_id=client_id,
+            client_secret=client_secret,
+            client_metadata_url=client_metadata_url,
+            client_name=client_name,
+            issuer=issuer,
+        )
+
+        super().__init__(
+            AuthorizationCode(identity),
+            scopes=scopes,
+            store=TokenStore() if store is None else store,
+            allow_private=allow_private,
+            user=user,
+        )

@@ -1,0 +1,185 @@
+"""Where tokens are kept: files of the user, the keyring of the system, memory, or what you bring.
+
+A store has entries of bytes under keys of several words: ``("token", issuer, client, resource)`` and the like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from ...extras import missing
+from ...settings import STORE_LOCK_POLL
+from ..core.steps import Quiet
+
+Key = tuple[str, ...]
+
+
+@runtime_checkable
+class TokenStorage(Protocol):
+    """A place for tokens. What it holds are secrets."""
+
+    async def get(self, key: Key) -> bytes | None: ...
+
+    async def put(self, key: Key, value: bytes) -> None:
+        """Replace the entry, all at once: a refresh token that is lost half-way is lost for good."""
+        ...
+
+    async def delete(self, key: Key) -> None:
+        """Take the entry out, if there is one."""
+        ...
+
+    def lock(self, key: Key) -> AbstractAsyncContextManager[None]:
+        """Keep others who share the store from renewing the same tokens; within one process that is done already."""
+        ...
+
+
+class _Entry(Quiet, frozen=True):
+    key: Key
+    value: msgspec.Raw
+
+
+def data_directory() -> Path:
+    """Where tokens lie: ``$XDG_DATA_HOME/dovetail``, or where the system wants a user's data."""
+    given = os.environ.get("XDG_DATA_HOME")
+    if given:
+        return Path(given) / "dovetail"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "dovetail"
+    return Path.home() / ".local" / "share" / "dovetail"
+
+
+class TokenStore:
+    """Tokens in files that only their owner may read, one for each entry.
+
+    They are in ``folder``, by default below the user's data directory.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._given = None if folder is None else Path(folder)
+
+    @property
+    def folder(self) -> Path:
+        return self._given or data_directory() / "tokens"
+
+    async def get(self, key: Key) -> bytes | None:
+        return await asyncio.to_thread(self._get, key)
+
+    async def put(self, key: Key, value: bytes) -> None:
+        await asyncio.to_thread(self._put, key, value)
+
+    async def delete(self, key: Key) -> None:
+        await asyncio.to_thread(self._delete, key)
+
+    @asynccontextmanager
+    async def lock(self, key: Key) -> AsyncGenerator[None]:
+        if sys.platform == "win32":
+            yield
+            return
+        import fcntl
+
+        self._prepare()
+        handle = os.open(self._path(key).with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:  # another process is renewing, or somebody logs in there
+                    await asyncio.sleep(STORE_LOCK_POLL)
+            yield
+        finally:
+            os.close(handle)
+
+    def _path(self, key: Key) -> Path:
+        name = hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:40]
+        return self.folder / f"{name}.json"
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _get(self, key: Key) -> bytes | None:
+        try:
+            entry = msgspec.json.decode(self._path(key).read_bytes(), type=_Entry)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return bytes(entry.value) if entry.key == key else None
+
+    def _put(self, key: Key, value: bytes) -> None:
+        self._prepare()
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")  # 0600 from its first moment
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.json.encode(_Entry(key, msgspec.Raw(value))))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self._path(key))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def _delete(self, key: Key) -> None:
+        self._path(key).unlink(missing_ok=True)
+
+
+class MemoryTokens:
+    """Tokens that are gone with the process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, bytes] = {}
+
+    async def get(self, key: Key) -> bytes | None:
+        return self._entries.get(key)
+
+    async def put(self, key: Key, value: bytes) -> None:
+        self._entries[key] = value
+
+    async def delete(self, key: Key) -> None:
+        self._entries.pop(key, None)
+
+    @asynccontextmanager
+    async def lock(self, key: Key) -> AsyncGenerator[None]:
+        yield
+
+
+class KeyringStore:
+    """Tokens in the keyring of the system (extra ``keyring``)."""
+
+    def __init__(self, service: str = "dovetail", *, backend: Any = None) -> None:
+        self._service = service
+        if backend is None:
+            try:
+                import keyring
+            except ModuleNotFoundError:
+                raise missing("keyring", "KeyringStore") from None
+            backend = keyring.get_keyring()
+        self._keyring = backend
+        self._files = TokenStore()
+
+    async def get(self, key: Key) -> bytes | None:
+        found: str | None = await asyncio.to_thread(self._keyring.get_password, self._service, _name(key))
+        return None if found is None else found.encode()
+
+    async def put(self, key: Key, value: bytes) -> None:
+        await asyncio.to_thread(self._keyring.set_password, self._service, _name(key), value.decode())
+
+    async def delete(self, key: Key) -> None:
+        if await self.get(key) is not None:
+            await asyncio.to_thread(self._keyring.delete_password, self._service, _name(key))
+
+    def lock(self, key: Key) -> AbstractAsyncContextManager[None]:
+        return self._files.lock(("keyring", self._service, *key))
+
+
+def _name(key: Key) -> str:
+    return msgspec.json.encode(key).decode()

@@ -1,0 +1,116 @@
+"""The authorization request that a browser is sent away with, and what it comes back with."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from . import urls
+from .discovery import Place
+from .oauth_errors import code_of, refusal, words_of
+from .pkce import check_s256, s256
+from .problems import AuthError
+from .registration import Registration
+from .scope_choice import OFFLINE
+from .steps import Quiet, Sources
+
+
+class Pending(Quiet, frozen=True, kw_only=True):
+    """What must be known when the browser comes back, kept together. Good once."""
+
+    state: str
+    verifier: str
+    issuer: str
+    redirect_uri: str
+    iss_expected: bool
+    """The authorization server says that its answers name it (RFC 9207)."""
+
+
+def begin(
+    place: Place, client: Registration, redirect_uri: str, scopes: Sequence[str], sources: Sources
+) -> tuple[str, Pending]:
+    """The URL to visit, and what to keep until the browser is back.
+
+    Raises:
+        AuthError: the authorization server does not do PKCE with S256, or has no page for this.
+    """
+    check_s256(place.server)
+    endpoint = place.endpoint("authorization_endpoint", place.server.authorization_endpoint)
+    pending = Pending(
+        state=sources.random(),
+        verifier=sources.random(),
+        issuer=place.issuer,
+        redirect_uri=redirect_uri,
+        iss_expected=bool(place.server.authorization_response_iss_parameter_supported),
+    )
+    query = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": redirect_uri,
+        "state": pending.state,
+        "code_challenge": s256(pending.verifier),
+        "code_challenge_method": "S256",
+        "resource": place.resource,
+    }
+    if scopes:
+        query["scope"] = " ".join(scopes)
+    if OFFLINE in scopes:
+        query["prompt"] = "consent"  # OpenID Connect Core, 11: without it, offline_access is ignored
+    if sources.prover is not None:
+        query["dpop_jkt"] = sources.prover.thumbprint
+    urls.secure(endpoint, "the authorization_endpoint", "authorization server")
+    return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}", pending
+
+
+def read_redirect(url: str, pending: Pending) -> str:
+    """The code that the browser came back with.
+
+    Raises:
+        AuthError: it came to another address, from another login or another issuer, or with a refusal.
+    """
+    if not same_address(url, pending.redirect_uri):
+        raise AuthError("the browser came back to another redirect URI than it was given", fault="client")
+    query = parse_qs(urlsplit(url).query, keep_blank_values=True)
+    twice = next((name for name in ("state", "iss", "code", "error") if len(query.get(name, ())) > 1), None)
+    if twice is not None:
+        raise AuthError(f"the authorization response has {twice} twice", fault="authorization server")
+    given = {name: values[0] for name, values in query.items()}
+    if not same_state(given.get("state"), pending.state):
+        raise AuthError(
+            "the state of the authorization response is not that of this login",
+            fault="user",
+            advice="log in again, in the window that was opened last",
+        )
+    _check_issuer(given.get("iss"), pending)
+    if "error" in given:
+        code, words = code_of(given["error"]), words_of(given.get("error_description"))
+        raise refusal(f"{pending.issuer} did not authorize this client", code, words)
+    if not given.get("code"):
+        raise AuthError("the authorization response has no code", fault="authorization server")
+    return given["code"]
+
+
+def _check_issuer(iss: str | None, pending: Pending) -> None:
+    """The table of 2026-07-28 (RFC 9207): compared as it is, no normalisation; the same for refusals."""
+    if iss is None and pending.iss_expected:
+        raise AuthError(
+            f"the authorization response has no iss, though {pending.issuer} says that it sends it",
+            fault="authorization server",
+        )
+    if iss is not None and iss != pending.issuer:
+        raise AuthError(
+            f"the iss of the authorization response is not the issuer {pending.issuer} that was asked: "
+            "the answer may be somebody else's",
+            fault="authorization server",
+        )
+
+
+def same_state(given: str | None, wanted: str) -> bool:
+    return given is not None and hmac.compare_digest(given.encode(), wanted.encode())
+
+
+def same_address(url: str, redirect_uri: str) -> bool:
+    """Whether ``url`` is the redirect URI with an answer in its query."""
+    ours, theirs = urlsplit(redirect_uri), urlsplit(url)
+    return (ours.scheme, ours.netloc, ours.path or "/") == (theirs.scheme, theirs.netloc, theirs.path or "/")

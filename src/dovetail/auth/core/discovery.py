@@ -1,0 +1,224 @@
+"""Finding out who may authorize us: from a challenge to the metadata of one authorization server.
+
+The order is fixed (Authorization 2025-11-25, 2026-07-28): the metadata that the challenge names, else that of the path,
+else that of the root; then the metadata of the issuer it names. Servers of 2025-03-26 have none of the first kind: they
+are their own authorization server, with or without metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct
+
+from ...settings import AUTHORIZATION_SERVERS
+from . import resource, urls
+from .demand import Demand
+from .problems import AuthError, Fault
+from .resource import ProtectedResource
+from .steps import Answer, Ask, Flow, Progress, ask
+
+Strings = tuple[str, ...]
+
+
+class ServerMetadata(Struct, frozen=True):
+    """What an authorization server says about itself (RFC 8414, OpenID Connect Discovery)."""
+
+    issuer: str
+    authorization_endpoint: str | None = None
+    token_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    device_authorization_endpoint: str | None = None
+    scopes_supported: Strings | None = None
+    grant_types_supported: Strings | None = None
+    code_challenge_methods_supported: Strings | None = None
+    token_endpoint_auth_methods_supported: Strings | None = None
+    client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
+
+
+class Place(Struct, frozen=True):
+    """Where a token for one server is to be had."""
+
+    resource: str
+    server: ServerMetadata
+    scopes: Strings | None = None
+    """What the server's metadata asks for."""
+    assumed: bool = False
+    """There is no metadata: the endpoints are those of 2025-03-26."""
+
+    @property
+    def issuer(self) -> str:
+        return self.server.issuer
+
+    @property
+    def token_endpoint(self) -> str:
+        """Raises `AuthError`: there is none."""
+        return self.endpoint("token_endpoint", self.server.token_endpoint)
+
+    def endpoint(self, name: str, url: str | None) -> str:
+        """An endpoint that must be there.
+
+        Raises:
+            AuthError: the metadata has none.
+        """
+        if url is None:
+            raise AuthError(f"the metadata of {self.issuer} has no {name}", fault="authorization server")
+        return url
+
+
+def discover(url: str, demand: Demand, known: Sequence[str] = ()) -> Flow[Place]:
+    """Find the authorization server of the MCP server at ``url``; one of the ``known`` issuers if it may be.
+
+    Raises:
+        AuthError: there is none, or what it says about itself is not to be trusted.
+    """
+    found = yield from find_resource(url, demand)
+    if found is None:
+        return (yield from _as_in_2025_03_26(url))
+    issuer = choose_issuer(found, known)
+    server = yield from find_server(issuer)
+    scopes = found.scopes_supported
+    return Place(found.resource, server, None if scopes is UNSET else tuple(scopes))
+
+
+# --- the MCP server ---------------------------------------------------------------------------------------------------
+
+
+def find_resource(url: str, demand: Demand) -> Flow[ProtectedResource | None]:
+    """The metadata of the MCP server; None where it has none anywhere.
+
+    Raises:
+        AuthError: it is there, and not that of this server.
+    """
+    places = urls.resource_metadata(url)
+    if demand.resource_metadata is not None:
+        named = "the resource_metadata of the challenge"
+        urls.secure(demand.resource_metadata, named, "server")
+        places = [demand.resource_metadata, *places]
+    for place in places:
+        answer = yield from _document(place, "the protected resource metadata", "server")
+        if answer is None:
+            continue
+        try:
+            found = resource.read(answer.body)
+        except ValueError as error:
+            raise AuthError(f"{place}: {error}", fault="server") from None
+        check_resource(found, url)
+        yield Progress("resource", f"{place} says that this is {found.resource}")
+        return found
+    return None
+
+
+def check_resource(found: ProtectedResource, url: str) -> None:
+    """RFC 9728, 3.3: the resource value returned MUST be identical to the identifier used.
+
+    Raises:
+        AuthError: it is another one, so that a token for it would be another server's.
+    """
+    urls.secure(found.resource, "the resource of the protected resource metadata", "server")
+    if not urls.covers(found.resource, url):
+        raise AuthError(
+            f"the protected resource metadata is for the resource {found.resource}, not for {resource.canonical(url)}",
+            fault="server",
+            advice="its resource must be the URL that clients use",
+        )
+
+
+def choose_issuer(found: ProtectedResource, known: Sequence[str]) -> str:
+    """The issuer to use: one that knows us already, else the first.
+
+    Raises:
+        AuthError: the server names none.
+    """
+    issuers = (found.authorization_servers or [])[:AUTHORIZATION_SERVERS]
+    if not issuers:
+        raise AuthError("the protected resource metadata names no authorization_servers", fault="server")
+    return next((issuer for issuer in issuers if issuer in known), issuers[0])
+
+
+# --- the authorization server -----------------------------------------------------------------------------------------
+
+
+def find_server(issuer: str) -> Flow[ServerMetadata]:
+    """The metadata of ``issuer``; of the places it may lie at, the first that answers counts.
+
+    Raises:
+        AuthError: there is none, or it is another issuer's.
+    """
+    urls.secure(issuer, "the issuer of the authorization server", "server")
+    places = urls.server_metadata(issuer)
+    for place in places:
+        answer = yield from _document(place, "the authorization server metadata", "authorization server")
+        if answer is None:
+            continue
+        what = f"the authorization server metadata at {place}"
+        found = answer.read(ServerMetadata, what, "authorization server")
+        check_server(found, issuer)
+        yield Progress("metadata", f"{place} describes the issuer {found.issuer}")
+        return found
+    raise AuthError(
+        f"the issuer {issuer} has no metadata at {', '.join(places)}",
+        fault="authorization server",
+        advice="is the issuer in the server's authorization_servers right?",
+    )
+
+
+def check_server(found: ServerMetadata, *issuers: str) -> None:
+    """RFC 8414, 3.3: the issuer value returned MUST be identical to the one that the URL was made of.
+
+    Raises:
+        AuthError: it is not, or an endpoint is nothing that secrets may be sent to.
+    """
+    if found.issuer not in issuers:
+        raise AuthError(
+            f"the metadata names the issuer {found.issuer!r}, but was asked for {issuers[0]!r}",
+            fault="authorization server",
+            advice="both must be identical, character by character",
+        )
+    endpoints = {
+        "authorization_endpoint": found.authorization_endpoint,
+        "token_endpoint": found.token_endpoint,
+        "registration_endpoint": found.registration_endpoint,
+        "revocation_endpoint": found.revocation_endpoint,
+        "device_authorization_endpoint": found.device_authorization_endpoint,
+    }
+    for name, url in endpoints.items():
+        if url is not None:
+            urls.secure(url, f"the {name} of {found.issuer}", "authorization server")
+
+
+def _as_in_2025_03_26(url: str) -> Flow[Place]:
+    """A server without metadata of its own is its own authorization server, at its root.
+
+    Authorization 2025-03-26: clients that find no metadata MUST use the default endpoints.
+    """
+    base = urls.origin(resource.canonical(url))
+    urls.secure(base, "the URL of the server", "server")
+    place = f"{base}/.well-known/oauth-authorization-server"
+    answer = yield from _document(place, "the authorization server metadata", "server")
+    if answer is not None:
+        found = answer.read(ServerMetadata, f"the authorization server metadata at {place}", "server")
+        check_server(found, base, f"{base}/")
+        yield Progress("metadata", f"{place} describes the issuer {found.issuer}, as in 2025-03-26")
+        return Place(resource.canonical(url), found)
+    yield Progress("metadata", f"{base} has no metadata: the endpoints of 2025-03-26 are assumed")
+    server = ServerMetadata(
+        base,
+        authorization_endpoint=f"{base}/authorize",
+        token_endpoint=f"{base}/token",
+        registration_endpoint=f"{base}/register",
+        code_challenge_methods_supported=("S256",),
+        token_endpoint_auth_methods_supported=("none", "client_secret_post", "client_secret_basic"),
+    )
+    return Place(resource.canonical(url), server, assumed=True)
+
+
+def _document(url: str, what: str, fault: Fault) -> Flow[Answer | None]:
+    """The document at ``url``; None where there is none."""
+    headers = {"Accept": "application/json", "MCP-Protocol-Version": "2025-03-26"}
+    answer = yield from ask(Ask(what=what, url=url, headers=headers, fault=fault))
+    if answer.status >= 500:
+        raise AuthError(f"{what} at {url} was answered with HTTP {answer.status}", fault=fault)
+    return answer if answer.status == 200 else None

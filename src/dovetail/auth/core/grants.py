@@ -1,0 +1,244 @@
+"""The ways to a token: each is one flow from a place and scopes to tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ...settings import DEVICE_INTERVAL, DEVICE_SECONDS
+from . import urls
+from .authorization import begin, read_redirect
+from .discovery import Place
+from .oauth_errors import refused
+from .problems import AuthError
+from .registration import (
+    PRIVATE_KEY,
+    Identity,
+    Registration,
+    preregistered,
+    register,
+    registration_key,
+)
+from .scope_choice import with_offline
+from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
+from .token_endpoint import Signer, ask_proving, recognised, request_tokens
+from .tokens import Tokens, check_token
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
+
+Obtained = tuple[Registration, Tokens]
+
+
+class Grant(Protocol):
+    """One way to a token."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def signer(self) -> Signer | None: ...
+
+    @property
+    def silent(self) -> bool:
+        """It needs no user, so that it may be repeated at any time."""
+        ...
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        """Raises `AuthError`: no token was to be had."""
+        ...
+
+
+class AuthorizationCode:
+    """The user logs in with a browser."""
+
+    silent = False
+    signer = None
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        scopes = with_offline(place, scopes)
+        before = yield from load(registration_key(place.issuer), Registration)
+        redirect_uri: str = yield Listen(None if before is None else before.redirect_uri)
+        client = yield from register(place, self.identity, redirect_uri, scopes, sources.now())
+        url, pending = begin(place, client, redirect_uri, scopes, sources)
+        yield Progress("authorization", f"the user is sent to {urls.origin(url)}")
+        came_back: str = yield Browse(url, redirect_uri, pending.state)
+        form = {
+            "grant_type": "authorization_code",
+            "code": read_redirect(came_back, pending),
+            "redirect_uri": redirect_uri,
+            "code_verifier": pending.verifier,
+        }
+        tokens = yield from request_tokens(place, client, form, sources)
+        return client, tokens
+
+
+class Credentials:
+    """A machine, recognised by a secret or a key (SEP-1046)."""
+
+    silent = True
+
+    def __init__(self, identity: Identity, signer: Signer | None = None) -> None:
+        self.identity = identity
+        self.signer = signer
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        client = preregistered(place, self.identity, None)
+        if client.method == PRIVATE_KEY:
+            _check_offered(place, PRIVATE_KEY)
+        form = {"grant_type": "client_credentials"}
+        tokens = yield from request_tokens(place, client, form, sources, scopes=scopes, signer=self.signer)
+        return client, tokens
+
+
+def _check_offered(place: Place, method: str) -> None:
+    offered = place.server.token_endpoint_auth_methods_supported
+    if offered is not None and method not in offered:
+        raise AuthError(
+            f"the token endpoint of {place.issuer} does not take {method}",
+            fault="client",
+            advice=f"it takes {', '.join(offered)}",
+        )
+
+
+class _DeviceAnswer(Quiet, frozen=True):
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None = None
+    expires_in: float = DEVICE_SECONDS
+    interval: float = DEVICE_INTERVAL
+
+
+class Device:
+    """The user logs in with a browser on another device (RFC 8628)."""
+
+    silent = False
+    signer = None
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        scopes = with_offline(place, scopes)
+        client = yield from register(place, self.identity, None, scopes, sources.now())
+        found = yield from self._begin(place, client, scopes, sources)
+        complete = found.verification_uri_complete
+        for page in (found.verification_uri, complete):
+            if page is not None:
+                urls.split(page, "the verification_uri", "authorization server")
+        yield Show(found.verification_uri, found.user_code, complete, found.expires_in)
+        tokens = yield from self._poll(place, client, found, sources)
+        return client, tokens
+
+    def _begin(
+        self, place: Place, client: Registration, scopes: Sequence[str], sources: Sources
+    ) -> Flow[_DeviceAnswer]:
+        name = "device_authorization_endpoint"
+        endpoint = place.endpoint(name, place.server.device_authorization_endpoint)
+        form = {"resource": place.resource}
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        headers = recognised(client, form, sources)
+        form["client_id"] = client.client_id
+        answer = yield from ask(post("the device code", endpoint, form, headers))
+        if answer.status != 200:
+            raise refused(answer, f"{place.issuer} gave no device code")
+        return answer.read(_DeviceAnswer, "the answer with the device code", "authorization server")
+
+    def _poll(
+        self, place: Place, client: Registration, found: _DeviceAnswer, sources: Sources
+    ) -> Flow[Tokens]:
+        form = {"grant_type": DEVICE, "device_code": found.device_code}
+        interval = min(max(found.interval, 1.0), DEVICE_SECONDS)
+        end = sources.now() + min(found.expires_in, DEVICE_SECONDS)
+        while sources.now() < end:
+            yield Pause(interval)
+            try:
+                return (yield from request_tokens(place, client, form, sources))
+            except AuthError as error:
+                if error.error == "slow_down":
+                    interval += DEVICE_INTERVAL
+                elif error.error != "authorization_pending":
+                    raise
+        raise AuthError("nobody typed in the code in time", fault="user", error="expired_token")
+
+
+class Workload:
+    """A workload that has a JWT from its platform (SEP-1933)."""
+
+    silent = True
+    signer = None
+
+    def __init__(self, identity: Identity, token: Callable[[], Any]) -> None:
+        self.identity = identity
+        self._token = token
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        client = preregistered(place, self.identity, None)
+        token: str = yield Supply(self._token, "the workload's token")
+        form = {"grant_type": JWT_BEARER, "assertion": check_token(token, "workload's token")}
+        tokens = yield from request_tokens(place, client, form, sources, scopes=scopes)
+        return client, tokens
+
+
+class EnterpriseAssertion:
+    """An employee whose company's identity provider vouches for him (SEP-990): ID token, ID-JAG, access token."""
+
+    silent = True
+    signer = None
+
+    def __init__(self, identity: Identity, idp: Identity, endpoint: str, token: Callable[[], Any]) -> None:
+        self.identity = identity
+        self._idp = idp
+        self._endpoint = urls.secure(endpoint, "idp_token_endpoint", "client")
+        self._token = token
+
+    def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        client = preregistered(place, self.identity, None)
+        vouched = yield from self._exchange(place, scopes, sources)
+        yield Progress("assertion", f"{urls.origin(self._endpoint)} vouches for the user")
+        form = {"grant_type": JWT_BEARER, "assertion": vouched}
+        tokens = yield from request_tokens(place, client, form, sources)
+        return client, tokens
+
+    def _exchange(self, place: Place, scopes: Sequence[str], sources: Sources) -> Flow[str]:
+        """An ID-JAG for the ID token (RFC 8693)."""
+        token: str = yield Supply(self._token, "the ID token")
+        form = {
+            "grant_type": EXCHANGE,
+            "requested_token_type": ID_JAG,
+            "audience": place.issuer,
+            "resource": place.resource,
+            "subject_token": check_token(token, "ID token"),
+            "subject_token_type": ID_TOKEN,
+        }
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        issuer = urls.origin(self._endpoint)
+        idp = Registration(
+            issuer=issuer,
+            client_id=self._idp.client_id or "",
+            client_secret=self._idp.client_secret,
+            method=self._idp.method or "none",
+        )
+        headers = recognised(idp, form, sources)
+        request = post("the ID-JAG", self._endpoint, form, headers, configured=True)
+        answer = yield from ask_proving(request, None)
+        if answer.status != 200:
+            raise refused(answer, f"the identity provider {issuer} did not vouch for the user")
+        found = answer.read(_Exchanged, "the answer of the identity provider", "authorization server")
+        if found.issued_token_type not in (None, ID_JAG):
+            raise AuthError(f"the identity provider {issuer} gave no ID-JAG", fault="authorization server")
+        return check_token(found.access_token, "ID-JAG")
+
+
+class _Exchanged(Quiet, frozen=True):
+    access_token: str
+    issued_token_type: str | None = None

@@ -1,0 +1,187 @@
+"""Becoming a client of an authorization server: known beforehand, by a document, or by registering (RFC 7591)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from . import urls
+from .discovery import Place
+from .oauth_errors import refused
+from .problems import AuthError
+from .steps import Ask, Flow, Progress, Quiet, ask, load, save
+
+SECRET_BASIC, SECRET_POST, NONE, PRIVATE_KEY = (
+    "client_secret_basic",
+    "client_secret_post",
+    "none",
+    "private_key_jwt",
+)
+
+
+class Registration(Quiet, frozen=True, kw_only=True, omit_defaults=True):
+    """Who we are to one issuer. Never shown to another one."""
+
+    issuer: str
+    client_id: str
+    client_secret: str | None = None
+    method: str = NONE
+    """How the token endpoint recognises us."""
+    redirect_uri: str | None = None
+    secret_expires_at: float = 0
+    """0: never."""
+
+
+class Identity(Quiet, frozen=True, kw_only=True):
+    """What the user says about us."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata_url: str | None = None
+    client_name: str = "Dovetail"
+    issuer: str | None = None
+    """The only one that ``client_id`` may be shown to."""
+    grant_types: Sequence[str] = ("authorization_code", "refresh_token")
+    method: str | None = None
+    """How we are recognised, when it is neither by a secret nor not at all."""
+
+
+class _Registered(Quiet, frozen=True):
+    client_id: str
+    client_secret: str | None = None
+    client_secret_expires_at: float | None = None
+    token_endpoint_auth_method: str | None = None
+
+
+def registration_key(issuer: str) -> tuple[str, ...]:
+    return ("client", issuer)
+
+
+def register(
+    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str], now: float
+) -> Flow[Registration]:
+    """Who we are at this place, in the order of the specification.
+
+    Raises:
+        AuthError: nothing was given, and the authorization server registers nobody.
+    """
+    if identity.client_id is not None:
+        return preregistered(place, identity, redirect_uri)
+    if identity.client_metadata_url is not None and place.server.client_id_metadata_document_supported:
+        url = check_document_url(identity.client_metadata_url)
+        yield Progress("registration", f"the client is described by the document {url}")
+        return Registration(issuer=place.issuer, client_id=url, redirect_uri=redirect_uri)
+    known = yield from load(registration_key(place.issuer), Registration)
+    if known is not None and _usable(known, place, redirect_uri, now):
+        yield Progress("registration", f"registered as {known.client_id} before")
+        return known
+    if place.server.registration_endpoint is None:
+        raise AuthError(
+            f"the authorization server {place.issuer} registers no clients by itself",
+            fault="client",
+            advice="register one there by hand and give its client_id, and its client_secret if it has one",
+        )
+    made = yield from _register(place, identity, redirect_uri, scopes)
+    yield from save(registration_key(place.issuer), made)
+    yield Progress("registration", f"registered as {made.client_id}")
+    return made
+
+
+def preregistered(place: Place, identity: Identity, redirect_uri: str | None) -> Registration:
+    """Authorization 2026-07-28: credentials are bound to the issuer they were made by.
+
+    Raises:
+        AuthError: this issuer is another one.
+    """
+    assert identity.client_id is not None
+    if identity.issuer is not None and identity.issuer != place.issuer:
+        raise AuthError(
+            f"the client_id is for the issuer {identity.issuer}, but the server names {place.issuer}",
+            fault="client",
+            advice="register with that issuer and give the new client_id",
+        )
+    return Registration(
+        issuer=place.issuer,
+        client_id=identity.client_id,
+        client_secret=identity.client_secret,
+        method=identity.method or method_for(place, identity.client_secret),
+        redirect_uri=redirect_uri,
+    )
+
+
+def method_for(place: Place, secret: str | None) -> str:
+    """How a client with this secret is recognised at the token endpoint; RFC 8414: basic unless it says otherwise."""
+    if secret is None:
+        return NONE
+    offered = place.server.token_endpoint_auth_methods_supported
+    return SECRET_BASIC if offered is None or SECRET_BASIC in offered else SECRET_POST
+
+
+def check_document_url(url: str) -> str:
+    """A Client ID Metadata Document: an https URL with a path.
+
+    Raises:
+        AuthError: it is none.
+    """
+    parts = urls.split(url, "client_metadata_url", "client")
+    if parts.scheme != "https" or parts.path in ("", "/") or parts.fragment:
+        raise AuthError("client_metadata_url must be an https URL with a path", fault="client")
+    return url
+
+
+def _usable(known: Registration, place: Place, redirect_uri: str | None, now: float) -> bool:
+    expired = 0 < known.secret_expires_at <= now
+    return known.issuer == place.issuer and known.redirect_uri == redirect_uri and not expired
+
+
+def _register(
+    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str]
+) -> Flow[Registration]:
+    offered = place.server.token_endpoint_auth_methods_supported
+    method = NONE
+    if offered is not None and NONE not in offered:
+        method = next((each for each in (SECRET_BASIC, SECRET_POST) if each in offered), NONE)
+    wanted = {
+        "client_name": identity.client_name,
+        "application_type": application_type(redirect_uri),
+        "grant_types": list(identity.grant_types),
+        "response_types": ["code"] if redirect_uri is not None else [],
+        "redirect_uris": [] if redirect_uri is None else [redirect_uri],
+        "token_endpoint_auth_method": method,
+    }
+    if scopes:
+        wanted["scope"] = " ".join(scopes)
+    request = Ask(
+        what="the registration",
+        url=place.endpoint("registration_endpoint", place.server.registration_endpoint),
+        method="POST",
+        headers={"Content-Type": "application/json", "Accept": "application/json"},
+        body=msgspec.json.encode(wanted),
+    )
+    answer = yield from ask(request)
+    if answer.status not in (200, 201):
+        raise refused(answer, f"{place.issuer} refused to register this client")
+    found = answer.read(_Registered, "the answer to the registration", "authorization server")
+    return Registration(
+        issuer=place.issuer,
+        client_id=found.client_id,
+        client_secret=found.client_secret,
+        method=found.token_endpoint_auth_method or _default(place, method, found.client_secret),
+        redirect_uri=redirect_uri,
+        secret_expires_at=found.client_secret_expires_at or 0,
+    )
+
+
+def _default(place: Place, asked: str, secret: str | None) -> str:
+    return asked if asked != NONE or secret is None else method_for(place, secret)
+
+
+def application_type(redirect_uri: str | None) -> str:
+    """2026-07-28: clients MUST say it; OpenID Connect takes them for web applications otherwise."""
+    if redirect_uri is None:
+        return "native"
+    parts = urlsplit(redirect_uri)
+    web = parts.scheme == "https" and not urls.is_loopback(parts.hostname or "")
+    return "web" if web else "native"

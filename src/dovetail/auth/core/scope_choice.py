@@ -1,0 +1,38 @@
+"""Which scopes to ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .demand import Demand
+from .discovery import Place
+
+OFFLINE = "offline_access"
+
+
+def choose_scopes(
+    place: Place, demand: Demand, wanted: Iterable[str] | None, before: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The scopes of the next authorization.
+
+    Authorization 2025-11-25, Scope Selection Strategy: those of the challenge; else all that the server's metadata
+    names; else none at all. What the user ``wanted`` takes the place of the metadata. 2026-07-28: scopes that were
+    asked ``before`` are kept when more are needed.
+    """
+    if demand.scopes is not None:
+        chosen = [*(wanted or ()), *demand.scopes]
+    elif wanted is not None:
+        chosen = list(wanted)
+    else:
+        chosen = list(place.scopes or ())
+    return tuple(dict.fromkeys([*before, *chosen]))
+
+
+def with_offline(place: Place, scopes: tuple[str, ...]) -> tuple[str, ...]:
+    """``scopes``, and the one that brings refresh tokens.
+
+    Authorization 2026-07-28: only if the authorization server's own ``scopes_supported`` has it.
+    """
+    if OFFLINE in (place.server.scopes_supported or ()) and OFFLINE not in scopes:
+        return (*scopes, OFFLINE)
+    return scopes

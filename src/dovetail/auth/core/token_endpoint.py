@@ -1,0 +1,178 @@
+"""What is said to a token endpoint, and how it recognises us."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import quote_plus
+
+from ...settings import ASSERTION_SECONDS
+from .discovery import Place
+from .oauth_errors import read_error, refused
+from .problems import AuthError
+from .registration import PRIVATE_KEY, SECRET_BASIC, SECRET_POST, Registration
+from .steps import Answer, Ask, Flow, Prover, Sources, ask, post
+from .tokens import Tokens, read_tokens
+
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+class Signer(Protocol):
+    """Whoever holds the private key of a client."""
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        """The claims as a signed JWT."""
+        ...
+
+
+def request_tokens(
+    place: Place,
+    client: Registration,
+    form: Mapping[str, str],
+    sources: Sources,
+    *,
+    scopes: Sequence[str] = (),
+    signer: Signer | None = None,
+) -> Flow[Tokens]:
+    """Ask the token endpoint, and keep to the resource: RFC 8707, Authorization 2025-06-18.
+
+    Raises:
+        AuthError: it refused.
+    """
+    whole = {**form, "resource": place.resource}
+    if scopes:
+        whole["scope"] = " ".join(scopes)
+    headers = recognised(client, whole, sources, signer)
+    request = post("the token", place.token_endpoint, whole, headers)
+    answer = yield from ask_proving(request, sources.prover)
+    if answer.status != 200:
+        raise refused(answer, f"the token endpoint of {place.issuer} refused")
+    return read_tokens(answer, sources.now(), proven=sources.prover is not None)
+
+
+def ask_proving(request: Ask, prover: Prover | None) -> Flow[Answer]:
+    """Send ``request`` with a proof that we have the key; again when the server wants its nonce in it (RFC 9449, 8)."""
+    if prover is None:
+        return (yield from ask(request))
+    answer = yield from _proven(request, prover)
+    if answer.status in (400, 401) and read_error(answer)[0] == "use_dpop_nonce":
+        return (yield from _proven(request, prover))
+    return answer
+
+
+def _proven(request: Ask, prover: Prover) -> Flow[Answer]:
+    headers = {**request.headers, "DPoP": prover.proof(request.method, request.url)}
+    answer: Answer = yield Ask(
+        what=request.what,
+        url=request.url,
+        method=request.method,
+        headers=headers,
+        body=request.body,
+        configured=request.configured,
+    )
+    nonce = answer.headers.get("DPoP-Nonce")
+    if nonce is not None:
+        prover.take_nonce(request.url, nonce)
+    return answer
+
+
+def recognised(
+    client: Registration, form: dict[str, str], sources: Sources, signer: Signer | None = None
+) -> dict[str, str]:
+    """Say who we are: in ``form``, which is added to, or in the headers that are returned.
+
+    Raises:
+        AuthError: the authorization server wants what we cannot do.
+    """
+    secret = client.client_secret
+    if client.method == SECRET_BASIC and secret is not None:
+        # RFC 6749, 2.3.1: both parts are encoded as in a form before they are put together.
+        pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
+        return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
+    if client.client_id:
+        form["client_id"] = client.client_id
+    if client.method == SECRET_POST and secret is not None:
+        form["client_secret"] = secret
+    elif client.method == PRIVATE_KEY and signer is not None:
+        form["client_assertion_type"] = ASSERTION_TYPE
+        form["client_assertion"] = signer.sign(assertion(client, sources))
+    elif client.method in (SECRET_BASIC, SECRET_POST, PRIVATE_KEY):
+        raise AuthError(
+            f"the authorization server {client.issuer} wants {client.method} of this client",
+            fault="client",
+            advice="give what that needs: client_secret, or private_key",
+        )
+    return {}
+
+
+def assertion(client: Registration, sources: Sources) -> dict[str, Any]:
+    """The claims by which a client proves who it is (RFC 7523, 3)."""
+    now = int(sources.now())
+    return {
+        "iss": client.client_id,
+        "sub": client.client_id,
+        "aud": client.issuer,
+        "iat": now,
+        "exp": now + int(ASSERTION_SECONDS),
+        "jti": sources.random(),
+    }
+
+
+def refresh(
+    place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
+) -> Flow[Tokens | None]:
+    """New tokens for the refresh token; None when it is worth nothing any more.
+
+    A new refresh token takes the place of the old one, which is good once only (Authorization 2025-06-18: rotation).
+
+    Raises:
+        AuthError: the authorization server fails, or does not let us; the refresh token may still be good.
+    """
+    if tokens.refresh_token is None:
+        return None
+    form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
+    try:
+        new = yield from request_tokens(place, client, form, sources, signer=signer)
+    except AuthError as error:
+        if error.error in _LOST:
+            return None
+        raise
+    kept = new.refresh_token or tokens.refresh_token
+    return Tokens(
+        access_token=new.access_token,
+        token_type=new.token_type,
+        expires_at=new.expires_at,
+        lifetime=new.lifetime,
+        refresh_token=kept,
+        scopes=tokens.scopes if new.scopes is None else new.scopes,
+    )
+
+
+_LOST = frozenset(
+    {
+        "invalid_grant",
+        "invalid_client",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+        "invalid_target",
+    }
+)
+"""Refusals after which only a new authorization helps."""
+
+
+def revoke(place: Place, client: Registration, tokens: Tokens, sources: Sources) -> Flow[bool]:
+    """Take the tokens back, the refresh token first (RFC 7009). Whether the authorization server does that."""
+    endpoint = place.server.revocation_endpoint
+    if endpoint is None:
+        return False
+    kinds = (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token))
+    for kind, token in kinds:
+        if token is not None:
+            form = {"token": token, "token_type_hint": kind}
+            headers = recognised(client, form, sources)
+            answer = yield from ask(post("the revocation", endpoint, form, headers))
+            if answer.status != 200 and read_error(answer)[0] != "unsupported_token_type":
+                raise refused(answer, f"{place.issuer} refused to revoke the {kind.replace('_', ' ')}")
+    return True
