@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dovetail import Client, DovetailError
+from dovetail.auth import ClientCredentials, DPoP, IdentityAssertion, MemoryTokens, OAuth, WorkloadIdentity
+from dovetail.transports.http.client.pool import HttpFetch
 
 Scenario = Callable[[Client], Awaitable[None]]
 
@@ -96,6 +98,64 @@ async def load_skill(client: Client) -> None:
             await skill.read(file)
 
 
+# --- authorization ----------------------------------------------------------------------------------------------------
+
+REDIRECT_URI = "http://localhost:3000/callback"
+METADATA_URL = "https://conformance-test.local/client-metadata.json"
+
+
+async def visit(url: str) -> str:
+    """What a browser does whose user agrees at once: the suite redirects without a page."""
+    async with HttpFetch().session() as send:
+        response = await send("GET", url, {})
+        response.close()
+        return response.headers["Location"]
+
+
+def log_in(context: dict[str, Any]) -> OAuth:
+    return OAuth(
+        client_id=context.get("client_id"),
+        client_secret=context.get("client_secret"),
+        client_metadata_url=METADATA_URL,
+        store=MemoryTokens(),
+        redirect_uri=REDIRECT_URI,
+        authorize=visit,
+    )
+
+
+def by_key(context: dict[str, Any]) -> ClientCredentials:
+    return ClientCredentials(
+        context["client_id"],
+        private_key=context["private_key_pem"],
+        algorithm=context.get("signing_algorithm", "ES256"),
+    )
+
+
+def by_secret(context: dict[str, Any]) -> ClientCredentials:
+    return ClientCredentials(context["client_id"], context["client_secret"])
+
+
+def by_employer(context: dict[str, Any]) -> IdentityAssertion:
+    return IdentityAssertion(
+        context["client_id"],
+        context["client_secret"],
+        idp_token_endpoint=context["idp_token_endpoint"],
+        idp_client_id=context["idp_client_id"],
+        idp_id_token=context["idp_id_token"],
+    )
+
+
+AUTH: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "auth/client-credentials-jwt": by_key,
+    "auth/client-credentials-basic": by_secret,
+    "auth/enterprise-managed-authorization": by_employer,
+    "auth/dpop": lambda context: DPoP(log_in(context)),
+    "auth/dpop-nonce": lambda context: DPoP(log_in(context)),
+    "auth/wif-jwt-bearer": lambda context: WorkloadIdentity(context["valid_jwt"]),
+}
+"""What is not a login with a browser."""
+
+
 SCENARIOS: dict[str, Scenario] = {
     "tools_call": add_numbers,
     "elicitation-sep1034-client-defaults": call_every_tool,
@@ -115,6 +175,10 @@ MODERN_ONLY = "sep-2640-"
 
 
 async def run(url: str, scenario: str, version: str) -> None:
+    auth = None
+    if scenario.startswith("auth/"):
+        context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+        auth = AUTH.get(scenario, log_in)(context)
     modern = version == "2026-07-28" or scenario.startswith(MODERN_ONLY)
     client = Client(
         url,
@@ -123,9 +187,10 @@ async def run(url: str, scenario: str, version: str) -> None:
         on_sample=sample,
         on_roots=["file:///tmp"],
         validate="warn",
+        auth=auth,
     )
     async with client:
-        await SCENARIOS.get(scenario, list_only)(client)
+        await SCENARIOS.get(scenario, call_every_tool if auth else list_only)(client)
 
 
 def main() -> int:
