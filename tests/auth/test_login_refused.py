@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from dovetail.auth import AuthError
+from dovetail.auth.settings import METADATA_SIZE
 from dovetail.errors import DovetailError
-from dovetail.settings import METADATA_SIZE, REDIRECTS
+from dovetail.settings import REDIRECTS
 from tests.client.fake_http import JSON, Reply, Request, serving
 
 from .provider import Provider, answer, client, log_in, oauth, provided, refuse, visit

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 from ...client.auth import AuthRequest
 from ...client.fetch import Send
-from ...settings import SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
 from ..core import demand as demands
 from ..core.demand import Demand
 from ..core.flow import Held, log_in, log_out, recall, renew, server_key
@@ -24,6 +23,7 @@ from ..core.problems import AuthError
 from ..core.resource import canonical
 from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
+from ..settings import SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
 from .driving import Driver, T, User
 from .guarding import AddressGuard
 from .storage import MemoryTokens, TokenStorage

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ...settings import CALLBACK_CONNECTIONS, CALLBACK_SIZE, CALLBACK_WAIT, LOGIN_SECONDS
 from ..core import urls
 from ..core.authorization import same_state
 from ..core.problems import AuthError
 from ..core.steps import Show
+from ..settings import CALLBACK_CONNECTIONS, CALLBACK_SIZE, CALLBACK_WAIT, LOGIN_SECONDS
 
 PATH = "/callback"
 _HEAD = (

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urljoin
 
 from ...client.fetch import Response, Send
 from ...errors import TransportError
-from ...settings import AUTHORIZATION_SECONDS, METADATA_SIZE, REDIRECTS
+from ...settings import REDIRECTS
 from ..core import urls
 from ..core.problems import AuthError
 from ..core.steps import (
@@ -28,6 +28,7 @@ from ..core.steps import (
     Step,
     Supply,
 )
+from ..settings import AUTHORIZATION_SECONDS, METADATA_SIZE
 from .guarding import AddressGuard
 from .storage import TokenStorage
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from ...client.auth import AuthRequest
-from ...settings import NONCE_LENGTH, NONCES_KEPT
 from ..core import demand as demands
 from ..core import urls
+from ..settings import NONCE_LENGTH, NONCES_KEPT
 from .authorizer import Authorizer
 from .signing import KeySigner, digest
 

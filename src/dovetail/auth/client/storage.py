@@ -18,8 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from ...extras import missing
-from ...settings import STORE_LOCK_POLL
 from ..core.steps import Quiet
+from ..settings import STORE_LOCK_POLL
 
 Key = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Struct
 
-from ...settings import AUTHORIZATION_SERVERS
+from ..settings import AUTHORIZATION_SERVERS
 from . import resource, urls
 from .demand import Demand
 from .problems import AuthError, Fault

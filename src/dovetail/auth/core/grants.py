@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ...settings import DEVICE_INTERVAL, DEVICE_SECONDS
+from ..settings import DEVICE_INTERVAL, DEVICE_SECONDS
 from . import urls
 from .authorization import begin, read_redirect
 from .discovery import Place

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ...settings import ERROR_WORDS
+from ..settings import ERROR_WORDS
 from .problems import AuthError, Fault
 from .steps import Answer
 

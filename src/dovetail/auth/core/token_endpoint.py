@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote_plus
 
-from ...settings import ASSERTION_SECONDS
+from ..settings import ASSERTION_SECONDS
 from .discovery import Place
 from .oauth_errors import read_error, refused
 from .problems import AuthError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...settings import RENEWAL_MARGIN, TOKEN_SIZE
+from ..settings import RENEWAL_MARGIN, TOKEN_SIZE
 from .problems import AuthError
 from .steps import Answer, Quiet
 

@@ -1,0 +1,44 @@
+"""The bounds of a client that logs in; `dovetail.settings` has those that all share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AUTHORIZATION_SERVERS: Final = 16
+"""Issuers of one server that are looked at."""
+METADATA_SIZE: Final = 256 << 10
+"""Bytes of a metadata document, and of any other answer of an authorization server."""
+AUTHORIZATION_SECONDS: Final = 20.0
+"""Seconds one request of a flow may take, its answer included."""
+ERROR_WORDS: Final = 200
+"""Characters that are shown of what an authorization server says about a refusal."""
+LOGIN_SECONDS: Final = 300.0
+"""Seconds a user has to log in."""
+CALLBACK_SIZE: Final = 16 << 10
+"""Bytes of the request that a browser comes back with."""
+CALLBACK_CONNECTIONS: Final = 32
+"""Connections to the loopback port at once while a login is under way."""
+CALLBACK_WAIT: Final = 10.0
+"""Seconds one of them has to say what it wants."""
+STEP_UPS: Final = 2
+"""How often the same scopes are asked for because a server did not find them sufficient."""
+STEP_UPS_KEPT: Final = 64
+"""Different sets of scopes that a server may ask for one after the other."""
+SERVERS_AUTHORIZED: Final = 1000
+"""Servers that one authorization object remembers; the one used longest ago is forgotten."""
+RENEWAL_MARGIN: Final = 30.0
+"""Seconds before its end at which a token is renewed; a tenth of its lifetime where that is less."""
+DEVICE_INTERVAL: Final = 5.0
+"""Seconds between two questions whether the user has typed in the code (RFC 8628)."""
+DEVICE_SECONDS: Final = 1800.0
+"""Seconds that a device code is waited for, whatever its lifetime."""
+ASSERTION_SECONDS: Final = 60.0
+"""Seconds for which a signed assertion of ours is good."""
+TOKEN_SIZE: Final = 64 << 10
+"""Characters of a token; it goes with every request."""
+STORE_LOCK_POLL: Final = 0.05
+"""Seconds between two looks whether another process has renewed a token."""
+NONCES_KEPT: Final = 64
+"""Origins whose nonce for proofs is remembered."""
+NONCE_LENGTH: Final = 1024
+"""Characters of such a nonce."""
