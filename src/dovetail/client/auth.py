@@ -54,32 +54,22 @@ class RequestAuth(Protocol):
 
 
 class _Plain:
-    """An `Auth`, asked before each request and after each refusal."""
+    """A function that returns headers, and one to ask after a refusal."""
 
-    def __init__(self, auth: Auth) -> None:
-        self._auth = auth
-
-    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
-        return await self._auth.headers(request.url)
-
-    async def answered(
-        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
-    ) -> bool:
-        return status in (401, 403) and await self._auth.challenged(request.url, status, headers)
-
-
-class _Fixed:
-    def __init__(self, headers: Callable[[], Any]) -> None:
+    def __init__(self, headers: Callable[[str], Any], challenged: Callable[..., Any] | None = None) -> None:
         self._headers = headers
+        self._challenged = challenged
 
     async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
-        found = self._headers()
+        found = self._headers(request.url)
         return await cast("Awaitable[Mapping[str, str]]", found) if inspect.isawaitable(found) else found
 
     async def answered(
         self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
     ) -> bool:
-        return False
+        if self._challenged is None or status not in (401, 403):
+            return False
+        return await self._challenged(request.url, status, headers)
 
 
 def read_auth(auth: Any) -> RequestAuth | None:
@@ -98,11 +88,11 @@ def read_auth(auth: Any) -> RequestAuth | None:
         return OAuth()
     if isinstance(auth, str):
         token = {"Authorization": auth if " " in auth else f"Bearer {auth}"}
-        return _Fixed(lambda: token)
+        return _Plain(lambda _: token)
     if isinstance(auth, Auth):
-        return _Plain(auth)
+        return _Plain(auth.headers, auth.challenged)
     if callable(auth):
-        return _Fixed(cast("Callable[[], Any]", auth))
+        return _Plain(lambda _: auth())
     raise TypeError(
         'auth must be a token, "oauth", something of dovetail.auth, a function that returns headers, or an object with '
         "headers and challenged"

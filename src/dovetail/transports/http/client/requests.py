@@ -84,12 +84,8 @@ class OriginRequests:
                 return response
 
     async def _renewed(self, request: AuthRequest, sent: Mapping[str, str], response: Response) -> bool:
-        if self._auth is None:
-            return False
+        assert self._auth is not None
         try:
-            if response.status not in (401, 403):
-                await self._auth.answered(request, sent, response.status, response.headers)
-                return False
             with self._patience():
                 return await self._auth.answered(request, sent, response.status, response.headers)
         except BaseException:
