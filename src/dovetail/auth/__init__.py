@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .client.proof import DPoP
     from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
     from .core.problems import AuthError
+    from .server.static import ApiKeys, StaticTokens
+    from .server.verifier import AnyOf, InvalidToken, Unavailable, Verifier
 
 _HOMES = {
     "client.credentials": "ClientCredentials IdentityAssertion WorkloadIdentity",
@@ -26,21 +28,29 @@ _HOMES = {
     "client.proof": "DPoP",
     "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
     "core.problems": "AuthError",
+    "server.static": "ApiKeys StaticTokens",
+    "server.verifier": "AnyOf InvalidToken Unavailable Verifier",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AnyOf",
+    "ApiKeys",
     "AuthError",
     "ClientCredentials",
     "DPoP",
     "DeviceCode",
     "IdentityAssertion",
+    "InvalidToken",
     "KeyringStore",
     "MemoryTokens",
     "OAuth",
     "Principal",
+    "StaticTokens",
     "TokenStorage",
     "TokenStore",
+    "Unavailable",
+    "Verifier",
     "WorkloadIdentity",
 ]
 

@@ -41,7 +41,7 @@ class Principal(Struct, frozen=True, eq=False):
         return not self == other  # a Struct has an opinion of its own
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self.subject)
 
     def __str__(self) -> str:
         return self.subject

@@ -20,6 +20,8 @@ from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
 from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
 from .channel import Session
+from .principal import Principal
+from .rights import Rights, visible
 
 ListKind = Literal["tools", "prompts", "resources"]
 Notify = Callable[[str, Struct | None], None]
@@ -41,6 +43,8 @@ class Subscriber(Struct, eq=False, kw_only=True):
     """What is honoured of what was asked."""
     uris: set[str] = field(default_factory=set[str])
     tasks: frozenset[str] = frozenset()
+    principal: Principal | None = None
+    """Who subscribed, with the rights of that moment."""
 
     @property
     def meta(self) -> dict[str, Any] | UnsetType:
@@ -75,6 +79,8 @@ class Hub:
         self._tasks: dict[str, dict[Subscriber, None]] = {}
         self.spread: Callable[[News], None] | None = None
         """Tells the subscribers of other processes; None where there are none."""
+        self.rights: Callable[[str], Rights] = lambda uri: ()
+        """Who may read an address: others hear nothing of it."""
 
     # --- coming and going ---------------------------------------------------------------------------------
 
@@ -164,6 +170,9 @@ class Hub:
         interested: dict[Subscriber, None] = {}
         for address in _above(uri):
             interested |= self._uris.get(address, {})
+        rights = self.rights(uri)
+        if rights:
+            interested = {one: None for one in interested if visible(rights, one.principal)}
 
         def params(own: dict[str, Any] | UnsetType) -> Struct:
             whole = {**more, **(own or {})}

@@ -7,7 +7,7 @@ It runs in the task of whoever calls it; only the calls of a batch get tasks of 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from ..core.channel import (
 )
 from ..core.endpoint import LISTEN, Endpoint
 from ..core.principal import Principal
-from ..errors import ProtocolError
+from ..errors import DovetailError, ProtocolError
 from ..wire.frames import Frame, too_large
 from ..wire.headers import RoutingHeaders
 from .run import Outcome, Runner, status_of
@@ -104,11 +104,13 @@ async def exchange(
     scope: Mapping[str, Any] = EMPTY,
     writer: Writer = NOBODY,
     runner: Runner | None = None,
+    failed: Callable[[DovetailError], None] | None = None,
 ) -> tuple[int, bytes | None]:
     """Answer one message or batch: the HTTP status, and the reply unless there is nothing to say.
 
     ``session`` is what a legacy message is served in; without one it is told to initialize. Write what ``writer`` was
-    given, then the reply. ``runner`` is that of the app, which knows when it shuts down. Raises nothing for what a
+    given, then the reply. ``runner`` is that of the app, which knows when it shuts down; ``failed`` hears of the error
+    of a single call. Raises nothing for what a
     message holds; `asyncio.CancelledError` means that nobody waits for the reply.
     """
     limits = service.limits
@@ -116,13 +118,7 @@ async def exchange(
         limits = limits.on_events()  # what is said before the reply
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
     runner = runner or Runner(service, service.limits)
-    if isinstance(message, Frame):
-        event = endpoint.receive_frame(message, headers=headers)
-    else:
-        data = message.encode(errors="surrogatepass") if isinstance(message, str) else message
-        limit = service.limits.message_size
-        oversized = len(data) > limit
-        event = endpoint.refuse(too_large(limit)) if oversized else endpoint.receive(data, headers=headers)
+    event = _receive(endpoint, message, headers, service.limits.message_size)
     if isinstance(event, list):
         reply = await _batch(service, endpoint, event, writer, runner)
         return ACCEPTED if reply is None else 200, reply
@@ -133,7 +129,19 @@ async def exchange(
         error = ProtocolError("subscription_failed", "there is no stream here to listen on")
         return service.admission.status_of(error, event.revision), endpoint.send_error(event, error)
     reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
+    if failure is not None and failed is not None:
+        failed(failure)
     return status_of(service.admission, event, failure), reply
+
+
+def _receive(
+    endpoint: Endpoint, message: bytes | str | Frame, headers: RoutingHeaders | None, limit: int
+) -> Event | list[Event] | None:
+    if isinstance(message, Frame):
+        return endpoint.receive_frame(message, headers=headers)
+    data = message.encode(errors="surrogatepass") if isinstance(message, str) else message
+    oversized = len(data) > limit
+    return endpoint.refuse(too_large(limit)) if oversized else endpoint.receive(data, headers=headers)
 
 
 async def _batch(

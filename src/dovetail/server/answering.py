@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
+from ..core.principal import Principal
+from ..core.rights import unknown
 from ..errors import ProtocolError
 from ..model import (
     CacheScope,
@@ -56,7 +58,7 @@ class Answering:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
         params = call.params
         tool = self.register.tools.entries.get(params.name)
-        if tool is None:
+        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
             name = params.name[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
         function = tool.function
@@ -74,7 +76,7 @@ class Answering:
         """``prompts/get``."""
         params = call.params
         prompt = self.register.prompts.entries.get(params.name)
-        if prompt is None:
+        if prompt is None or (prompt.rights and unknown(prompt.rights, call.principal)):
             name = params.name[:NAME_ECHO]
             raise ProtocolError("prompt_not_found", f"Unknown prompt: {name}", data={"prompt": name})
         try:
@@ -97,7 +99,7 @@ class Answering:
     async def read(self, call: Call, channel: Channel) -> Struct:
         """``resources/read``."""
         uri = call.params.uri
-        entry, arguments = self._find(uri)
+        entry, arguments = self._find(uri, call.principal)
         try:
             value = await self._converse(entry, arguments.copy, call, channel)
             if type(value) is InputRequiredResult:
@@ -111,6 +113,8 @@ class Answering:
 
     async def run_method(self, method: RegisteredMethod, call: Call, channel: Channel) -> Struct | Raw:
         """A method of the author's own."""
+        if method.rights and unknown(method.rights, call.principal):
+            raise ProtocolError("method_not_found", data={"method": call.method})
         function = method.function
         try:
             value = await self._converse(method, function.keywords(call.params), call, channel)
@@ -131,15 +135,15 @@ class Answering:
             ProtocolError: of kind ``resource_not_found``, or of another that says what is wrong with ``uri``. What
                 the reader raises comes out as it is.
         """
-        entry, arguments = self._find(uri)
+        entry, arguments = self._find(uri, context.principal)
         parameter = entry.context_parameter
         if parameter is not None:
             arguments[parameter] = context
         return self._contents(entry, uri, await entry.call(**arguments)).contents
 
-    def _find(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]]:
+    def _find(self, uri: str, principal: Principal | None) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
-        if found is None:
+        if found is None or (found[0].rights and unknown(found[0].rights, principal)):
             raise not_there(uri, self.limits.uri_length)
         return found
 
@@ -154,6 +158,8 @@ class Answering:
             result.ttl_ms = self.ttl_ms if entry.ttl_ms is None else entry.ttl_ms
         if result.cache_scope is UNSET:
             result.cache_scope = entry.cache_scope or self.cache_scope
+        if entry.rights:
+            result.cache_scope = "private"
         return result
 
     async def _converse(

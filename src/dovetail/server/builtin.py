@@ -7,13 +7,16 @@ place for extensions to add theirs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
 
 from ..core import phases
 from ..core.channel import Call, Channel
+from ..core.principal import Principal
+from ..core.rights import Rights, unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError
 from ..model import (
@@ -35,7 +38,7 @@ from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
-from .registering.register import Changed, Table
+from .registering.register import Changed, Registered, Table
 from .signatures.returns import writable
 
 if TYPE_CHECKING:
@@ -52,7 +55,10 @@ class Builtin:
         register = server.register
 
         def listing(name: str, table: Table[Any], result: Callable[[list[Any]], PaginatedResult]) -> Listing:
-            return Listing(server, name, lambda: (entry.definition for entry in table), result)
+            def rights() -> Iterator[Rights]:
+                return (entry.rights for entry in table)
+
+            return Listing(server, name, lambda: (entry.definition for entry in table), result, rights)
 
         self.tools = listing("tools", register.tools, ListToolsResult)
         self.resources = listing("resources", register.resources, ListResourcesResult)
@@ -140,9 +146,13 @@ class Builtin:
         params = call.params
         ref, argument = params.ref, params.argument
         key = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
+        entry = self._referred(ref, key)
+        if entry is not None and entry.rights and unknown(entry.rights, call.principal):
+            raise _nothing_to_complete(key)
         completer = server.completions.find(key, argument.name)
         if completer is None:
-            self._check_reference(ref, key)
+            if entry is None:
+                raise _nothing_to_complete(key)
             return CompleteResult(completion_of(None))
         settled = UNSET if params.context is UNSET else params.context.arguments
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
@@ -154,27 +164,34 @@ class Builtin:
         except BaseException as error:  # noqa: BLE001  the boundary decides
             server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 
-    def _check_reference(self, ref: Any, key: str) -> None:
+    def _referred(self, ref: Any, key: str) -> Registered | None:
+        """What a completion is for: it follows the rights of that."""
         register = self._server.register
         if isinstance(ref, ResourceTemplateReference):
-            known = key in register.templates.entries or register.find_resource(key) is not None
-        elif isinstance(ref, ToolReference):
-            known = key in register.tools.entries
-        else:
-            known = key in register.prompts.entries
-        if not known:
-            raise ProtocolError("completion_not_found", f"nothing to complete for {key[:NAME_ECHO]!r}")
+            found = register.find_resource(key)
+            return register.templates.entries.get(key) or (None if found is None else found[0])
+        if isinstance(ref, ToolReference):
+            return register.tools.entries.get(key)
+        return register.prompts.entries.get(key)
 
     # Subscriptions
 
     async def subscribe(self, call: Call, channel: Channel) -> Result:
         server, uri = self._server, call.params.uri
-        if server.register.find_resource(uri) is None and (fault := uri_fault(uri, server.limits.uri_length)):
+        found = server.register.find_resource(uri)
+        if found is None and (fault := uri_fault(uri, server.limits.uri_length)):
             raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
+        if found is not None and found[0].rights and unknown(found[0].rights, call.principal):
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         subscriber = self._subscriber(call)
         if subscriber is not None:
+            subscriber.principal = call.principal
             server.hub.subscribe(subscriber, uri)
         return Result()
+
+    def _may_hear(self, uri: str, principal: Principal | None) -> bool:
+        rights = self._server.register.rights_of(uri)
+        return not rights or visible(rights, principal)
 
     async def unsubscribe(self, call: Call, channel: Channel) -> Result:
         subscriber = self._subscriber(call)
@@ -194,8 +211,13 @@ class Builtin:
         over: list[DetailedTask] = []
         if server.tasks is not None:
             honoured, over = await server.tasks.visible(call, honoured)
+        uris = honoured.resource_subscriptions
+        if uris is not UNSET:
+            seen = [uri for uri in uris if self._may_hear(uri, call.principal)]
+            honoured = replace(honoured, resource_subscriptions=seen)
         channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
         subscriber = server.hub.add(honoured, channel.notify, call.id)
+        subscriber.principal = call.principal
         for task in over:
             server.hub.publish_to(subscriber, task)
         try:
@@ -208,3 +230,7 @@ class Builtin:
         finally:
             server.hub.discard(subscriber)
         return completion(call.id)
+
+
+def _nothing_to_complete(key: str) -> ProtocolError:
+    return ProtocolError("completion_not_found", f"nothing to complete for {key[:NAME_ECHO]!r}")

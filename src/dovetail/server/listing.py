@@ -2,7 +2,8 @@
 
 A cursor is a sealed offset, bound to the list it was made for: its name, its contents and the page size. One
 made by another worker with the same register and keys is good; one from before a change is refused, and the
-client starts over. A page that was served before is found by its cursor alone.
+client starts over. A page that was served before is found by its cursor alone. Where components have rights,
+everybody gets a list of what they may use, and a cursor is good only for whom it was made.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..core.channel import Call
+from ..core.principal import Principal, key_of
+from ..core.rights import Rights, visible
 from ..errors import ProtocolError
 from ..model import PaginatedResult
 from ..settings import PAGES_KEPT
+from ..wire.seal import bind
 
 if TYPE_CHECKING:
     from .server import Server
@@ -26,7 +30,8 @@ PURPOSE: Final = "cursor"
 NEVER: Final = 1 << 53
 """A cursor ends with its list, not with time."""
 
-Key = tuple[int, str, str | None, int]
+Key = tuple[int, str, str | None, int, tuple[bool, ...], str | None]
+"""Revision, dialect, cursor, page size; which of the restricted entries are seen, and by whom."""
 
 
 class Listing:
@@ -38,18 +43,21 @@ class Listing:
         name: str,
         definitions: Callable[[], Iterable[Any]],
         result: Callable[[list[Any]], PaginatedResult],
+        rights: Callable[[], Iterable[Rights]] | None = None,
     ) -> None:
         self._server = server
         self._name = name
         self._definitions = definitions
         self._result = result
+        self._rights = rights
+        self._restricted: list[tuple[int, Rights]] | None = None
+        """Which entries have rights, by their place in the list; None until somebody asks."""
         self._pages: dict[Key, Raw] = {}
-        self._bound: bytes | None = None
 
     def changed(self) -> None:
         """Drop what was encoded: the list is another one now."""
         self._pages.clear()
-        self._bound = None
+        self._restricted = None
 
     def page(self, call: Call) -> Raw:
         """The page ``call`` asks for.
@@ -60,14 +68,23 @@ class Listing:
         params = call.params
         cursor = None if params.cursor is UNSET else params.cursor
         size = self._server.page_size if params.limit is UNSET else self._size(call)
-        key = (call.revision.index, call.codec.dialect.name, cursor, size)
+        restricted = self._find_restricted() if self._restricted is None else self._restricted
+        seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
+        owner = None if call.principal is None else call.principal.key
+        key = (call.revision.index, call.codec.dialect.name, cursor, size, seen, owner)
         page = self._pages.get(key)
         if page is None:
-            page = call.codec.prepare(self._build(cursor, size))
+            hidden = {place for (place, _), shown in zip(restricted, seen, strict=True) if not shown}
+            page = call.codec.prepare(self._build(cursor, size, hidden, call.principal))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
             self._pages[key] = page
         return page
+
+    def _find_restricted(self) -> list[tuple[int, Rights]]:
+        every = () if self._rights is None else self._rights()
+        self._restricted = [(place, rights) for place, rights in enumerate(every) if rights]
+        return self._restricted
 
     def _size(self, call: Call) -> int:
         wish: Any = call.params.limit
@@ -81,15 +98,18 @@ class Listing:
             raise ProtocolError("page_size_too_large", f"limit is at most {most}", data={"maximum": most})
         return min(wish, most)
 
-    def _build(self, cursor: str | None, size: int) -> PaginatedResult:
+    def _build(
+        self, cursor: str | None, size: int, hidden: set[int], principal: Principal | None
+    ) -> PaginatedResult:
         server = self._server
-        definitions = list(self._definitions())
-        bound = self._bound
-        if bound is None:
-            bound = self._bound = self._digest(definitions)
+        definitions = [one for place, one in enumerate(self._definitions()) if place not in hidden]
+        paged = cursor is not None or len(definitions) > size
+        bound = bind(key_of(principal), self._digest(definitions)) if paged else b""
         offset = 0 if cursor is None else self._open(cursor, bound)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
+        if principal is not None or self._restricted:
+            result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
             payload = str(offset + size).encode()
             result.next_cursor = server.seal.seal(PURPOSE, payload, expires=NEVER, bound=bound)

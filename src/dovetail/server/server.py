@@ -70,8 +70,9 @@ class Server(Registration, Answering, Lifecycle):
     ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
-    ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``mask_errors=False`` shows
-    clients the text of unexpected exceptions; never in production.
+    ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``auth`` verifies tokens: one
+    of `dovetail.auth`, or any ``async verify(token, scope)`` that returns a `Principal` or None. ``mask_errors=False``
+    shows clients the text of unexpected exceptions; never in production.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Server(Registration, Answering, Lifecycle):
         mask_errors: bool = True,
         log_level: LoggingLevel = "debug",
         layers: Sequence[Layer | Wrapper] = (),
+        auth: Any = None,
         tasks: TaskOptions | None = None,
         store: Store | str | None = None,
         clock: Callable[[], float] = time.time,
@@ -105,10 +107,9 @@ class Server(Registration, Answering, Lifecycle):
         self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
         self.limits = limits_of(self.dialect, limits)
         self.info = _implementation(name, version, title, description, icons, website_url)
-        self.instructions = instructions
-        self.log_level: LoggingLevel = log_level
+        self.instructions, self.log_level = instructions, log_level
         self.clock, self.state_lifetime = clock, state_lifetime
-        self.task_options, self.store = tasks or TaskOptions(), persistence.store_of(store)
+        self.task_options, self.store, self.auth = tasks or TaskOptions(), persistence.store_of(store), auth
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         self._prepare_life(_keys(seal_keys) or persistence.environment_keys(), lifespan)
@@ -126,6 +127,7 @@ class Server(Registration, Answering, Lifecycle):
     def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
         self.hub = Hub(self.limits)
+        self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
         """Made with the first tool that may run as a task."""
         self.skills: Skills | None = None
@@ -263,6 +265,10 @@ class Server(Registration, Answering, Lifecycle):
     def prompts(self) -> Mapping[str, RegisteredPrompt]:
         """The prompts by name, live and read-only."""
         return self.register.prompts.view
+
+    def component_scopes(self) -> frozenset[str]:
+        """The scopes that anything here asks for: what metadata and challenges tell clients to get."""
+        return self.register.scopes()
 
     # --- what changes ---------------------------------------------------------------------------------------
 

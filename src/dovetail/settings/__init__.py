@@ -231,6 +231,8 @@ CHALLENGE_LENGTH: Final = 16 << 10
 """Characters that are read of one WWW-Authenticate header."""
 CHALLENGES_READ: Final = 16
 """Challenges that are read of one answer."""
+LONGEST_TOKEN: Final = 16 << 10
+"""Characters of an Authorization header; a longer one is refused unread."""
 
 # --- HTTP server ------------------------------------------------------------------------------------------
 

@@ -133,6 +133,12 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     principal: Callable[[Mapping[str, Any]], Any] | None = None
     """Who sent the request with this ASGI scope, a `Principal` or the name of one: for surroundings that have found
     out already. Sessions, states and tasks are bound to the answer."""
+    auth: Any = None
+    """Who verifies tokens, in place of the server's own ``auth``: see `dovetail.auth`."""
+    resource: str | None = None
+    """What this server is called in its metadata; by default the audience of its tokens, or else its address."""
+    authorization_servers: tuple[str, ...] = ()
+    """Where clients get tokens, for a verifier that does not know; by default its issuers."""
     keep_alive: float = 15.0
     """Seconds between comments on a quiet event stream."""
     retry: int = 1000

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
+from ...core.principal import Principal
+from ...core.rights import Rights
 from ...errors import RegistrationError
 from ...model import Prompt, Resource, ResourceTemplate
 from ...settings import LONGEST_DESCRIPTION, Limits
@@ -30,6 +32,8 @@ from .options import (
     check,
     describe,
     given,
+    read_rights,
+    rights_of,
     tool_definition,
 )
 from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
@@ -58,6 +62,8 @@ class Registration:
         self.runner = Runner(self.limits)
         self.register = Register(self._changed)
         self.completions = Completions(self._offer)
+        self._restricted: dict[str, Rights] = {}
+        """By tag."""
 
     def _changed(self, kind: Changed) -> None:
         """A list is another one now."""
@@ -271,12 +277,36 @@ class Registration:
     ) -> dict[str, Any]:
         """What every entry has."""
         timeout, run = options.get("timeout", self.timeout), options.get("run", "thread")
+        tags = frozenset(options.get("tags", ()))
         return {
             "function": prepared,
             "context_parameter": prepared.context_parameter,
             "call": self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit),
-            "tags": frozenset(options.get("tags", ())),
+            "tags": tags,
+            "rights": rights_of(options, what) + self._by_tags(tags),
         }
+
+    def restrict(
+        self,
+        tag: str,
+        *,
+        scopes: Collection[str] = (),
+        auth: Callable[[Principal | None], bool] | None = None,
+    ) -> None:
+        """Let only callers with these ``scopes`` (and for whom ``auth`` says True) use what has this ``tag``.
+
+        It holds for what is registered already and for what comes, beside the rights each has of its own.
+        """
+        rights = read_rights(scopes, auth, f"tag {tag!r}")
+        self._restricted[tag] = self._restricted.get(tag, ()) + rights
+        for entry in self.register:
+            if tag in entry.tags:
+                entry.rights += rights
+        for kind in ("tools", "resources", "prompts"):
+            self._changed(kind)
+
+    def _by_tags(self, tags: frozenset[str]) -> Rights:
+        return tuple(right for tag in sorted(tags) for right in self._restricted.get(tag, ()))
 
     def _description(self, found: str | None, options: SharedOptions, what: str) -> str | None:
         text = options.get("description", found)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from ...core.channel import Call, Channel, Notice
+from ...core.principal import Principal
 from ...errors import RegistrationError
 from ...wire.methods import METHODS, STILL, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
 from ..signatures.methods import MethodFunction
-from .options import Run, check
+from .options import Run, check, read_rights
 from .register import Registered
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class MethodOptions(NotificationOptions, total=False):
     """Whether the handler may ask the client on 2026-07-28 (the default)."""
     cacheable: bool
     """Its results carry the server's ``ttl_ms`` and ``cache_scope`` to modern clients."""
+    scopes: Collection[str]
+    auth: Callable[[Principal | None], bool] | None
+    """Who may call it, as with tools."""
     limit: int | None
     """Runs that may be going on at once; one more is refused."""
 
@@ -139,6 +143,7 @@ class Methods:
             function=function,
             row=row,
             context_parameter=function.context_parameter,
+            rights=read_rights(options.get("scopes", ()), options.get("auth"), f"method {name!r}"),
             call=server.runner.prepare(
                 function,
                 f"method {name!r}",

@@ -5,12 +5,18 @@ One place for decorators and ``add_*`` alike; a misspelt option is refused by na
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+import inspect
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET
 
+from ...core.principal import Principal
+from ...core.rights import Right, Rights
 from ...errors import RegistrationError
 from ...model import CacheScope, Icon, Prompt, Resource, ResourceTemplate, Tool, ToolExecution
 from ...settings import NAME_SHOWN
@@ -18,6 +24,9 @@ from ...wire.dialects.base import VENDOR
 from ..running import Run
 from ..signatures.functions import Function
 
+logger = logging.getLogger("dovetail.server")
+
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 TaskSupport = Literal["forbidden", "optional", "required"]
 
 
@@ -31,6 +40,10 @@ class SharedOptions(TypedDict, total=False):
     annotations: Mapping[str, Any] | None
     meta: Mapping[str, Any] | None
     tags: Collection[str]
+    scopes: Collection[str]
+    """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
+    auth: Callable[[Principal | None], bool] | None
+    """Who may use it: a plain function of the principal. For all others it does not exist."""
     timeout: float | None
     """Seconds one run may take; the server's ``timeout`` when absent, no limit when None."""
     run: Run
@@ -91,6 +104,40 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
         raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
     if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):
         raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")
+
+
+def rights_of(options: SharedOptions, what: str) -> Rights:
+    """The conditions of using what these options describe; none when they name none.
+
+    Raises:
+        RegistrationError: they could not be checked.
+    """
+    return read_rights(options.get("scopes", ()), options.get("auth"), what)
+
+
+def read_rights(scopes: Collection[str], auth: Callable[..., Any] | None, what: str) -> Rights:
+    """As `rights_of`."""
+    if isinstance(scopes, str) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
+        raise RegistrationError(f"the scopes of {what} are a list of words of visible ASCII")
+    if auth is not None and (not callable(auth) or inspect.iscoroutinefunction(auth)):
+        raise RegistrationError(f"auth of {what} is a plain function that takes the principal")
+    if not scopes and auth is None:
+        return ()
+    return (Right(frozenset(scopes), None if auth is None else partial(_allowed, auth, what)),)
+
+
+def _allowed(auth: Callable[[Principal | None], Any], what: str, principal: Principal | None) -> bool:
+    """What the author's function says; one that fails, or has to be waited for, says no."""
+    try:
+        said = auth(principal)
+    except Exception:
+        logger.exception("auth of %s failed: nobody is let in", what)
+        return False
+    if inspect.iscoroutine(said):
+        said.close()
+        logger.error("auth of %s has to be awaited: nobody is let in", what)
+        return False
+    return bool(said)
 
 
 def tool_definition(prepared: Function, description: str | None, options: ToolOptions) -> Tool:

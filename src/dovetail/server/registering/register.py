@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from ...core.rights import Rights, needed
 from ...errors import ProtocolError, RegistrationError
 from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..running import Runnable
@@ -32,6 +33,8 @@ class Registered(Struct, kw_only=True, eq=False):
     call: Runnable
     """Runs the function with the guards its registration asked for."""
     tags: frozenset[str] = frozenset()
+    rights: Rights = ()
+    """Who may use it, and therefore sees it; everybody without any."""
 
 
 class RegisteredTool(Registered, kw_only=True, eq=False):
@@ -139,6 +142,20 @@ class Register:
         self.resources: Table[RegisteredResource] = Table("resources", "resource", changed)
         self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
         self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)
+
+    def __iter__(self) -> Iterator[Registered]:
+        """Everything that is registered."""
+        for table in (self.tools, self.resources, self.templates, self.prompts):
+            yield from table
+
+    def scopes(self) -> frozenset[str]:
+        """The scopes that anything here asks for."""
+        return frozenset[str]().union(*(needed(entry.rights) for entry in self if entry.rights))
+
+    def rights_of(self, uri: str) -> Rights:
+        """Who may read ``uri``; everybody, if it is nobody's."""
+        found = self.find_resource(uri)
+        return () if found is None else found[0].rights
 
     def find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, Any]] | None:
         """Who reads ``uri``, and the arguments its template finds in it; fixed URIs come before templates."""

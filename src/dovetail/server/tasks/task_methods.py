@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
 from ...core.principal import key_of
+from ...core.rights import unknown
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
 from ...errors import ProtocolError, Refusal
@@ -79,7 +80,7 @@ class TaskMethods:
     async def call_tool(self, call: Call, channel: Channel) -> Struct:
         """``tools/call``: the result, or a task in its place."""
         tool = self._tools.get(call.params.name)
-        if tool is None:
+        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
             return await self._server.call_tool(call, channel)
         face = self._wanted(tool, call)
         if face is None:
@@ -119,7 +120,8 @@ class TaskMethods:
     async def create(self, call: Call, channel: Channel) -> Struct:
         """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
         action, metadata = call.params.action, call.params.metadata
-        if action.type not in self._tools:
+        tool = self._tools.get(action.type)
+        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
             name = action.type[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
         token: Any = UNSET if metadata is UNSET else metadata.progress_token

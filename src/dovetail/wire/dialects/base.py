@@ -232,6 +232,8 @@ def status_of(error: DovetailError, revision: Revision, dialect: Dialect) -> int
     """The HTTP status of a request that ends in ``error`` before anything was streamed."""
     if revision.modern and isinstance(error, CapabilityError):
         return 400  # told as -32021
+    if error.kind == "insufficient_permissions":
+        return 403  # a client of any era can ask for further scopes and come back
     status = 200  # legacy clients may not read the body of anything else
     if error.kind not in _REFUSED and (revision.modern or error.kind in _ENVELOPE):
         status = http_status(error.kind)

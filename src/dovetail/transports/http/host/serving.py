@@ -40,7 +40,8 @@ def run(
         return _run(service, options)
     hosting, allow_remote = _hosting(options.pop("server", "granian")), options.pop("allow_remote", False)
     quiet, face = options.pop("quiet", False), options.pop("face", "rsgi")
-    place, settings = _divide({**options, "shared": True}, allow_remote=allow_remote)
+    open_ = allow_remote or service.auth is not None
+    place, settings = _divide({**options, "shared": True}, allow_remote=open_)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         with open(os.path.join(folder, ENDED), "wb"):
             pass
@@ -84,14 +85,14 @@ async def serve(
 
     ``server`` is the HTTP server to use: granian, or uvicorn. ``face`` is how granian speaks to us, "rsgi" (fast) or
     "asgi" (more can be done, see `docs/http.md`). ``uds`` serves on a Unix socket instead of ``host`` and ``port``;
-    ``certfile`` and ``keyfile`` switch TLS on. Beyond loopback and without ``principal`` (authentication) anybody
+    ``certfile`` and ``keyfile`` switch TLS on. Beyond loopback and without ``auth`` (or ``principal``) anybody
     could call, so that needs ``allow_remote=True``. Further options are members of `HttpOptions`. Returns the exit
     status: 0, or 130 after SIGINT.
 
     Raises:
         DovetailError: the address may not be served like this, or an extra is missing.
     """
-    place, settings = _divide(options, allow_remote=allow_remote)
+    place, settings = _divide(options, allow_remote=allow_remote or service.auth is not None)
     hosting = _hosting(server)
     app = HttpApp(service, settings)
     await app.life.start()
@@ -115,7 +116,7 @@ def _divide(options: dict[str, Any], *, allow_remote: bool) -> tuple[Place, Http
         raise DovetailError(f"serving HTTP has no option {unknown[0]!r}; see HttpOptions")
     place = Place(**{name: value for name, value in options.items() if name in _PLACE})
     settings = HttpOptions(**{name: value for name, value in options.items() if name in _OPTIONS})
-    if not place.local and not allow_remote and settings.principal is None:
+    if not place.local and not allow_remote and settings.principal is None and settings.auth is None:
         raise DovetailError(
             f"serving on {place.host} would let everybody who can reach it call this server: authenticate "
             "callers, or say allow_remote=True (--allow-remote)"

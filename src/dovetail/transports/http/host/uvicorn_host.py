@@ -79,8 +79,10 @@ def run_workers(work: Work) -> int:
             "several workers of uvicorn import the server again: use `dovetail run FILE --http --server uvicorn "
             "--workers N`, or granian"
         )
-    if work.options.principal is not None:
-        raise DovetailError("several workers of uvicorn cannot be given a principal function: use granian")
+    if work.options.principal is not None or work.options.auth is not None:
+        raise DovetailError(
+            "several workers of uvicorn can be given no principal or auth: use Server(auth=…)"
+        )
     (factory, target), place, service = work.again, work.place, work.service
     key, secret = service.seal.keys.current.id, secrets.token_hex(32)
     bound = place.listen()

@@ -18,7 +18,6 @@ from msgspec import UNSET
 
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
-from ....core.principal import Principal, as_principal
 from ....drivers.duplex import accept
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
@@ -31,6 +30,7 @@ from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .exchange import CLOSE, TEXT_TYPE, Exchange, Head, Headers, HttpService, Posted, Socket, refuse
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
+from .identity import Identity, status_of_stranger
 from .legacy import SESSION_HEADER, Legacy
 from .life import Life
 from .modern import Modern
@@ -56,10 +56,11 @@ class HttpApp:
         self._usual: set[Any] = set()
         """Heads that were found good: the usual request costs one look-up."""
         self._bodies = Bodies(service.limits.message_size, options.body_timeout)
+        self.identity = Identity(service, options)
         runner = Runner(service, service.limits)
         self.life = life = Life(service, options, self._bodies, runner)
-        self.legacy = life.legacy = Legacy(service, options, runner, life.streams, ended)
-        self.modern = life.modern = Modern(service, options, runner, life.streams)
+        self.legacy = life.legacy = Legacy(service, options, runner, life.streams, self.identity, ended)
+        self.modern = life.modern = Modern(service, options, runner, life.streams, self.identity)
         self.pair = life.pair = Pair(service, options, life.streams)
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
@@ -70,6 +71,7 @@ class HttpApp:
         if options.sse_path is not None:
             self._routes[options.sse_path] = self._sse
             self._routes[options.messages_path] = self._messages
+        self._routes |= dict.fromkeys(self.identity.places, self.identity.describe)
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request. The path of nearly every one: what could be a call of its own is written out."""
@@ -83,6 +85,7 @@ class HttpApp:
                 key in self._usual and exchange.method == "POST" and exchange.plain and not self.life.draining
             ) and not await self._enter(exchange, key):
                 return
+            principal = await self.identity.of(exchange) if self.identity.asked else None
             task = current_task(self.life.loop)
             assert task is not None
             bodies = self._bodies
@@ -102,7 +105,6 @@ class HttpApp:
                 routing = RoutingHeaders(get("mcp-protocol-version"), get("mcp-method"), get("mcp-name"))
             else:
                 routing = exchange.routing()
-            principal = None if self.options.principal is None else self._principal(exchange)
             if self.life.draining:  # it was not when the head came
                 await self._refuse(exchange, ShuttingDown(), 503)
             elif not (
@@ -121,8 +123,8 @@ class HttpApp:
                 else:
                     await self._not_called(exchange, admitted)
         except DovetailError as error:
-            # Only ``principal`` raises here, and it is asked before anything is sent.
-            await self._refuse(exchange, error, _status_of_stranger(error))
+            # Only `identity` raises here, and it is asked before anything is sent.
+            await self._refuse_stranger(exchange, error)
 
     # --- what every request passes --------------------------------------------------------------------------
 
@@ -138,7 +140,7 @@ class HttpApp:
         if exchange.size() > self._header_bytes:
             await exchange.answer(431, headers=CLOSE)
             return False
-        twice = None if exchange.plain else exchange.doubled(guards.SINGLE)
+        twice = None if exchange.plain else exchange.doubled((*guards.SINGLE, *self.identity.headers))
         if twice is not None:
             reason = f"the header {twice} came twice, or cannot be read"
             await self._refuse(exchange, ProtocolError("invalid_request", reason), 400)
@@ -219,7 +221,7 @@ class HttpApp:
         return "POST, DELETE" if self.options.shared or self.options.json_only else guards.METHODS
 
     async def _session_request(self, exchange: Exchange) -> None:
-        principal = self._principal(exchange)
+        principal = await self.identity.of(exchange)
         if exchange.method == "DELETE":
             await self.legacy.delete(exchange, principal)
         elif self.options.shared or self.options.json_only:
@@ -286,7 +288,7 @@ class HttpApp:
         if exchange.method != "GET" or not self.legacy.served:
             await exchange.answer(405, headers=[("allow", "GET")])
         elif await self._takes_events(exchange):
-            await self.pair.stream(exchange, self._principal(exchange))
+            await self.pair.stream(exchange, await self.identity.of(exchange))
         return False
 
     async def _messages(self, exchange: Exchange) -> bool:
@@ -295,9 +297,10 @@ class HttpApp:
         if exchange.method != "POST":
             await exchange.answer(405, headers=[("allow", "POST")])
         elif await self._readable(exchange, 0):
+            principal = await self.identity.of(exchange)
             body = await self._read(exchange)
             if body is not None:
-                await self.pair.post(exchange, body, self._principal(exchange))
+                await self.pair.post(exchange, body, principal)
         return False
 
     async def _read(self, exchange: Exchange) -> bytes | None:
@@ -332,9 +335,10 @@ class HttpApp:
     async def _open_socket(self, socket: Socket) -> None:
         life = self.life
         try:
-            principal = self._principal(socket)
+            principal = await self.identity.of(socket)
         except DovetailError as error:
-            await socket.refuse(_status_of_stranger(error), error.message)
+            status = status_of_stranger(error)
+            await socket.refuse(status, error.message, self.identity.challenge(error, socket, status))
             return
         owners = [stream.principal for stream in life.streams]
         owners += [one.endpoint.principal for one in life.sockets]
@@ -375,30 +379,11 @@ class HttpApp:
             await exchange.answer(200, b"ready\n", kind=TEXT_TYPE)
         return False
 
-    def _principal(self, head: Head) -> Principal | None:
-        """Who is calling.
-
-        Raises:
-            DovetailError: nobody we serve, or it could not be found out; nothing internal is in it.
-        """
-        if self.options.principal is None:
-            return None
-        try:
-            return as_principal(self.options.principal(head.scope))
-        except DovetailError:
-            raise
-        except Exception:  # noqa: BLE001  the author's function failed; the client learns only that
-            raise mask("the principal of a request") from None
+    async def _refuse_stranger(self, exchange: Exchange, error: DovetailError) -> None:
+        status = status_of_stranger(error)
+        await self._refuse(exchange, error, status, self.identity.challenge(error, exchange, status))
 
     async def _refuse(
         self, exchange: Exchange, error: DovetailError, status: int, headers: Headers = ()
     ) -> None:
         await refuse(exchange, self._admission, error, status=status, headers=headers)
-
-
-def _status_of_stranger(error: DovetailError) -> int:
-    """The status for a caller whose principal cannot be told; never 200, which is for those let in."""
-    if error.kind == "internal_error":
-        return 500
-    status = http_status(error.kind)
-    return 403 if status == 200 else status

@@ -187,14 +187,14 @@ class AsgiSocket(AsgiHead, eq=False):
 
     offered: Sequence[str] = ()
 
-    async def refuse(self, status: int, reason: str) -> None:
+    async def refuse(self, status: int, reason: str, headers: Headers = ()) -> None:
         await self.receive()  # websocket.connect
         if "websocket.http.response" not in (self.scope.get("extensions") or {}):
             code = INTERNAL_ERROR if status == 500 else POLICY_VIOLATION
             await self.send({"type": "websocket.close", "code": code, "reason": reason})
             return
         body = reason.encode()
-        head = [encoded(TEXT_TYPE), (b"content-length", b"%d" % len(body))]
+        head = [encoded(TEXT_TYPE), (b"content-length", b"%d" % len(body)), *map(encoded, headers)]
         await self.send({"type": "websocket.http.response.start", "status": status, "headers": head})
         await self.send({"type": "websocket.http.response.body", "body": body})
 

@@ -42,6 +42,15 @@ class HttpService(Service, Protocol):
 
     seal: Seal
     clock: Callable[[], float]
+    auth: Any
+    """Who verifies tokens; None for nobody."""
+
+    @property
+    def name(self) -> str: ...
+
+    def component_scopes(self) -> frozenset[str]:
+        """The scopes that anything here asks for."""
+        ...
 
 
 class Living(Protocol):
@@ -145,7 +154,7 @@ class Socket(Head, Protocol):
         """The subprotocols the client would speak."""
         ...
 
-    async def refuse(self, status: int, reason: str) -> None:
+    async def refuse(self, status: int, reason: str, headers: Headers = ()) -> None:
         """Turn the handshake down, as far as the host can say why."""
         ...
 

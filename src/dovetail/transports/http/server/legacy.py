@@ -29,6 +29,7 @@ from .ended_sessions import EndedSessions
 from .event_log import EventLog, LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, Posted, refuse
+from .identity import Identity
 from .session_calls import Calls, SessionChannel
 from .sessions import LiveSession, Sessions, unknown_session
 from .waiting import Watch, Work
@@ -47,6 +48,7 @@ class Legacy:
         options: HttpOptions,
         runner: Runner,
         streams: set[EventStream],
+        identity: Identity,
         ended: EndedSessions | None = None,
     ) -> None:
         self.service = service
@@ -54,8 +56,9 @@ class Legacy:
         self.running: set[Work] = set()
         """Every task that works on a call."""
         self.sessions = Sessions(service, options, self._entered, ended)
-        self.calls = Calls(service, options, runner, self.sessions, streams, self.running)
+        self.calls = Calls(service, options, runner, self.sessions, streams, self.running, identity)
         self._runner = runner
+        self._identity = identity
         self._streamless = options.shared or options.json_only
 
     @property
@@ -147,6 +150,7 @@ class Legacy:
         """Answer what was posted; nothing is kept, and nobody can be asked."""
         limits, options = self.service.limits, self.options
         stream = EventStream(posted.exchange, limits.write_buffer, options.write_timeout)
+        failures: list[DovetailError] = []
         self.running.add(posted.task)
         try:
             status, data = await answer_once(
@@ -158,13 +162,15 @@ class Legacy:
                 scope=posted.exchange.scope,
                 writer=NOBODY if options.json_only else stream,
                 runner=self._runner,
+                failed=failures.append,
             )
         finally:
             self.running.discard(posted.task)
         if stream.started:
             await stream.end(data)
         else:
-            await posted.exchange.answer(status, data or b"")
+            headers = [line for error in failures for line in self._identity.step_up(error, posted.exchange)]
+            await posted.exchange.answer(status, data or b"", headers)
 
     async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
         """Refuse in the words of the revision the client speaks, as far as it can be told."""

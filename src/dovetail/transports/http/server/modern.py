@@ -17,7 +17,8 @@ from ....drivers.run import Outcome, Runner, status_of
 from ....errors import ProtocolError, Refusal
 from ....settings import HttpOptions
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, HttpService, retry_after
+from .exchange import Exchange, Headers, HttpService, retry_after
+from .identity import Identity
 from .waiting import Watching, Work, watch_call
 
 
@@ -25,9 +26,15 @@ class Modern:
     """The modern half of one app."""
 
     def __init__(
-        self, service: HttpService, options: HttpOptions, runner: Runner, streams: set[EventStream]
+        self,
+        service: HttpService,
+        options: HttpOptions,
+        runner: Runner,
+        streams: set[EventStream],
+        identity: Identity,
     ) -> None:
         self.service = service
+        self._identity = identity
         self.streams = streams
         self.listening: set[Work] = set()
         self.watching = Watching()
@@ -67,7 +74,10 @@ class Modern:
         if data is None:
             return
         status = status_of(self.service.admission, call, error)
-        await exchange.answer(status, data, () if error is None else retry_after(error, status))
+        headers: Headers = ()
+        if error is not None:
+            headers = (*retry_after(error, status), *self._identity.step_up(error, exchange))
+        await exchange.answer(status, data, headers)
 
     def stream(self, exchange: Exchange) -> EventStream:
         return EventStream(exchange, self._limit, self._patience)

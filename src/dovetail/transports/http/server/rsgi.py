@@ -257,7 +257,7 @@ class RsgiSocket(RsgiHead, eq=False):
     def offered(self) -> Sequence[str]:
         return [name.strip() for name in self.headers.get("sec-websocket-protocol", "").split(",")]
 
-    async def refuse(self, status: int, reason: str) -> None:
+    async def refuse(self, status: int, reason: str, headers: Headers = ()) -> None:
         self.protocol.close(status)
 
     async def accept(self, subprotocol: str | None) -> None:

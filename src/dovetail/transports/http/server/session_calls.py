@@ -13,11 +13,12 @@ from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome, Runner
-from ....errors import RequestTimeout, TransportError
+from ....errors import DovetailError, RequestTimeout, TransportError
 from ....settings import HttpOptions, Timeouts
 from .event_log import LoggedStream
 from .event_streams import EventStream
 from .exchange import Exchange, Headers, HttpService
+from .identity import Identity
 from .sessions import LiveSession, Sessions
 from .waiting import Work
 
@@ -33,6 +34,7 @@ class Calls:
         sessions: Sessions,
         streams: set[EventStream],
         running: set[Work],
+        identity: Identity,
     ) -> None:
         self.service = service
         self.options = options
@@ -42,6 +44,7 @@ class Calls:
         self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
         self._runner = runner
         self._running = running
+        self._identity = identity
 
     def primes(self, live: LiveSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
@@ -70,10 +73,16 @@ class Calls:
             await channel.conclude(data)
         elif data is None:
             await channel.exchange.answer(202)  # cancelled: there is nothing to say
+        elif error is None:
+            await channel.exchange.answer(200, data, channel.headers)
         else:
-            status = 200 if error is None else self.service.admission.status_of(error, call.revision)
-            await channel.exchange.answer(status, data, channel.headers)
+            await self._answer(channel, call, data, error)
         return data, error
+
+    async def _answer(self, channel: SessionChannel, call: Call, data: bytes, error: DovetailError) -> None:
+        status = self.service.admission.status_of(error, call.revision)
+        headers = (*channel.headers, *self._identity.step_up(error, channel.exchange))
+        await channel.exchange.answer(status, data, headers)
 
 
 class SessionChannel(PlainChannel, Struct, eq=False):

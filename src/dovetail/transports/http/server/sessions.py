@@ -169,7 +169,8 @@ class Sessions:
                 return self._revive(id, principal) or unknown_session()
             except (ProtocolError, Refusal) as error:
                 return error
-        if entry.session.principal != principal:
+        owner = entry.session.principal
+        if owner is not principal and owner != principal:
             return unknown_session()
         entry.used = self._service.clock()
         if not entry.at_work:

@@ -1,0 +1,159 @@
+"""Who sends a request over HTTP, and what is said to those who may not.
+
+A gate looks at the head of a request alone: before a body is read, on every request, in sessions too. The token comes
+from a header and from nowhere else; it is handed to the verifiers, and neither kept nor logged nor passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from ...core.principal import Principal
+from ...core.rights import MissingScope
+from ...errors import DovetailError
+from ...settings import LONGEST_TOKEN
+from ..core import resource
+from ..core.challenge import bearer, write
+from ..core.scopes import scope_text
+from .verifier import InvalidToken, as_verifier
+
+_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
+
+
+class Head(Protocol):
+    """What a gate looks at."""
+
+    headers: Mapping[str, str]
+
+    @property
+    def scope(self) -> Mapping[str, Any]: ...
+    @property
+    def prefix(self) -> str: ...
+
+
+class NoToken(DovetailError):
+    """The caller has not said who it is."""
+
+    kind = "authentication_failed"
+
+
+class Gate:
+    """The verifiers of one app, and what its metadata says."""
+
+    def __init__(
+        self,
+        auth: Any,
+        *,
+        name: str,
+        path: str,
+        resource: str | None = None,
+        authorization_servers: Iterable[str] = (),
+    ) -> None:
+        whole = as_verifier(auth)
+        self._verifiers = tuple(whole.members())
+        self.headers: tuple[str, ...] = tuple(dict.fromkeys(one.header for one in self._verifiers))
+        """Where tokens come from, in lower case."""
+        self._name = name
+        self._path = path
+        self._resource = resource or whole.audience
+        self._servers = tuple(authorization_servers) or whole.issuers
+
+    async def enter(self, head: Head) -> Principal:
+        """Who sends this request.
+
+        Raises:
+            NoToken, InvalidToken, MissingScope: not somebody to be served. `challenge` has what to say.
+            Unavailable: it cannot be told now.
+        """
+        refusal: DovetailError | None = None
+        for verifier in self._verifiers:
+            try:
+                token = _token(head.headers, verifier.header)
+                if token is None:
+                    continue
+                principal = await verifier.verify(token, head.scope)
+            except InvalidToken as error:
+                refusal = error
+                continue
+            if principal is None:
+                refusal = InvalidToken("the token is not accepted")
+            elif verifier.scopes and not principal.scopes.issuperset(verifier.scopes):
+                refusal = MissingScope(frozenset(verifier.scopes))
+            else:
+                return principal
+        raise refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
+
+    def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
+        """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""
+        basic = self._basic
+        if isinstance(error, MissingScope):
+            scope, code = scope_text(error.scopes | basic), "insufficient_scope"
+        else:
+            scope, code = (
+                scope_text(basic or offered),
+                None if isinstance(error, NoToken) else "invalid_token",
+            )
+        said = bearer(
+            resource_metadata=self._metadata_url(head),
+            scope=scope,
+            error=code,
+            description=None if code is None else error.message,
+        )
+        return write(said)
+
+    def metadata(self, head: Head, offered: Iterable[str]) -> bytes:
+        """The metadata document; whoever asks for it needs no token."""
+        scopes = sorted(self._basic.union(offered))
+        return resource.describe(self._resource or self._url(head), self._servers, scopes, self._name)
+
+    @property
+    def _basic(self) -> frozenset[str]:
+        """Scopes that every caller needs."""
+        return frozenset(scope for one in self._verifiers for scope in one.scopes)
+
+    def _metadata_url(self, head: Head) -> str:
+        if self._resource is not None and resource.is_url(self._resource):
+            return resource.metadata_url(self._resource)
+        # Below a prefix only what lies below it reaches us; the header may name any place.
+        origin = self._origin(head)
+        return f"{origin}{head.prefix}{resource.WELL_KNOWN}{self._path}"
+
+    def _url(self, head: Head) -> str:
+        return f"{self._origin(head)}{head.prefix}{self._path}"
+
+    @staticmethod
+    def _origin(head: Head) -> str:
+        """Where the caller has found us, in its own words: nobody but the caller hears them."""
+        scheme = {"ws": "http", "wss": "https"}.get(
+            head.scope.get("scheme", "http"), head.scope.get("scheme", "http")
+        )
+        return f"{scheme}://{head.headers.get('host', 'localhost')}"
+
+
+def plain_challenge(error: DovetailError) -> str:
+    """What is said where no verifier is set, but a component asks for scopes."""
+    scopes = error.scopes if isinstance(error, MissingScope) else ()
+    return write(bearer(scope=scope_text(scopes), error="insufficient_scope", description=error.message))
+
+
+def _token(headers: Mapping[str, str], name: str) -> str | None:
+    """The token in this header; None when there is none.
+
+    Raises:
+        InvalidToken: there is something, but no token.
+    """
+    value = headers.get(name)
+    if value is None:
+        return None
+    if len(value) > LONGEST_TOKEN:
+        raise InvalidToken(f"the token exceeds {LONGEST_TOKEN} characters")
+    if name != "authorization":
+        return value or None
+    found = _BEARER.fullmatch(value)
+    if found is not None:
+        return found[1]
+    if value[:6].lower() == "bearer":
+        raise InvalidToken("what follows the word Bearer is no token")
+    return None  # another scheme: nobody here asked for it

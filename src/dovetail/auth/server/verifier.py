@@ -1,0 +1,127 @@
+"""What tells a server who is calling: a token in, a principal out.
+
+``auth=`` takes a `Verifier` or any ``async def verify(token, scope) -> Principal | None``. Ours say why they refuse, by
+raising `InvalidToken`; a function of your own refuses by returning None.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, cast, runtime_checkable
+
+from ...core.principal import Principal
+from ...errors import DovetailError
+from ..core.scopes import scope_list
+
+Scope = Mapping[str, Any]
+Verify = Callable[[str, Scope], Awaitable[Principal | None]]
+
+
+class InvalidToken(DovetailError):
+    """The token is not accepted. The text goes to whoever sent it: nothing of the token, nothing internal is in it."""
+
+    kind = "invalid_token"
+
+
+class Unavailable(DovetailError):
+    """It cannot be told now whether the token is good: the keys or the authorization server cannot be reached."""
+
+    kind = "temporarily_unavailable"
+
+
+class Verifier:
+    """Tells who a token belongs to. Subclasses write `verify`."""
+
+    header: str = "authorization"
+    """Where the token stands, in lower case; in ``authorization`` it follows the word Bearer."""
+    issuers: tuple[str, ...] = ()
+    """The authorization servers whose tokens are accepted."""
+    audience: str | None = None
+    """What tokens have to be meant for: the ``resource`` of our metadata."""
+    scopes: tuple[str, ...] = ()
+    """Scopes that every caller needs, whatever it calls."""
+
+    def __init__(self, *, scopes: str | Iterable[str] = ()) -> None:
+        self.scopes = scope_list(scopes)
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        """Who ``token`` belongs to; None when it is not good.
+
+        Raises:
+            InvalidToken: it is not good; the text says why.
+            Unavailable: that cannot be told now.
+        """
+        raise NotImplementedError
+
+    async def __call__(self, token: str, scope: Scope) -> Principal | None:
+        return await self.verify(token, scope)
+
+    def members(self) -> Iterator[Verifier]:
+        """The verifiers this one is made of, in the order they are asked."""
+        yield self
+
+
+@runtime_checkable
+class _Verifies(Protocol):
+    """An object with the one method that counts."""
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None: ...
+
+
+class OwnVerifier(Verifier):
+    """A function of the author's."""
+
+    def __init__(self, verify: Verify) -> None:
+        super().__init__()
+        self._verify = verify
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        found: Any = await self._verify(token, scope)
+        if found is None or isinstance(found, Principal):
+            return found
+        raise TypeError(f"verify returns a Principal or None, not {type(found).__name__}")
+
+
+class AnyOf(Verifier):
+    """Accepts what any of several verifiers accepts: ``AnyOf(JwtVerifier(...), ApiKeys({...}))``."""
+
+    def __init__(self, *verifiers: Any) -> None:
+        super().__init__()
+        self._members = [member for one in verifiers for member in as_verifier(one).members()]
+        self.issuers = tuple(dict.fromkeys(issuer for one in self._members for issuer in one.issuers))
+        audiences = {one.audience for one in self._members if one.audience is not None}
+        if len(audiences) > 1:
+            raise ValueError("one server is one resource: give all verifiers the same audience")
+        self.audience = next(iter(audiences), None)
+
+    def members(self) -> Iterator[Verifier]:
+        yield from self._members
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        refusal: InvalidToken | None = None
+        for one in self._members:
+            try:
+                found = await one.verify(token, scope)
+            except InvalidToken as error:
+                refusal = error
+            else:
+                if found is not None:
+                    return found
+        if refusal is not None:
+            raise refusal
+        return None
+
+
+def as_verifier(auth: Any) -> Verifier:
+    """What ``auth=`` was given, as a verifier.
+
+    Raises:
+        TypeError: it is none, and no function that could be one.
+    """
+    if isinstance(auth, Verifier):
+        return auth
+    verify = auth.verify if isinstance(auth, _Verifies) and not inspect.isclass(auth) else auth
+    if inspect.isclass(verify) or not callable(verify):
+        raise TypeError("auth is a verifier such as StaticTokens(...), or async def verify(token, scope)")
+    return OwnVerifier(cast("Verify", verify))

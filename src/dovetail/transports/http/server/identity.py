@@ -1,0 +1,101 @@
+"""Who sends a request, and what is said to those who may not: the one door of authentication over HTTP.
+
+``auth`` verifies tokens (`auth.server.gate`); ``principal`` is for surroundings that have authenticated already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....auth.core.resource import WELL_KNOWN
+from ....auth.server.gate import Gate, plain_challenge
+from ....core.principal import Principal, as_principal
+from ....core.rights import MissingScope
+from ....drivers.run import mask
+from ....errors import DovetailError, http_status
+from ....settings import HttpOptions
+from .exchange import Exchange, Head, Headers, HttpService
+
+
+class Identity:
+    """The callers of one app."""
+
+    def __init__(self, service: HttpService, options: HttpOptions) -> None:
+        auth: Any = service.auth if options.auth is None else options.auth
+        if auth is not None and options.principal is not None:
+            raise DovetailError("give auth or principal, not both: one of them says who is calling")
+        self._service = service
+        self._principal = options.principal
+        self._gate = None
+        if auth is not None:
+            self._gate = Gate(
+                auth,
+                name=service.name,
+                path=options.path,
+                resource=options.resource,
+                authorization_servers=options.authorization_servers,
+            )
+        self.asked = auth is not None or options.principal is not None
+        """Whether anybody wants to know who calls."""
+        self.headers: tuple[str, ...] = () if self._gate is None else self._gate.headers
+        """Those that say who it is: each may come once."""
+        self.places: tuple[str, ...] = ()
+        """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
+        if self._gate is not None:
+            self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
+
+    async def of(self, head: Head) -> Principal | None:
+        """Who is calling.
+
+        Raises:
+            DovetailError: nobody we serve, or it could not be found out; nothing internal is in it.
+        """
+        try:
+            if self._gate is not None:
+                return await self._gate.enter(head)
+            return None if self._principal is None else as_principal(self._principal(head.scope))
+        except DovetailError:
+            raise
+        except Exception:  # noqa: BLE001  the author's function failed; the client learns only that
+            raise mask("the principal of a request") from None
+
+    def challenge(self, error: DovetailError, head: Head, status: int) -> Headers:
+        """What goes with a stranger's ``error``, so that the caller knows how to come back."""
+        if self._gate is None or status not in (401, 403):
+            return ()
+        return (("www-authenticate", self._gate.challenge(error, head, self._service.component_scopes())),)
+
+    def step_up(self, error: DovetailError, head: Head) -> Headers:
+        """What goes with the ``error`` of a call: a challenge where further scopes would help."""
+        if not isinstance(error, MissingScope):
+            return ()
+        said = plain_challenge(error) if self._gate is None else self._gate.challenge(error, head)
+        return (("www-authenticate", said),)
+
+    async def describe(self, exchange: Exchange) -> bool:
+        """Answer a request for our metadata, which needs no token."""
+        assert self._gate is not None
+        if exchange.method == "OPTIONS":
+            await exchange.answer(204, headers=_ANYBODY)
+        elif exchange.method == "GET":
+            document = self._gate.metadata(exchange, self._service.component_scopes())
+            await exchange.answer(200, document, _ANYBODY)
+        else:
+            await exchange.answer(405, headers=[("allow", "GET")])
+        return False
+
+
+_ANYBODY: Headers = (
+    ("access-control-allow-origin", "*"),
+    ("access-control-allow-headers", "*"),
+    ("cache-control", "no-store"),
+)
+"""Pages of every origin may read what is no secret; shared caches may not, as it names the host that was asked."""
+
+
+def status_of_stranger(error: DovetailError) -> int:
+    """The status for a caller whose principal cannot be told; never 200, which is for those let in."""
+    if error.kind == "internal_error":
+        return 500
+    status = http_status(error.kind)
+    return 403 if status == 200 else status

@@ -1,0 +1,69 @@
+"""What a verified bearer call costs more than an open one, once its token has been seen."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dovetail import Principal
+from dovetail.auth import AnyOf, ApiKeys, StaticTokens
+from tests.budget.test_http import FACES, Measured, legacy_headers, modern, modern_headers, request, serving
+from tests.support.aio import run
+
+MORE = 8
+TOKEN = {"authorization": "Bearer s3cret"}
+ANN = Principal("ann", "https://id.example", frozenset({"a"}), {"exp": 1 << 40})
+
+
+async def own(token: str, scope: Any) -> Principal | None:
+    return ANN
+
+
+VERIFIERS: dict[str, Callable[[], Any]] = {
+    "static": lambda: StaticTokens({"s3cret": ANN}),
+    "own": lambda: own,
+    "any": lambda: AnyOf(ApiKeys({"k": ANN}), StaticTokens({"s3cret": ANN})),
+}
+
+
+async def modern_calls(face: str, auth: Any) -> list[str]:
+    server = serving(1)
+    server.auth = auth
+    measured = Measured(server, face)
+    for _ in range(3):
+        message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        _, body = await measured.post(message, modern_headers(message) | TOKEN)
+    assert json.loads(body)["result"]["content"][0]["text"] == "3"
+    await measured.app.drain(0)
+    return measured.calls
+
+
+async def session_calls(face: str, auth: Any) -> list[str]:
+    server = serving(1)
+    server.auth = auth
+    measured = Measured(server, face)
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    headers, _ = await measured.post(request("initialize", params), legacy_headers(None) | TOKEN)
+    session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | TOKEN
+    await measured.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
+    for _ in range(3):
+        _, body = await measured.post(
+            request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}), session
+        )
+    assert json.loads(body)["result"]["content"][0]["text"] == "3"
+    await measured.app.drain(0)
+    return measured.calls
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@run
+async def test_a_verified_call_costs_eight_calls_more_at_most(verifier: str, face: str) -> None:
+    for calls in (modern_calls, session_calls):
+        unverified, verified = await calls(face, None), await calls(face, VERIFIERS[verifier]())
+        assert len(verified) - len(unverified) <= MORE, "\n".join(verified)
