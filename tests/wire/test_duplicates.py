@@ -99,6 +99,11 @@ def test_it_sees_what_a_list_of_pairs_shows(
     _compare([key for key, _ in pairs], text)
 
 
+def test_a_number_that_begins_with_the_one_that_won_is_another_value() -> None:
+    assert twice(b'{"a":100,"a":1}') == "a"
+    assert twice(b'{"a":1.5,"b":2,"a":1}') == "a"
+
+
 spaced = st.text(alphabet=" ab", max_size=8)
 
 

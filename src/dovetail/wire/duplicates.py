@@ -42,8 +42,10 @@ def _walk(text: bytes, members: dict[str, Raw]) -> str | None:
         key = _decode_key(literal[0])
         value = msgspec.json.format(bytes(members[key]), indent=-1)
         position = literal.end() + 1
-        if key in seen or not text.startswith(value, position):
+        end = position + len(value)
+        # A number may begin with another one, so what comes behind the value counts too.
+        if key in seen or text[position:end] != value or text[end] not in b",}":
             return key  # its value lost against a later one
         seen.add(key)
-        position += len(value) + 1
+        position = end + 1
     return None
