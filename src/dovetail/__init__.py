@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Elicit,
         ElicitUrl,
         File,
+        Handle,
         Image,
         InputRequired,
         Roots,
@@ -73,7 +74,7 @@ _HOMES = {
     "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
         Icon ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
         TextContent Tool ToolAnnotations""",
-    "server": """Accepted Audio Context Declined Elicit ElicitUrl File Image InputRequired Roots
+    "server": """Accepted Audio Context Declined Elicit ElicitUrl File Handle Image InputRequired Roots
         Sample Sampled Server""",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",
@@ -83,7 +84,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = [
     "Accepted", "Annotations", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client",
     "Completion", "Context", "Declined", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File",
-    "GetPromptResult", "Icon", "Image", "ImageContent", "InputRequired", "Keys", "Limits",
+    "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputRequired", "Keys", "Limits",
     "LocalProtocolError", "Principal", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",
     "RegistrationError", "RemoteProtocolError", "RequestTimeout", "ResourceContents", "ResourceLink", "Root",
     "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError", "StateError",

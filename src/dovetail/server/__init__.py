@@ -3,6 +3,7 @@
 from .asking.ask import CannotAsk, InputRequired, Unanswered
 from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
 from .context import Context
+from .handles import Handle
 from .media import Audio, File, Image
 from .registering.register import RegisteredPrompt, RegisteredResource, RegisteredTool
 from .server import Layer, Server
@@ -16,6 +17,7 @@ __all__ = [
     "Elicit",
     "ElicitUrl",
     "File",
+    "Handle",
     "Image",
     "InputRequired",
     "Layer",

@@ -30,7 +30,9 @@ from ..wire.dialects.base import VENDOR
 from ..wire.methods import METHODS, OpenParams
 from .asking.ask import Asking
 from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
+from .handles import keep
 from .signatures.plain_types import encode
+from .state import State
 
 if TYPE_CHECKING:
     from .server import Server
@@ -388,6 +390,27 @@ class Context:
     async def critical(self, data: Any, *, logger: str | None = None) -> None:
         """`log` at level ``critical``."""
         await self.log("critical", data, logger=logger)
+
+    # What outlives the call
+
+    async def keep(self, value: Any, *, ttl: float | None = None) -> str:
+        """Keep ``value`` for ``ttl`` seconds (an hour) and return the id of its handle, for the model to pass on.
+
+        A parameter annotated ``Handle[type]`` takes it and arrives loaded. It belongs to the principal of this call.
+
+        Raises:
+            TypeError, ValueError: the value has no JSON form, or is too large.
+        """
+        return await keep(self._server.kept, self._call.principal, value, ttl)
+
+    @property
+    def state(self) -> State:
+        """Values that belong to the principal or, where there is none, to the legacy session.
+
+        Raises:
+            StateError: there is neither.
+        """
+        return State(self._server.kept, self._call)
 
     # The server's own
 

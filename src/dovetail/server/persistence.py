@@ -51,6 +51,13 @@ def store_of(given: Store | str | None) -> Store | None:
     return from_url(given)
 
 
+def memory(server: Server) -> Store:
+    """A store that lives as long as this process."""
+    from ..stores.memory import MemoryStore
+
+    return MemoryStore(clock=server.clock)
+
+
 def environment_keys() -> Keys | None:
     """The keys of ``DOVETAIL_SEAL_KEYS``: hex or base64url of 32 bytes each, comma-separated, the first one seals.
 

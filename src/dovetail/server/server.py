@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 import msgspec
@@ -235,6 +235,11 @@ class Server(Registration, Answering, Lifecycle):
             self.skills = Skills(self)
             self.skills.install()
         return self.skills.add(folder, prefix)
+
+    @cached_property
+    def kept(self) -> Store:
+        """The store or, where none was given, one in memory for what handlers keep."""
+        return self.store or persistence.memory(self)
 
     @property
     def name(self) -> str:

@@ -142,6 +142,12 @@ RETRY_AFTER_MS: Final = 1000
 """When a peer that was refused for want of room is asked to come back."""
 SHORTEST_TASK_TTL_MS: Final = 1000
 """Milliseconds a task is kept even if less was asked for: whoever creates it has to be able to look."""
+HANDLE_SECONDS: Final = 3600.0
+"""How long a value is kept under a handle unless told otherwise."""
+SESSION_STATE_SECONDS: Final = 86_400.0
+"""How long the state of a legacy session is kept after it was set."""
+KEPT_BYTES: Final = 1 << 20
+"""Bytes of one value that a handler keeps, as JSON."""
 NEWS_WAITING: Final = 10_000
 """Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
 TASK_CANCEL_SECONDS: Final = 5.0

@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 from ...errors import ProtocolError, RegistrationError
 from ...json_schema.problem import Problem
 from ...model import PromptArgument
+from ..handles import with_handles
 from ..registering.uri_templates import UriTemplate
 from . import custom_types, problems
 from .outputs import Output, output_of, raw_output, raw_validator
@@ -241,7 +242,7 @@ def prepare_tool(
     Raises:
         RegistrationError: the signature cannot be offered to a client; the text says what to change.
     """
-    signature = read_signature(function, name=name)
+    signature = with_handles(read_signature(function, name=name))
     prepared = Function(signature)
     prepared.structured = structured is not False
     prepared.output = output_of(signature, output_schema, structured)

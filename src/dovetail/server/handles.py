@@ -1,0 +1,181 @@
+"""Handles in place of sessions: a value is kept, its name travels, and a parameter arrives loaded.
+
+``handle = await ctx.keep(Cart(), ttl=3600)`` gives an opaque text that the model passes on; a parameter annotated
+``Handle[Cart]`` is that text to clients and a `Handle` with the loaded ``value`` to the function. Handles belong to
+the principal they were made for. Unknown, expired and foreign ones are one and the same error: whoever guesses learns
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..core.principal import Principal
+from ..errors import ProtocolError
+from ..settings import HANDLE_SECONDS, KEPT_BYTES
+from ..stores.base import Store
+from ..stores.records import Records
+from .signatures import custom_types
+from .signatures.plain_types import encode
+from .signatures.schemas import Schemas
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .signatures.parameters import Parameter, Signature
+
+T = TypeVar("T")
+
+CONTEXT: Final = "dovetail_context"
+"""The keyword for the context of a function that has handles but asks for no context itself."""
+_ON_THE_WIRE: Final = typing.Annotated[
+    str, msgspec.Meta(min_length=1, max_length=128, description="A handle that this server gave before.")
+]
+
+
+class _Kept(Struct, array_like=True):
+    value: Raw
+    ttl: float | None
+
+
+_records = Records(_Kept)
+
+
+def owner(principal: Principal | None) -> str:
+    """The folder below which things of ``principal`` are kept; nobody's share one, where names are unguessable."""
+    return "-" if principal is None else hashlib.sha256(principal.key.encode()).hexdigest()[:32]
+
+
+def written(value: Any) -> bytes:
+    """``value`` as JSON.
+
+    Raises:
+        ValueError: it is larger than `settings.KEPT_BYTES`.
+        TypeError: it has no JSON form.
+    """
+    data = encode(value)
+    if len(data) > KEPT_BYTES:
+        raise ValueError(f"at most {KEPT_BYTES} bytes can be kept under one name, not {len(data)}")
+    return data
+
+
+class Handle(Generic[T]):
+    """A kept value: ``value`` is what was loaded, ``id`` what travels. Change the value and `save` it."""
+
+    __slots__ = ("_folder", "_store", "_ttl", "id", "value")
+
+    def __init__(self, store: Store, folder: str, id: str, value: T, ttl: float | None) -> None:
+        self._store = store
+        self._folder = folder
+        self._ttl = ttl
+        self.id = id
+        self.value = value
+
+    async def save(self, *, ttl: float | None = None) -> None:
+        """Keep ``value`` as it is now, for ``ttl`` seconds or as long as it was kept for at first."""
+        self._ttl = self._ttl if ttl is None else ttl
+        data = _records.write(_Kept(Raw(written(self.value)), self._ttl))
+        await self._store.put(f"{self._folder}/{self.id}", data, ttl=self._ttl)
+
+    async def release(self) -> None:
+        """Forget it: from now on the handle is unknown. Releasing twice is fine."""
+        await self._store.delete(f"{self._folder}/{self.id}")
+
+    def __repr__(self) -> str:
+        return f"Handle({self.value!r})"
+
+
+async def keep(store: Store, principal: Principal | None, value: Any, ttl: float | None) -> str:
+    """Keep ``value`` for ``principal`` and return the id of its handle."""
+    ttl = HANDLE_SECONDS if ttl is None else ttl
+    handle = Handle(store, _folder(principal), secrets.token_urlsafe(24), value, ttl)
+    await handle.save()
+    return handle.id
+
+
+async def load(store: Store, principal: Principal | None, id: str, read: Callable[[Raw], Any]) -> Handle[Any]:
+    """The handle ``id`` of ``principal``.
+
+    Raises:
+        ProtocolError: of kind ``handle_not_found``, whatever is wrong with it.
+    """
+    folder = _folder(principal)
+    data = None if "/" in id else await store.get(f"{folder}/{id}")
+    if data is None:
+        raise ProtocolError("handle_not_found")
+    kept = _records.read(data)
+    try:
+        value = read(kept.value)
+    except (ValueError, RecursionError):
+        raise ProtocolError(
+            "handle_not_found"
+        ) from None  # of another type: it is no handle of this parameter
+    return Handle(store, folder, id, value, kept.ttl)
+
+
+def _folder(principal: Principal | None) -> str:
+    return f"handle/{owner(principal)}"
+
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+
+def with_handles(signature: Signature) -> Signature:
+    """``signature`` as it is; or, where it has parameters annotated `Handle`, one that loads them first."""
+    readers = {
+        parameter.name: _reader(kept, signature)
+        for parameter in signature.parameters
+        if (kept := _kept_type(parameter.annotation)) is not None
+    }
+    if not readers:
+        return signature
+    own, function, is_async = signature.context_parameter, signature.call, signature.is_async
+
+    async def call(**arguments: Any) -> Any:
+        context: Context = arguments[own or CONTEXT]
+        if own is None:
+            del arguments[CONTEXT]
+        for name, read in readers.items():
+            if arguments.get(name) is not None:
+                arguments[name] = await load(context.server.kept, context.principal, arguments[name], read)
+        return await (
+            function(**arguments) if is_async else context.server.runner.call(function, **arguments)
+        )
+
+    return replace(
+        signature,
+        call=call,
+        is_async=True,
+        context_parameter=own or CONTEXT,
+        parameters=tuple(_as_text(parameter) for parameter in signature.parameters),
+    )
+
+
+def _kept_type(annotation: Any) -> tuple[Any] | None:
+    """What a parameter's handle holds, in a tuple; None for every other parameter."""
+    members = typing.get_args(annotation) if type(None) in typing.get_args(annotation) else (annotation,)
+    for member in members:
+        if member is Handle:
+            return (Any,)
+        if typing.get_origin(member) is Handle:
+            return (typing.get_args(member)[0],)
+    return None
+
+
+def _reader(kept: tuple[Any], signature: Signature) -> Callable[[Raw], Any]:
+    node = Schemas(signature.locals).prepare(kept[0])
+    return msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
+
+
+def _as_text(parameter: Parameter) -> Parameter:
+    if _kept_type(parameter.annotation) is None:
+        return parameter
+    optional = type(None) in typing.get_args(parameter.annotation)
+    return replace(parameter, annotation=typing.Optional[_ON_THE_WIRE] if optional else _ON_THE_WIRE)  # noqa: UP045
