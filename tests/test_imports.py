@@ -25,7 +25,9 @@ RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 
 # The protocol of the stores, and how what is kept is written, are neighbours of the core; what implements it stands
 # further right.
-NEIGHBOURS = dict.fromkeys(("dovetail.stores.base", "dovetail.stores.records"), RANK["core"])
+NEIGHBOURS = dict.fromkeys(
+    (f"dovetail.stores.{name}" for name in ("base", "bounds", "records")), RANK["core"]
+)
 
 # These meet in core.channel and nowhere else.
 STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}))

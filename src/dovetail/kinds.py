@@ -184,6 +184,7 @@ _ROWS: Final = (
     Kind("dependency_failed", "Dependency failed", 1009, 1009, 503, None, None, 1009),
     Kind("custom", "Refused", 1010, 1010, 400, None, None, 1010),
     # Ours
+    Kind("call_interrupted", "The call was interrupted, and whether it was done is not known", _E, _E),
     Kind("handle_not_found", "Unknown or expired handle", _P, _P, 200, None, None, None, "tool_result"),
     Kind("user_rejected", "User rejected the request", USER_REJECTED, _E),
     Kind("connection_closed", "Connection closed", delivery="local"),

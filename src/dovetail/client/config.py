@@ -109,6 +109,9 @@ class ToolOptions(CallOptions, total=False):
 
     check: bool
     """Raise `ToolError` when the tool failed (the default), or return its result."""
+    idempotency_key: str | None
+    """1 to 128 visible ASCII characters: however often it is sent, a server that keeps state runs the call once.
+    Without it such a server is sent one of our own, unless the tool is known to do no harm when it is run twice."""
     ttl: int | None
     """Milliseconds a 2025-11-25 server should keep the task; those an erlmcp server may work on it."""
 

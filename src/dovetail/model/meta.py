@@ -15,3 +15,7 @@ RELATED_TASK: Final = PREFIX + "related-task"
 
 TASKS_EXTENSION: Final = PREFIX + "tasks"
 SKILLS_EXTENSION: Final = PREFIX + "skills"
+
+IDEMPOTENCY_EXTENSION: Final = "io.dovetail/idempotency"
+IDEMPOTENCY_KEY: Final = "io.dovetail/idempotency-key"
+"""Ours: a call with such a key is run once, however often it arrives."""

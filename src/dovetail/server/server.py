@@ -146,6 +146,10 @@ class Server(Registration, Answering, Lifecycle):
         """Who answers which method."""
         self.added = Methods(self)
         self.admission.offers.foreign.add("shutdown")
+        if self.store is not None:
+            from .once import Once  # a server without a store promises nothing of the kind
+
+            vars(self)["respond"] = Once(self, self.store, self.respond).respond
         self.layers = tuple(layers)
         """What stands around every call, the outermost first."""
         if layers:

@@ -1,4 +1,4 @@
-"""The bounds of stores that nobody needs to turn; those of a store itself are its arguments."""
+"""The bounds of stores, and of what servers keep in them, that nobody needs to turn."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ REDIS_NEWS: Final = 10_000
 """Pieces of news kept for processes that were cut off for a while."""
 REDIS_LISTEN_SECONDS: Final = 2.0
 """How long one look for news waits for some."""
+
+# --- what servers keep ----------------------------------------------------------------------------------------
+
+LEASE_SECONDS: Final = 10.0
+"""For which a worker holds what it works on, without a sign of life; it gives three in that time."""
+ONCE_SECONDS: Final = 86_400.0
+"""For which the result of a call with an idempotency key is kept."""
+ONCE_LOOK: Final = 1.0
+"""Between two looks at such a call, for those who wait without being told."""
+ONCE_GRACE: Final = 10.0
+"""For which such a call goes on when its connection is lost and nobody has asked for it again."""

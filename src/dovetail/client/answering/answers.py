@@ -28,7 +28,7 @@ from ...model import (
     Root,
     TextContent,
 )
-from ...model.meta import SKILLS_EXTENSION, TASKS_EXTENSION
+from ...model.meta import IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ...settings import CALLBACKS_RUNNING
 from ...wire.revisions import Revision, sieve_for
 from ..config import Callback, ClientConfig
@@ -81,8 +81,8 @@ class Answers:
             able["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
         found: dict[str, Any] = sieve_for(revision).edit(able)
         if revision.modern:
-            # Both are answered by the client itself, so every modern server may count on them.
-            found["extensions"] = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
+            # They are answered by the client itself, so every modern server may count on them.
+            found["extensions"] = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}, IDEMPOTENCY_EXTENSION: {}}
         for name, setting in self._declared.items():
             old = found.get(name)
             merge = isinstance(old, dict) and isinstance(setting, dict)

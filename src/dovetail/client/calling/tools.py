@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from ...model import (
     TaskMetadata,
     Tool,
 )
+from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
@@ -111,6 +113,10 @@ class ToolBox:
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless
+        established = self._connections.established
+        once = established is not None and established.runs_once
+        if (once and not repeat) or "idempotency_key" in options:
+            options, repeat = _keyed(options), once or repeat
         asked = self._mirrored(params, options) if name in self._header_maps else options
         try:
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
@@ -189,6 +195,12 @@ class ToolBox:
             present = done.structured_content is not UNSET
             await self._checks.check(name, known.output_schema, result.structured_content, present=present)
         return result
+
+
+def _keyed(options: ToolOptions) -> ToolOptions:
+    """The options of a call that is run once however often it is sent."""
+    key = options.get("idempotency_key") or secrets.token_urlsafe(24)
+    return {**options, "meta": {**(options.get("meta") or {}), IDEMPOTENCY_KEY: key}}
 
 
 def _is_harmless(tool: Tool) -> bool:

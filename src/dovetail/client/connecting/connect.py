@@ -35,7 +35,7 @@ from ...model import (
     RequestParams,
     ServerCapabilities,
 )
-from ...model.meta import SERVER_INFO
+from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
 from ...settings import LAST_WORDS, LONG_PROBE, NEGOTIATION_STEPS, Timeouts
 from ...wire.revisions import BY_NAME, Revision
 from ..answering.answers import Answers
@@ -66,6 +66,8 @@ class Established(Struct, eq=False, kw_only=True):
     """What we told the server that we can do."""
     offered: set[str] = set()
     """Methods that were found to be offered, so that each is looked up once."""
+    runs_once: bool = False
+    """The server runs a call with an idempotency key once, however often it is sent."""
 
 
 class Attempt:
@@ -310,13 +312,15 @@ class Attempt:
         declared: ClientCapabilities,
         server_info: Implementation | None,
     ) -> None:
+        capabilities = ServerCapabilities(result.capabilities)
         self._settled = Established(
             conversation=conversation,
             revision=revision,
-            capabilities=ServerCapabilities(result.capabilities),
+            capabilities=capabilities,
             server_info=server_info,
             instructions=None if result.instructions is UNSET else result.instructions,
             declared=declared,
+            runs_once=capabilities.extension(IDEMPOTENCY_EXTENSION) is not None,
         )
         conversation.deadline = None
         tentative = self._tentative and not revision.modern

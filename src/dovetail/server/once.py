@@ -1,0 +1,245 @@
+"""Calls exactly once: the extension ``io.dovetail/idempotency``.
+
+A client that sends ``_meta["io.dovetail/idempotency-key"]`` with ``tools/call`` may send the call again, on another
+connection and to another worker: the tool is run once and both get the same answer, an error too. What happens is kept
+in the store under the principal and the key:
+
+* nothing yet: whoever gets the lease notes that the call has begun, runs it, and keeps its result;
+* begun, and somebody holds the lease: wait for the result;
+* begun, and nobody holds the lease: whoever ran it is dead. Whether it was done nobody knows, so it is not done again
+  unless its author says that this does no harm; the caller is told (``call_interrupted``).
+
+The rounds of one call on 2026-07-28 share the key; each is a call of its own, told apart by the state it brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from ..core.channel import Call, Channel
+from ..drivers.layering import Respond
+from ..errors import DovetailError, ProtocolError, Refusal
+from ..model import Error
+from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
+from ..stores.base import Store, StoreError
+from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
+from ..stores.records import Records
+from ..wire.dialects.base import error_from_wire, wire_error
+from ..wire.seal import digest
+from .handles import owner
+
+if TYPE_CHECKING:
+    from .server import Server
+
+log = logging.getLogger("dovetail.server")
+
+_LONGEST: Final = 128
+_NOT_RUN: Final = frozenset({"too_many_tools", "too_many_tasks"})
+"""Refused for want of room: the next try may find some."""
+
+
+class _Record(Struct, omit_defaults=True):
+    mark: str
+    """Which tool with which arguments."""
+    result: Raw | UnsetType = UNSET
+    error: Error | UnsetType = UNSET
+
+
+_records = Records(_Record)
+
+
+class Once:
+    """What ``tools/call`` of a server with a store goes through."""
+
+    def __init__(self, server: Server, store: Store, inner: Respond) -> None:
+        self._tools = server.register.tools.entries
+        self._store = store
+        self._inner = inner
+        self._waiting: Counter[str] = Counter()
+        """How many wait here for the call under this name."""
+        self._left: set[asyncio.Task[Any]] = set()
+        """Work whose caller is gone."""
+        server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
+        if key is None:
+            return await self._inner(call, channel)
+        return await self._once(call, channel, _name(call, _checked(key)), _mark(call))
+
+    async def _once(self, call: Call, channel: Channel, name: str, mark: str) -> Struct | Raw:
+        me = secrets.token_hex(8)
+        while True:
+            record = await self._read(name, mark)
+            if record is not None and not _open(record):
+                return _answer(record, call)
+            fence = await self._store.lease(name, me, LEASE_SECONDS)
+            if not fence:
+                await self._until_news(name)
+                continue
+            begun = await self._begin(name, mark, record, fence, call)
+            if begun is None:
+                await self._store.lease(name, me, 0)  # somebody was faster
+                continue
+            work = asyncio.create_task(self._work(replace(call), channel, name, mark, me, fence))
+            return await self._attend(work, call, name)
+
+    async def _read(self, name: str, mark: str) -> _Record | None:
+        data = await self._store.get(name)
+        record = None if data is None else _records.read(data)
+        if record is not None and record.mark != mark:
+            raise ProtocolError(
+                "invalid_params", "the idempotency key stands for a call with other arguments"
+            )
+        return record
+
+    async def _begin(
+        self, name: str, mark: str, record: _Record | None, fence: int, call: Call
+    ) -> bool | None:
+        """Note that the call begins; None when it has meanwhile begun or ended elsewhere.
+
+        Raises:
+            ProtocolError: ``call_interrupted``.
+        """
+        new = _records.write(_Record(mark))
+        if record is None:
+            return await self._store.put(name, new, ttl=ONCE_SECONDS, only_new=True, fence=fence) or None
+        # Results are kept before leases are given back: what is open now was left by the dead.
+        record = await self._read(name, mark)
+        if record is None or not _open(record):
+            return None
+        if not self._harmless(call):
+            raise ProtocolError("call_interrupted", data={"tool": call.params.name})
+        return await self._store.put(name, new, ttl=ONCE_SECONDS, fence=fence) or None
+
+    def _harmless(self, call: Call) -> bool:
+        tool = self._tools.get(call.params.name)
+        notes = UNSET if tool is None else tool.definition.annotations
+        return notes is not UNSET and bool(notes.get("readOnlyHint") or notes.get("idempotentHint"))
+
+    # --- working ------------------------------------------------------------------------------------------------
+
+    async def _work(
+        self, call: Call, channel: Channel, name: str, mark: str, me: str, fence: int
+    ) -> Struct | Raw:
+        beat = asyncio.create_task(self._beat(name, me))
+        try:
+            result = await self._inner(call, channel)
+            kept = result if isinstance(result, Raw) else call.codec.prepare(result)
+            await self._keep(name, _Record(mark, result=kept), fence)
+            return result
+        except DovetailError as error:
+            if isinstance(error, Refusal) or error.kind in _NOT_RUN:
+                await self._store.delete(name)
+            else:
+                code, message, data = wire_error(error, call.revision, call.codec.dialect)
+                await self._keep(name, _Record(mark, error=Error(code, message, data=data)), fence)
+            raise
+        finally:
+            beat.cancel()
+            await self._let_go(name, me)
+
+    async def _keep(self, name: str, record: _Record, fence: int) -> None:
+        try:
+            await self._store.put(name, _records.write(record), ttl=ONCE_SECONDS, fence=fence)
+        except StoreError as error:
+            # It was done, and its caller is told so; only a repeat will hear that nobody knows.
+            log.warning("the result of a call was not kept: %s", error.message)
+
+    async def _let_go(self, name: str, me: str) -> None:
+        try:
+            await self._store.lease(name, me, 0)
+            await self._store.publish(name, b"")
+        except StoreError:
+            pass  # the lease runs out by itself, and those who wait look now and then
+
+    async def _beat(self, name: str, me: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            try:
+                await self._store.lease(name, me, LEASE_SECONDS)
+            except StoreError:
+                pass  # the next one may reach it in time
+
+    # --- waiting ------------------------------------------------------------------------------------------------
+
+    async def _attend(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> Struct | Raw:
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not work.done():
+                self._leave(work, call, name)
+            raise
+
+    def _leave(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> None:
+        """Who asked is gone. On 2026-07-28 over HTTP that may be a lost connection: then the client comes back."""
+        self._left.add(work)
+        work.add_done_callback(self._ended)
+        loop = asyncio.get_running_loop()
+        lost = call.revision.modern and call.scope.get("transport") == "http"
+        if lost:
+            loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
+        else:
+            work.cancel()
+
+    def _ended(self, work: asyncio.Task[Struct | Raw]) -> None:
+        self._left.discard(work)
+        if not work.cancelled():
+            work.exception()  # somebody else is told, or nobody
+
+    async def _until_news(self, name: str) -> None:
+        """Wait until the one under way may have ended."""
+        news = asyncio.Event()
+        stop = self._store.subscribe(name, lambda _: news.set())
+        self._waiting[name] += 1
+        try:
+            async with asyncio.timeout(ONCE_LOOK):
+                await news.wait()
+        except TimeoutError:
+            pass  # it is looked at again
+        finally:
+            stop()
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+
+def _open(record: _Record) -> bool:
+    return record.result is UNSET and record.error is UNSET
+
+
+def _answer(record: _Record, call: Call) -> Raw:
+    error = record.error
+    if isinstance(error, Error):
+        raise error_from_wire(error.code, error.message, error.data, call.revision, call.codec.dialect)
+    assert isinstance(record.result, Raw)
+    return record.result
+
+
+def _checked(key: Any) -> str:
+    if (
+        not isinstance(key, str)
+        or not 0 < len(key) <= _LONGEST
+        or not all("!" <= letter <= "~" for letter in key)
+    ):
+        raise ProtocolError(
+            "invalid_params", f"an idempotency key has 1 to {_LONGEST} visible ASCII characters"
+        )
+    return key
+
+
+def _name(call: Call, key: str) -> str:
+    params = call.params
+    round_ = "" if params.request_state is UNSET else params.request_state
+    return f"once/{owner(call.principal)}/{digest([key, round_]).hex()[:48]}"
+
+
+def _mark(call: Call) -> str:
+    return f"{digest(call.params.arguments).hex()[:32]} {call.params.name}"

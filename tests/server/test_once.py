@@ -1,0 +1,257 @@
+"""Calls exactly once: one run per key, however often and wherever the call arrives."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Context, ProtocolError, Server
+from dovetail.stores import MemoryStore, SqliteStore
+from tests.support.aio import run
+from tests.support.peer import Peer
+
+KEY = "io.dovetail/idempotency-key"
+LEGACY = "2025-06-18"
+
+
+class Till:
+    """A server that counts what it does."""
+
+    def __init__(self, store: Any) -> None:
+        self.runs = 0
+        self.gate = asyncio.Event()
+        self.reached = asyncio.Event()
+        self.server = server = Server("till", store=store)
+
+        @server.tool
+        async def pay(amount: int) -> str:
+            self.runs += 1
+            return f"paid {amount}, {self.runs}"
+
+        @server.tool
+        async def slow(ctx: Context) -> str:
+            self.runs += 1
+            self.reached.set()
+            await self.gate.wait()
+            return f"done {self.runs}"
+
+        @server.tool
+        async def fails() -> str:
+            self.runs += 1
+            raise ProtocolError("resource_locked", f"busy {self.runs}")
+
+        @server.tool
+        async def asks(ctx: Context) -> str:
+            self.runs += 1
+            answer = await ctx.elicit("Sure?", ["yes", "no"])
+            return f"{answer.data} {self.runs}"
+
+    def peer(self, key: Any, revision: str = "2026-07-28", principal: str | None = "ann") -> Peer:
+        peer = Peer(self.server, revision, principal=principal)
+        peer.meta = {KEY: key}
+        return peer
+
+
+async def paid(peer: Peer, amount: int = 5) -> str:
+    return (await peer.result("tools/call", name="pay", arguments={"amount": amount}))["content"][0]["text"]
+
+
+@pytest.mark.parametrize("revision", [LEGACY, "2026-07-28"])
+@run
+async def test_a_repeat_gets_the_same_answer_and_nothing_is_run_again(tmp_path: Path, revision: str) -> None:
+    one, two = Till(SqliteStore(tmp_path / "s.db")), Till(SqliteStore(tmp_path / "s.db"))
+    async with one.server.running(), two.server.running():
+        assert await paid(one.peer("k", revision)) == "paid 5, 1"
+        assert await paid(one.peer("k", revision)) == "paid 5, 1"
+        assert await paid(two.peer("k", revision)) == "paid 5, 1"
+        assert await paid(two.peer("other", revision)) == "paid 5, 1"
+        assert (one.runs, two.runs) == (1, 1)
+
+
+@run
+async def test_another_principal_with_the_same_key_is_somebody_else() -> None:
+    till = Till(MemoryStore())
+    async with till.server.running():
+        assert await paid(till.peer("k")) == "paid 5, 1"
+        assert await paid(till.peer("k", principal="bob")) == "paid 5, 2"
+        assert await paid(till.peer("k", principal=None)) == "paid 5, 3"
+
+
+@run
+async def test_a_key_stands_for_one_call_with_its_arguments() -> None:
+    till = Till(MemoryStore())
+    async with till.server.running():
+        await paid(till.peer("k"), 5)
+        error = await till.peer("k").error("tools/call", name="pay", arguments={"amount": 6})
+        assert error["code"] == -32602
+        error = await till.peer("k").error("tools/call", name="fails", arguments={"amount": 5})
+        assert error["code"] == -32602
+        for wrong in ("", "x" * 129, "with space", "ümlaut", 5):
+            error = await till.peer(wrong).error("tools/call", name="pay", arguments={"amount": 6})
+            assert error["code"] == -32602
+        assert till.runs == 1
+
+
+@run
+async def test_who_comes_while_it_is_under_way_waits_for_it(tmp_path: Path) -> None:
+    one, two = Till(SqliteStore(tmp_path / "s.db")), Till(SqliteStore(tmp_path / "s.db"))
+    async with one.server.running(), two.server.running():
+        first = asyncio.create_task(one.peer("k").result("tools/call", name="slow", arguments={}))
+        await one.reached.wait()
+        others = [
+            asyncio.create_task(till.peer("k").result("tools/call", name="slow", arguments={}))
+            for till in (one, two, two)
+        ]
+        await asyncio.wait(others, timeout=0.05)
+        one.gate.set()
+        answers = await asyncio.gather(first, *others)
+        assert [answer["content"][0]["text"] for answer in answers] == ["done 1"] * 4
+        assert two.runs == 0
+
+
+@run
+async def test_an_error_is_an_answer_too() -> None:
+    till = Till(MemoryStore())
+    async with till.server.running():
+        first = await till.peer("k").error("tools/call", name="fails", arguments={})
+        assert await till.peer("k").error("tools/call", name="fails", arguments={}) == first
+        assert till.runs == 1
+
+
+@run
+async def test_the_rounds_of_a_call_share_its_key() -> None:
+    till = Till(MemoryStore())
+    async with till.server.running():
+        peer = till.peer("k")
+        asked = (await peer.send("tools/call", name="asks", arguments={}))["result"]
+        again = (await peer.send("tools/call", name="asks", arguments={}))["result"]
+        assert again["requestState"] == asked["requestState"]
+        (question,) = asked["inputRequests"]
+        answers = {question: {"action": "accept", "content": {"value": "yes"}}}
+        done = [
+            await peer.result(
+                "tools/call",
+                name="asks",
+                arguments={},
+                requestState=asked["requestState"],
+                inputResponses=answers,
+            )
+            for _ in range(2)
+        ]
+        assert [one["content"][0]["text"] for one in done] == ["yes 2", "yes 2"]
+        assert till.runs == 2
+
+
+DYING = """
+import asyncio, os, sys
+from dovetail import Client, Server
+from dovetail.stores import SqliteStore
+
+server = Server("till", store=SqliteStore(sys.argv[1]))
+
+@server.tool(annotations={sys.argv[2]: True})
+async def pay() -> str:
+    with open(sys.argv[3], "a") as file:
+        file.write("x")
+    if sys.argv[4] == "die":
+        os.kill(os.getpid(), 9)
+    return "paid"
+
+async def main():
+    async with server.running(), Client(server) as client:
+        try:
+            print((await client.call_tool("pay", idempotency_key="k")).text)
+        except Exception as error:
+            print(error.kind)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("hint", "said", "times"), [("destructiveHint", "call_interrupted", 1), ("idempotentHint", "paid", 2)]
+)
+def test_what_a_dead_worker_began_is_done_again_only_where_that_does_no_harm(
+    tmp_path: Path, hint: str, said: str, times: int
+) -> None:
+    def process(what: str) -> subprocess.CompletedProcess[str]:
+        arguments = [str(tmp_path / "s.db"), hint, str(tmp_path / "effects"), what]
+        return subprocess.run(
+            [sys.executable, "-c", DYING, *arguments], capture_output=True, text=True, timeout=60
+        )
+
+    assert process("die").returncode == -signal.SIGKILL
+    # The lease of the dead runs out, and who comes meanwhile waits for that.
+    assert process("live").stdout.strip() == said
+    assert process("live").stdout.strip() == said
+    assert (tmp_path / "effects").read_text() == "x" * times
+
+
+SLOW = b"""{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow", "arguments": {}, "_meta": {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    "io.dovetail/idempotency-key": "k"}}}"""
+
+
+@run
+async def test_a_connection_that_is_lost_does_not_stop_a_call_that_will_be_asked_for_again() -> None:
+    till = Till(MemoryStore())
+    async with till.server.running():
+        lost = asyncio.create_task(till.server.handle(SLOW, {"transport": "http", "principal": "ann"}))
+        await till.reached.wait()
+        lost.cancel()
+        await asyncio.wait([lost])
+        again = asyncio.create_task(till.peer("k").result("tools/call", name="slow", arguments={}))
+        await asyncio.wait([again], timeout=0.05)
+        till.gate.set()
+        assert (await again)["content"][0]["text"] == "done 1"
+        assert till.runs == 1
+
+
+@run
+async def test_our_client_sends_a_key_with_every_call_that_may_do_harm() -> None:
+    seen: list[str | None] = []
+    server = Server("keys", store=MemoryStore())
+
+    @server.tool(annotations={"readOnlyHint": True})
+    async def look(ctx: Context) -> None:
+        seen.append(ctx.meta.get(KEY))
+
+    @server.tool
+    async def change(ctx: Context) -> None:
+        seen.append(ctx.meta.get(KEY))
+
+    for revision in (LEGACY, "2026-07-28"):
+        seen.clear()
+        async with server.running(), Client(server, revision=revision) as client:
+            assert client.server_capabilities is not None
+            assert client.server_capabilities.extension("io.dovetail/idempotency") is not None
+            await client.list_tools()
+            await client.call_tool("look")
+            await client.call_tool("change")
+            await client.call_tool("change")
+            await client.call_tool("change", idempotency_key=f"mine-{revision}")
+        assert seen[0] is None
+        assert seen[1]
+        assert seen[2]
+        assert seen[1] != seen[2]
+        assert seen[3] == f"mine-{revision}"
+
+
+@run
+async def test_a_server_without_a_store_promises_nothing_and_is_sent_nothing() -> None:
+    seen: list[Any] = []
+    server = Server("plain")
+
+    @server.tool
+    async def change(ctx: Context) -> None:
+        seen.append(dict(ctx.meta).get(KEY))
+
+    async with Client(server) as client:
+        await client.call_tool("change")
+        assert client.server_capabilities is not None
+        assert client.server_capabilities.extension("io.dovetail/idempotency") is None
+    assert seen == [None]
