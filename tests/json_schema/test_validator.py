@@ -170,6 +170,13 @@ HOSTILE: list[tuple[dict[str, Any], Any]] = [
     (SPREAD, nested(60)),
     (UNEVALUATED, {"x": 1}),
     ({"items": {"enum": list(range(5000))}}, [-1] * 100_000),
+    (
+        doubling("allOf", 10),
+        list(range(200_000)),
+    ),  # looked at again and again, though nobody asks what is in it
+    ({**doubling("allOf", 8), "patternProperties": {"": False}}, {str(n): n for n in range(100_000)}),
+    ({**doubling("allOf", 8), "pattern": "^(a|b)*$"}, "ab" * 2_000_000),
+    ({"allOf": [{"uniqueItems": True}] * 200}, [[[n] for n in range(200)] for _ in range(200)]),
 ]
 
 

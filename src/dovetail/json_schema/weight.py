@@ -35,6 +35,8 @@ _COUNTED: Final = ("enum", "const", "required", "dependentRequired")
 _AGAIN: Final = 3
 """How often the schemas beside ``unevaluated…`` are looked at: once more to see what they evaluated, and to be sure."""
 
+_CHARACTERS: Final = 64
+"""Characters of a text that a pattern reads in the time of one comparison."""
 _ANYTHING: Final[Schema] = {}
 _NOTHING: Final[Schema] = {"not": {}}
 """What ``true`` and ``false`` mean as schemas."""
@@ -74,15 +76,21 @@ class Weight:
 
     def steps(self, value: Any, most: int) -> int:
         """How many comparisons ``value`` can take; counting ends above ``most``."""
-        steps, depth, level = 0, 0, [value]
+        steps, depth, above, level = 0, 0, 0, [value]
         while level and steps <= most:
-            steps += len(level) * self.visits(depth)
+            # Whoever looks at a value goes once through what is in it, and for ``uniqueItems`` down to the bottom.
+            visits = self.visits(depth) + above
+            above = visits if "uniqueItems" in self.keywords else visits - above
             below: list[Any] = []
+            count = len(level)
             for item in level:
                 if isinstance(item, dict):
                     below += cast("Schema", item).values()
                 elif isinstance(item, list):
                     below += cast("list[Any]", item)
+                elif isinstance(item, str):
+                    count += len(item) // _CHARACTERS
+            steps += count * visits
             level, depth = below, depth + 1
         return steps
 
@@ -245,13 +253,17 @@ class Document:
 
 
 def _schemas(keyword: str, value: Any) -> list[Schema]:
-    """The schemas in the value of a keyword; those that are ``true`` or ``false`` are no work."""
+    """The schemas in the value of a keyword."""
     if isinstance(value, dict):
         table = cast("Schema", value)
         found = list(table.values()) if keyword in _TABLES else [table]
     else:
         found = cast("list[Any]", value) if isinstance(value, list) else []
-    return [schema for schema in found if isinstance(schema, dict)]
+    return [
+        schema if isinstance(schema, dict) else _ANYTHING
+        for schema in found
+        if isinstance(schema, dict | bool)
+    ]
 
 
 def _size(value: Any) -> int:

@@ -97,11 +97,11 @@ SCHEMA_NODES: Final = 10_000
 """Objects, arrays and other values that one schema may be made of."""
 SCHEMA_DEPTH: Final = 64
 """Levels of one schema, references not counted."""
-SCHEMA_STEPS: Final = 500_000
+SCHEMA_STEPS: Final = 1_000_000
 """Comparisons of one value with its schema by jsonschema-rs, which makes some twenty millions in a second."""
-SMALL_SCHEMA_STEPS: Final = 50_000
+SMALL_SCHEMA_STEPS: Final = 100_000
 """Comparisons of one value by our own validator, which makes half a million in a second."""
-SCHEMA_EXPLAINED: Final = 500
+SCHEMA_EXPLAINED: Final = 1000
 """Comparisons up to which jsonschema-rs is asked for all that is wrong: each failed one costs it 0.15 ms."""
 SCHEMA_BACKTRACKS: Final = 100_000
 """Steps back of one pattern on one text, in jsonschema-rs."""
