@@ -130,6 +130,7 @@ def test_rung_3_over_http_with_a_modern_header_names_both_keys(params: Any) -> N
         ({"progressToken": True}, "progressToken"),
         ({"progressToken": None}, "progressToken"),
         ({"progressToken": 1 << 70}, "progressToken"),
+        ({"progressToken": "x" * 1025}, "progressToken"),
         ({CLIENT_INFO: "me"}, "clientInfo"),
     ],
 )
@@ -378,7 +379,12 @@ def test_a_second_initialize_is_refused() -> None:
 
 
 def test_bad_params_and_bad_metadata_in_a_session_are_invalid_params() -> None:
-    for params in ({"name": 1}, {"name": "a", "_meta": {"progressToken": []}}, {"name": "a", "_meta": 1}):
+    for params in (
+        {"name": 1},
+        {"name": "a", "_meta": {"progressToken": []}},
+        {"name": "a", "_meta": {"progressToken": "x" * 1025}},
+        {"name": "a", "_meta": 1},
+    ):
         rejected = admit(request("tools/call", params), session())
         assert (read(rejected, "2025-11-25")["code"], rejected.status) == (-32602, 200)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import pydantic
 import pytest
 from msgspec import UNSET, Raw
@@ -289,6 +291,42 @@ def test_a_raw_handler_may_ask_for_the_context(validator: str) -> None:
     assert function.decode(UNSET) == {"arguments": {}}
     with pytest.raises(RegistrationError, match="one dict"):
         prepare_raw(forecast, input_schema={"type": "object"})
+
+
+def test_the_handler_of_a_raw_schema_may_take_keywords_of_any_name() -> None:
+    def handler(ctx: Marked, **arguments: Any) -> Any:
+        return arguments
+
+    function = prepare_raw(handler, name="raw", input_schema={"type": "object"})
+    assert function.context_parameter == "ctx"
+    given = {"from": 1, "a b": 2, "function": 3, "self": 4, "inner": 5}
+    assert function.decode(Raw(msgspec.json.encode(given))) == given
+    assert function.decode(UNSET) == {}
+
+    def both(arguments: Any, **rest: Any) -> Any:
+        return rest
+
+    for wrong in (both, lambda: None, lambda *rest: rest):
+        with pytest.raises(RegistrationError):
+            prepare_raw(wrong, name="raw", input_schema={"type": "object"})
+    with pytest.raises(RegistrationError, match="every argument must have a name of its own"):
+        prepare_tool(handler)
+
+
+def test_hints_for_unknown_arguments_are_computed_for_the_first_few_only() -> None:
+    function = prepare_tool(forecast)
+    names = [f"citty{number}" for number in range(4000)]
+    begin = time.process_time()
+    with pytest.raises(InvalidArguments) as caught:
+        function.decode(Raw(msgspec.json.encode(dict.fromkeys(names, 1))))
+    assert time.process_time() - begin < 0.2
+    reasons = [problem.reason for problem in caught.value.problems]
+    assert len(reasons) == 10
+    assert sum("did you mean 'city'?" in reason for reason in reasons) == 3
+    prompt = prepare_prompt(forecast)
+    with pytest.raises(InvalidArguments) as caught:
+        prompt.decode(dict.fromkeys(names, "1") | {"city": "Oslo"})
+    assert sum("did you mean" in problem.reason for problem in caught.value.problems) == 3
 
 
 @pytest.mark.parametrize(

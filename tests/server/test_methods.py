@@ -169,7 +169,7 @@ async def test_a_timeout_and_a_limit_hold_for_it_too() -> None:
         await never.wait()
 
     server.add_method("acme/slow", wait, timeout=0.01)
-    server.add_method("acme/one", wait, limit=1)
+    server.add_method("acme/one", wait, limit=1, queue=0)
     assert "did not finish" in (await Peer(server).error("acme/slow"))["message"]
     first = asyncio.create_task(Peer(server).result("acme/one"))
     await asyncio.sleep(0)

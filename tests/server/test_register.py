@@ -189,7 +189,7 @@ async def test_erlmcp_sees_version_and_deprecation_at_the_top_level() -> None:
 
 @every_revision
 @run
-async def test_a_raw_schema_survives_untouched_and_its_handler_gets_one_dict(revision: str) -> None:
+async def test_a_raw_schema_survives_untouched_and_its_handler_gets_a_dict_or_keywords(revision: str) -> None:
     server = Server("x", "1")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -209,6 +209,16 @@ async def test_a_raw_schema_survives_untouched_and_its_handler_gets_one_dict(rev
     assert await peer.text("raw", n=1) == f"{{'n': 1}} {revision}"
     reply = await peer.ask("tools/call", name="raw", arguments={"n": 0})
     assert "error" in reply or reply["result"]["isError"] is True
+
+    async def spread(ctx: Context, **arguments: Any) -> str:
+        return f"{arguments} {ctx.revision}"
+
+    server.add_tool(name="spread", input_schema=schema, handler=spread, description="Spread", limit=1)
+    assert await peer.text("spread", n=1) == f"{{'n': 1}} {revision}"
+    server.add_tool(
+        name="plain", input_schema={"type": "object"}, handler=lambda **all: sorted(all), description="Plain"
+    )
+    assert await peer.text("plain", function=1, what=2, ctx=3) == '["ctx","function","what"]'
 
 
 @pytest.mark.parametrize("revision", LEGACY)

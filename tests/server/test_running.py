@@ -10,6 +10,7 @@ from dovetail import Context, RegistrationError, Server
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer
+from tests.support.waiting import until
 
 
 @run
@@ -41,23 +42,107 @@ async def test_a_timeout_says_which_limit_fired() -> None:
 
 @every_revision
 @run
-async def test_one_call_more_than_the_limit_is_refused_and_the_others_finish(revision: str) -> None:
+async def test_a_call_over_the_limit_waits_its_turn_and_is_refused_when_the_queue_is_full(
+    revision: str,
+) -> None:
     server = Server("x", "1")
     gate = asyncio.Event()
+    order: list[int] = []
 
-    @server.tool(limit=2)
+    @server.tool(limit=2, queue=2)
+    async def wait(number: int) -> str:
+        order.append(number)
+        await gate.wait()
+        return "done"
+
+    calls = [asyncio.create_task(Peer(server, revision).text("wait", number=n)) for n in range(4)]
+    await until(lambda: len(order) == 2)
+    error = await Peer(server, revision).error("tools/call", name="wait", arguments={"number": 9})
+    assert error["code"] == 1004
+    assert error["data"]["kind"] == "too_many_tools"
+    assert order == [0, 1]
+    gate.set()
+    assert await asyncio.gather(*calls) == ["done"] * 4
+    assert order == [0, 1, 2, 3]
+    assert await Peer(server, revision).text("wait", number=4) == "done"
+
+
+@run
+async def test_a_hundred_calls_wait_unless_told_otherwise() -> None:
+    server = Server("x", "1")
+    gate = asyncio.Event()
+    peer = Peer(server)
+
+    @server.tool(limit=1)
     async def wait() -> str:
         await gate.wait()
         return "done"
 
-    running = [asyncio.create_task(Peer(server, revision).text("wait")) for _ in range(2)]
+    calls = [asyncio.create_task(Peer(server).text("wait")) for _ in range(101)]
     await asyncio.sleep(0)
-    error = await Peer(server, revision).error("tools/call", name="wait")
-    assert error["code"] == 1004
-    assert error["data"]["kind"] == "too_many_tools"
+    assert (await peer.error("tools/call", name="wait"))["code"] == 1004
     gate.set()
-    assert await asyncio.gather(*running) == ["done", "done"]
-    assert await Peer(server, revision).text("wait") == "done"
+    assert await asyncio.gather(*calls) == ["done"] * 101
+
+
+@run
+async def test_a_cancelled_waiter_leaves_the_queue_and_its_turn_to_the_next() -> None:
+    server = Server("x", "1")
+    gate, runs = asyncio.Event(), 0
+
+    @server.tool(limit=1, queue=1)
+    async def wait() -> str:
+        nonlocal runs
+        runs += 1
+        await gate.wait()
+        return "done"
+
+    first = asyncio.create_task(Peer(server).text("wait"))
+    await until(lambda: runs == 1)
+    for _ in range(3):
+        waiter = asyncio.create_task(Peer(server).text("wait"))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+    last = asyncio.create_task(Peer(server).text("wait"))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(first, last) == ["done", "done"]
+    assert runs == 2
+    # Cancelled in the very moment its turn has come: nobody may lose the place for good.
+    gate.clear()
+    first = asyncio.create_task(Peer(server).text("wait"))
+    await until(lambda: runs == 3)
+    waiter = asyncio.create_task(Peer(server).text("wait"))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await first == "done"
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    assert await Peer(server).text("wait") == "done"
+
+
+@run
+async def test_a_waiter_whose_time_runs_out_leaves_the_queue() -> None:
+    server = Server("x", "1")
+    runs = 0
+
+    @server.tool(limit=1, queue=1, timeout=0.05)
+    async def wait() -> str:
+        nonlocal runs
+        runs += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)  # a handler that is slow to give in
+        return ""
+
+    results = await asyncio.gather(*(Peer(server).call("wait") for _ in range(2)))
+    assert [result["_meta"]["dovetail/kind"] for result in results] == ["tool_timeout"] * 2
+    assert runs == 1
+    assert (await Peer(server).call("wait"))["_meta"]["dovetail/kind"] == "tool_timeout"
+    assert runs == 2
 
 
 @run

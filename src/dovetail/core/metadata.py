@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..errors import ProtocolError
 from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
-from ..settings import NAME_ECHO
+from ..settings import LONGEST_ID, NAME_ECHO
 from ..wire.frames import INTEGERS, UNREADABLE
 from ..wire.methods import METHODS, Method
 from ..wire.revisions import BY_NAME, Revision
@@ -121,6 +121,8 @@ def problem(meta: Mapping[str, Any]) -> str | None:
     token = meta.get(PROGRESS_TOKEN, "")
     if type(token) is not str and (type(token) is not int or token not in INTEGERS):
         return f"params._meta.{PROGRESS_TOKEN} must be a string or an integer"
+    if type(token) is str and len(token) > LONGEST_ID:
+        return f"params._meta.{PROGRESS_TOKEN} has more than {LONGEST_ID} characters"
     if type(meta.get(CLIENT_INFO, _NO_INFO)) is not dict:
         return f"params._meta.{CLIENT_INFO} must be an object"
     level = meta.get(LOG_LEVEL, "info")

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ..drivers.pool import Threads
+from ..drivers.turns import Turns
 from ..errors import DovetailError, ProtocolError, RegistrationError
-from ..settings import RETRY_AFTER_MS, Limits
+from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
@@ -101,24 +102,19 @@ class Runner:
         self._processes: Processes | None = None
 
     def prepare(
-        self,
-        function: PreparedHandler,
-        what: str,
-        *,
-        run: Run,
-        timeout: float | None,
-        limit: int | None = None,
+        self, function: PreparedHandler, what: str, options: Mapping[str, Any], timeout: float | None
     ) -> Runnable:
-        """The coroutine function that runs ``function`` with exactly the guards asked for.
+        """The coroutine function that runs ``function`` with exactly the guards its registration asked for.
 
         Raises:
             RegistrationError: it cannot run in a process.
         """
-        call = self._place(function, what, run)
+        timeout, limit = options.get("timeout", timeout), options.get("limit")
+        call = self._place(function, what, options.get("run", "thread"))
         if timeout is not None:
             call = partial(_timed, call, what, timeout)
         if limit is not None:
-            call = _with_limit(call, what, limit)
+            call = partial(_in_turn, call, what, Turns(limit, options.get("queue", HANDLER_QUEUE)), timeout)
         return call
 
     def _place(self, function: PreparedHandler, what: str, run: Run) -> Runnable:
@@ -184,21 +180,22 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
         _time.reset(before)
 
 
-def _with_limit(inner: Runnable, what: str, limit: int) -> Runnable:
-    running = 0
-
-    async def call(**arguments: Any) -> Any:
-        nonlocal running
-        if running >= limit:
-            data = {"limit": limit, "retryAfterMs": RETRY_AFTER_MS}
-            raise ProtocolError("too_many_tools", f"{what} is already running {limit} times", data=data)
-        running += 1
-        try:
-            return await inner(**arguments)
-        finally:
-            running -= 1
-
-    return call
+async def _in_turn(
+    inner: Runnable, what: str, turns: Turns, seconds: float | None, /, **arguments: Any
+) -> Any:
+    """Wait for a place at most as long as the run itself may take: whoever waits longer has been forgotten."""
+    try:
+        async with asyncio.timeout(seconds):
+            await turns.take()
+    except asyncio.QueueFull:
+        text = f"{what} is running as often as it may, and too many calls wait for it"
+        raise ProtocolError("too_many_tools", text, data={"retryAfterMs": RETRY_AFTER_MS}) from None
+    except TimeoutError:
+        raise Deadline(what, seconds or 0.0) from None
+    try:
+        return await inner(**arguments)
+    finally:
+        turns.leave()
 
 
 class Lifespan:

@@ -20,7 +20,7 @@ NAME_ECHO: Final = 128
 URI_ECHO: Final = 1024
 """Characters of a URI a peer sent that come back in an error."""
 LONGEST_ID: Final = 1024
-"""Characters of a string id. Ids are kept in tables and echoed, so they may not be arbitrarily long."""
+"""Characters of an id or a progress token. They are kept in tables and echoed, so they may not be arbitrarily long."""
 LONGEST_EVENT_ID: Final = 1024
 """Characters of an event id that are remembered; it comes back in a header."""
 SHALLOW_BYTES: Final = 4096
@@ -136,8 +136,12 @@ PAGES_KEPT: Final = 512
 """Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
 MATCHED_URI_LENGTH: Final = 8192
 """Characters of a URI that templates are tried on; a longer one matches nothing."""
+HINTS: Final = 3
+"""Unknown arguments of one call for which the name that was probably meant is looked for."""
 NAME_SHOWN: Final = 40
 """Characters of an unknown argument's name that come back, and that are compared with the known ones."""
+HANDLER_QUEUE: Final = 100
+"""Calls that wait for a handler with a ``limit``, unless its ``queue`` says otherwise; one more is refused."""
 RETRY_AFTER_MS: Final = 1000
 """When a peer that was refused for want of room is asked to come back."""
 SHORTEST_TASK_TTL_MS: Final = 1000

@@ -99,8 +99,8 @@ class Registration:
     ) -> RegisteredTool:
         """Register a function; or ``name``, ``input_schema`` and ``handler``: a tool with your own schema.
 
-        That schema survives untouched, and the handler gets the arguments as one dict (and a `Context`, if
-        it asks for one). ``list_changed`` goes out by itself.
+        That schema survives untouched, and the handler gets the arguments as one dict or as ``**arguments`` (and
+        a `Context`, if it asks for one). ``list_changed`` goes out by itself.
         """
         check(options, ToolOptions, "a tool")
         prepared = self._tool_function(function, input_schema, handler, options)
@@ -116,7 +116,7 @@ class Registration:
             task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
             headers=header_map(prepared.input_schema),
-            **self._shared(prepared, what, options, options.get("limit")),
+            **self._shared(prepared, what, options),
         )
         self.register.tools.add(entry.name, entry)
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
@@ -272,16 +272,13 @@ class Registration:
 
         return decorate
 
-    def _shared(
-        self, prepared: PreparedHandler, what: str, options: SharedOptions, limit: int | None = None
-    ) -> dict[str, Any]:
+    def _shared(self, prepared: PreparedHandler, what: str, options: SharedOptions) -> dict[str, Any]:
         """What every entry has."""
-        timeout, run = options.get("timeout", self.timeout), options.get("run", "thread")
         tags = frozenset(options.get("tags", ()))
         return {
             "function": prepared,
             "context_parameter": prepared.context_parameter,
-            "call": self.runner.prepare(prepared, what, run=run, timeout=timeout, limit=limit),
+            "call": self.runner.prepare(prepared, what, options, self.timeout),
             "tags": tags,
             "rights": rights_of(options, what) + self._by_tags(tags),
         }

@@ -62,7 +62,8 @@ class MethodOptions(NotificationOptions, total=False):
     auth: Callable[[Principal | None], bool] | None
     """Who may call it, as with tools."""
     limit: int | None
-    """Runs that may be going on at once; one more is refused."""
+    queue: int
+    """Runs that may be going on at once, and calls that may wait for one to end (100 by default)."""
 
 
 class RegisteredMethod(Registered, kw_only=True, eq=False):
@@ -144,13 +145,7 @@ class Methods:
             row=row,
             context_parameter=function.context_parameter,
             rights=read_rights(options.get("scopes", ()), options.get("auth"), f"method {name!r}"),
-            call=server.runner.prepare(
-                function,
-                f"method {name!r}",
-                run=options.get("run", "thread"),
-                timeout=options.get("timeout", server.timeout),
-                limit=options.get("limit"),
-            ),
+            call=server.runner.prepare(function, f"method {name!r}", options, server.timeout),
         )
         self._offer(name, row)
         return entry

@@ -57,7 +57,9 @@ class ToolOptions(SharedOptions, total=False):
     structured: bool | None
     """Whether the result carries structured content; None decides by the return annotation."""
     limit: int | None
-    """Runs of this tool that may be going on at once; one more is refused."""
+    """Runs of this tool that may be going on at once; further calls wait their turn."""
+    queue: int
+    """Calls that may wait for a turn, 100 by default; one more is refused with 1004."""
     task: TaskSupport
     """Whether a client may, must or cannot have it run as a task and fetch the result later."""
     asks_first: bool
@@ -97,9 +99,10 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
     timeout = options.get("timeout")
     if timeout is not None and not timeout > 0:
         raise RegistrationError(f"the timeout of {what} must be more than 0 seconds, not {timeout}")
-    limit = options.get("limit")
-    if limit is not None and limit < 1:
-        raise RegistrationError(f"the limit of {what} must be at least 1, not {limit}")
+    for option, least in (("limit", 1), ("queue", 0)):
+        number = options.get(option)
+        if number is not None and number < least:
+            raise RegistrationError(f"the {option} of {what} must be at least {least}, not {number}")
     if options.get("run", "thread") not in ("thread", "inline", "process"):
         raise RegistrationError(f"{what} can run in 'thread', 'inline' or 'process', not {options['run']!r}")
     if options.get("task", "forbidden") not in ("forbidden", "optional", "required"):

@@ -128,7 +128,7 @@ class Function(Prepared):
         raise InvalidArguments(self.name, self._problems(members)) from None
 
     def _problems(self, members: Members) -> list[Problem]:
-        found = [problems.unknown(name, self._types) for name in members if name not in self._types]
+        found = problems.unknown((name for name in members if name not in self._types), self._types)
         for parameter in self.parameters:
             name = parameter.wire_name
             if name in members:
@@ -149,19 +149,21 @@ class Function(Prepared):
 
 
 class RawFunction(Function):
-    """A tool with a JSON Schema of its own; its handler takes the arguments as one dict."""
+    """A tool with a JSON Schema of its own; its handler takes the arguments as one dict, or as ``**arguments``."""
 
     def __init__(self, signature: Signature, input_schema: dict[str, Any]) -> None:
-        if len(signature.parameters) != 1:
-            raise RegistrationError(f"the handler of {signature.name!r} must take the arguments as one dict")
+        if len(signature.parameters) + signature.open != 1:
+            raise RegistrationError(
+                f"the handler of {signature.name!r} must take the arguments as one dict, or as **arguments"
+            )
         super().__init__(replace(signature, parameters=()))
         self.input_schema = input_schema
-        self._parameter = signature.parameters[0].name
+        self._parameter = None if signature.open else signature.parameters[0].name
         what = f"the input schema of {signature.name!r}"
         self._validator = raw_validator(input_schema, what, object_root=True)
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
-        """One keyword: the arguments as a dict that fits the schema."""
+        """The arguments that fit the schema: as keywords, or as one dict under the name of the parameter."""
         try:
             values: Any = {} if isinstance(arguments, UnsetType) else msgspec.json.decode(arguments)
         except (ValueError, RecursionError):
@@ -172,7 +174,7 @@ class RawFunction(Function):
             raise _no_object(self.name)
         if found := self._validator.problems(values):
             raise InvalidArguments(self.name, found)
-        return {self._parameter: values}
+        return cast("dict[str, Any]", values) if self._parameter is None else {self._parameter: values}
 
 
 class PromptFunction(Prepared):
@@ -181,7 +183,6 @@ class PromptFunction(Prepared):
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self.arguments = [_prompt_argument(p, self.input_schema) for p in signature.parameters]
-        self._names = {p.wire_name: p.name for p in signature.parameters}
 
     def decode(self, arguments: Mapping[str, str] | UnsetType) -> dict[str, Any]:
         """The keywords for `call`, without the context; what is absent has a default there.
@@ -197,14 +198,16 @@ class PromptFunction(Prepared):
                 f"Missing required arguments: {', '.join(missing)}",
                 data={"missing": missing},
             )
-        found: list[Problem] = []
-        values = {p.name: p.factory() for p in self.parameters if p.factory and p.wire_name not in given}
-        for name, text in given.items():
-            if name not in self._types:
-                found.append(problems.unknown(name, self._types))
+        found = problems.unknown((name for name in given if name not in self._types), self._types)
+        values: dict[str, Any] = {}
+        for p in self.parameters:
+            name = p.wire_name
+            if name not in given:
+                if p.factory:
+                    values[p.name] = p.factory()
                 continue
             try:
-                values[self._names[name]] = _from_text(text, self._types[name])
+                values[p.name] = _from_text(given[name], self._types[name])
             except ValueError as error:
                 found.append(problems.read(str(error), self.input_schema, f".{name}"))
         if found:
@@ -261,7 +264,7 @@ def prepare_raw(
     Raises:
         RegistrationError: a schema is invalid, or refers to something outside itself.
     """
-    prepared = RawFunction(read_signature(handler, name=name), input_schema)
+    prepared = RawFunction(read_signature(handler, name=name, may_be_open=True), input_schema)
     if output_schema is not None:
         prepared.output = raw_output(prepared.name, output_schema)
     return prepared

@@ -69,10 +69,12 @@ class Signature(Struct, frozen=True, eq=False):
     is_async: bool
     locals: dict[str, Any]
     """Names of the defining scope, for annotations inside the classes it uses."""
+    open: bool = False
+    """It takes ``**arguments`` of any name."""
 
 
-def read_signature(function: Any, *, name: str | None = None) -> Signature:
-    """Take ``function`` apart.
+def read_signature(function: Any, *, name: str | None = None, may_be_open: bool = False) -> Signature:
+    """Take ``function`` apart; one that takes ``**arguments`` is refused unless it ``may_be_open``.
 
     Raises:
         RegistrationError: it cannot be called with named arguments, or an annotation cannot be resolved.
@@ -85,9 +87,13 @@ def read_signature(function: Any, *, name: str | None = None) -> Signature:
     parameters: list[Parameter] = []
     positional: list[str] = []
     context_parameter: str | None = None
+    open = False
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in bound:
             continue  # a partial has settled it: a caller must not be able to change it
+        if may_be_open and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            open = True
+            continue
         _check(parameter, name, plain)
         annotation = scope.resolve(parameter.annotation, f"parameter {parameter.name!r} of {name!r}")
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
@@ -105,6 +111,7 @@ def read_signature(function: Any, *, name: str | None = None) -> Signature:
         context_parameter,
         _is_async(function),
         scope.locals,
+        open,
     )
 
 

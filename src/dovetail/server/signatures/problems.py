@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
 
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
-from ...settings import MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
+from ...settings import HINTS, MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
 
 # Compiled when the first value is wrong: a server that is only listed does not pay for them.
 _AT: Final = r" - at (?:`key` in )?`([^`]*)`"
@@ -41,13 +42,17 @@ class ReturnError(DovetailError):
         super().__init__(f"{name} returned a wrong value: {'; '.join(map(str, self.problems))}", kind=kind)
 
 
-def unknown(name: str, known: Iterable[str]) -> Problem:
-    """An argument nobody asked for, with the name that was probably meant."""
+def unknown(names: Iterable[str], known: Iterable[str]) -> list[Problem]:
+    """Arguments nobody asked for; the first ones with the name that was probably meant."""
     import difflib  # only a wrong call needs it
 
-    shown = name if len(name) <= NAME_SHOWN else name[:NAME_SHOWN] + "…"
-    near = difflib.get_close_matches(name[:NAME_SHOWN], list(known), n=1)
-    return Problem("", f"unknown argument {shown!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+    found: list[Problem] = []
+    for number, name in enumerate(islice(names, MOST_PROBLEMS)):
+        shown = name if len(name) <= NAME_SHOWN else name[:NAME_SHOWN] + "…"
+        near = difflib.get_close_matches(name[:NAME_SHOWN], list(known), n=1) if number < HINTS else ()
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        found.append(Problem("", f"unknown argument {shown!r}{hint}"))
+    return found
 
 
 def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
@@ -59,7 +64,7 @@ def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
         # msgspec shows the value here, and the allowed ones are more use.
         reason = _allowed(schema, path)
     elif found := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
-        reason = unknown(found[1], _properties(schema, path)).reason.replace("argument", "member", 1)
+        reason = unknown([found[1]], _properties(schema, path))[0].reason.replace("argument", "member", 1)
     elif found := re.fullmatch(r"Object missing required field `(.*)`", reason):
         reason = f"missing {found[1]!r}"
     return Problem(path.lstrip("."), reason[:1].lower() + reason[1:])

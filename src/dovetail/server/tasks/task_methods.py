@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
+from ...core.metadata import check
 from ...core.principal import key_of
 from ...core.rights import unknown
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
@@ -128,12 +129,10 @@ class TaskMethods:
         timeout: Any = UNSET if metadata is UNSET else metadata.timeout
         if timeout is not UNSET and timeout < 1:
             raise ProtocolError("invalid_params", "timeout must be at least 1 millisecond")
-        run = replace(
-            call,
-            method="tools/call",
-            params=CallToolRequestParams(action.type, arguments=action.parameters),
-            meta=call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token},
-        )
+        meta = call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token}
+        check(meta)
+        params = CallToolRequestParams(action.type, arguments=action.parameters)
+        run = replace(call, method="tools/call", params=params, meta=meta)
         task = await self.tasks.begin(run, channel, "erlmcp", timeout=None if timeout is UNSET else timeout)
         return FACES["erlmcp"].created(task)
 
