@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dovetail import Server
 from dovetail.settings import Limits
 from tests.http.talk import NEWEST, SESSIONS, SHOUT, stream, who
 from tests.support.aio import run
@@ -38,6 +39,16 @@ def test_a_session_from_initialize_to_delete(revision: str) -> None:
             assert (await web.ask("GET", legacy_headers(revision, session))).status == 404
 
     scenario()
+
+
+@run
+async def test_another_server_with_the_same_keys_knows_none_of_its_sessions() -> None:
+    keys = "k" * 32
+    async with served(build(seal_keys=keys)) as one, served(build(seal_keys=keys)) as same:
+        session, _ = await Web(one).initialize(NEWEST)
+        assert (await Web(same).legacy(NEWEST, session, "ping")).status == 200
+        async with served(Server("another", seal_keys=keys)) as other:
+            assert (await Web(other).legacy(NEWEST, session, "ping")).status == 404
 
 
 @run

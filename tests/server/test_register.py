@@ -63,7 +63,40 @@ async def test_a_cursor_that_is_not_ours_or_from_before_a_change_is_refused(revi
     other = Peer(numbered(25, page_size=10), revision)
     assert (await other.result("tools/list", cursor=cursor))["tools"][0]["name"] == "tool_10"
     server.remove_tool("tool_3")
-    assert (await peer.error("tools/list", cursor=cursor))["code"] == -32602
+    expired = await peer.error("tools/list", cursor=cursor)
+    assert (expired["code"], expired["data"]["kind"]) == (-32602, "cursor_expired")
+    erlmcp = numbered(25, page_size=10, dialect="erlmcp")
+    cursor = (await Peer(erlmcp, "2025-06-18").result("tools/list"))["nextCursor"]
+    erlmcp.remove_tool("tool_3")
+    assert (await Peer(erlmcp, "2025-06-18").error("tools/list", cursor=cursor))["code"] == -32072
+
+
+@every_revision
+@run
+async def test_a_cursor_is_good_for_whom_it_was_made_and_for_that_list_alone(revision: str) -> None:
+    server = numbered(25, page_size=10)
+    for index in range(25):
+        server.add_prompt(lambda: "x", name=f"prompt_{index}")
+    people = {name: Peer(server, revision, principal=name) for name in ("ann", "bob", None)}
+    cursors = {name: (await peer.result("tools/list"))["nextCursor"] for name, peer in people.items()}
+    for owner, cursor in cursors.items():
+        for name, peer in people.items():
+            for _ in range(2):  # what was served before is not taken from memory for somebody else
+                if name == owner:
+                    assert (await peer.result("tools/list", cursor=cursor))["tools"][0]["name"] == "tool_10"
+                else:
+                    error = await peer.error("tools/list", cursor=cursor)
+                    assert error["data"]["kind"] == "invalid_cursor"
+        assert "error" in await people[owner].ask("prompts/list", cursor=cursor)
+
+
+@run
+async def test_another_server_with_the_same_keys_opens_no_cursor() -> None:
+    cursor = (await Peer(numbered(25, page_size=10)).result("tools/list"))["nextCursor"]
+    other = Server("y", "1", seal_keys=KEY, page_size=10)
+    for index in range(25):
+        add(other, f"tool_{index}")
+    assert (await Peer(other).error("tools/list", cursor=cursor))["data"]["kind"] == "invalid_cursor"
 
 
 @run

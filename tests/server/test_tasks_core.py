@@ -444,6 +444,27 @@ async def test_erlmcp_creates_any_tool_as_a_task_and_fetches_its_result() -> Non
 
 
 @run
+async def test_erlmcp_s_list_of_tasks_honours_the_limit() -> None:
+    server, gate, _ = erlang()
+    peer = Erl(server, R4)
+    ids = [await created(peer, "work", n=n) for n in range(5)]
+    found: list[str] = []
+    page = await peer.result("tasks/list", limit=2)
+    assert len(page["tasks"]) == 2
+    found += [task["taskId"] for task in page["tasks"]]
+    while "nextCursor" in page:
+        page = await peer.result("tasks/list", limit=2, cursor=page["nextCursor"])
+        assert len(page["tasks"]) <= 2
+        found += [task["taskId"] for task in page["tasks"]]
+    assert sorted(found) == sorted(ids)
+    assert (await peer.error("tasks/list", limit=0))["code"] == -32075
+    assert (await peer.error("tasks/list", limit=101))["code"] == -32074
+    long = {"progressToken": "x" * 1025}
+    assert (await peer.error("tasks/create", action={"type": "work"}, metadata=long))["code"] == -32602
+    gate.set()
+
+
+@run
 async def test_erlmcp_s_failed_and_cancelled_tasks_have_their_own_codes() -> None:
     server, gate, _ = erlang()
     peer = Erl(server, R4)

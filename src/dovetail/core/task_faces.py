@@ -167,7 +167,7 @@ def erlmcp_task(task: TaskMachine) -> m.ErlmcpTask:
 
 
 def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -> m.ErlmcpListTasksResult:
-    return m.ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor=cursor)
+    return m.ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor, cursor)
 
 
 def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:

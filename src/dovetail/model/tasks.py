@@ -185,6 +185,8 @@ class ErlmcpGetTaskResult(Result):
 class ErlmcpListTasksResult(Result):
     tasks: list[ErlmcpTask]
     cursor: str | UnsetType = UNSET
+    next_cursor: str | UnsetType = UNSET
+    """The same, as every other list calls it."""
 
 
 class ErlmcpTaskResult(Result):

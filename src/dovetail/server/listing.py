@@ -1,9 +1,9 @@
 """Pages of a list, each encoded once per revision and dropped when the list changes.
 
-A cursor is a sealed offset, bound to the list it was made for: its name, its contents and the page size. One
-made by another worker with the same register and keys is good; one from before a change is refused, and the
-client starts over. A page that was served before is found by its cursor alone. Where components have rights,
-everybody gets a list of what they may use, and a cursor is good only for whom it was made.
+A cursor is a sealed position, bound to the name of its list and to whoever was given it. It carries a digest of the
+list, so one from before a change is told apart (``cursor_expired``) from what is no cursor of ours, and one made by
+another worker with the same register and keys is good. Where components have rights, everybody gets a list of what
+they may use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..core.channel import Call
-from ..core.principal import Principal, key_of
+from ..core.principal import key_of
 from ..core.rights import Rights, visible
 from ..errors import ProtocolError
 from ..model import PaginatedResult
@@ -26,9 +26,9 @@ from ..wire.seal import bind
 if TYPE_CHECKING:
     from .server import Server
 
-PURPOSE: Final = "cursor"
 NEVER: Final = 1 << 53
 """A cursor ends with its list, not with time."""
+_DIGEST: Final = 16
 
 Key = tuple[int, str, str | None, int, tuple[bool, ...], str | None]
 """Revision, dialect, cursor, page size; which of the restricted entries are seen, and by whom."""
@@ -63,11 +63,11 @@ class Listing:
         """The page ``call`` asks for.
 
         Raises:
-            ProtocolError: of kind ``invalid_cursor``, or ``invalid_page_size`` where the dialect refuses one.
+            ProtocolError: of kind ``invalid_cursor`` or ``cursor_expired``, or what `page_size` raises.
         """
         params = call.params
         cursor = None if params.cursor is UNSET else params.cursor
-        size = self._server.page_size if params.limit is UNSET else self._size(call)
+        size = page_size(self._server, call)
         restricted = self._find_restricted() if self._restricted is None else self._restricted
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
         owner = None if call.principal is None else call.principal.key
@@ -75,7 +75,7 @@ class Listing:
         page = self._pages.get(key)
         if page is None:
             hidden = {place for (place, _), shown in zip(restricted, seen, strict=True) if not shown}
-            page = call.codec.prepare(self._build(cursor, size, hidden, call.principal))
+            page = call.codec.prepare(self._build(call, cursor, size, hidden))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
             self._pages[key] = page
@@ -86,45 +86,67 @@ class Listing:
         self._restricted = [(place, rights) for place, rights in enumerate(every) if rights]
         return self._restricted
 
-    def _size(self, call: Call) -> int:
-        wish: Any = call.params.limit
-        most = self._server.page_size
-        refuses = call.codec.dialect.refuse_page_size and not call.revision.modern
-        if type(wish) is not int or wish < 1:
-            if refuses:
-                raise ProtocolError("invalid_page_size", "limit must be an integer of at least 1")
-            return most
-        if wish > most and refuses:
-            raise ProtocolError("page_size_too_large", f"limit is at most {most}", data={"maximum": most})
-        return min(wish, most)
-
-    def _build(
-        self, cursor: str | None, size: int, hidden: set[int], principal: Principal | None
-    ) -> PaginatedResult:
+    def _build(self, call: Call, cursor: str | None, size: int, hidden: set[int]) -> PaginatedResult:
         server = self._server
         definitions = [one for place, one in enumerate(self._definitions()) if place not in hidden]
         paged = cursor is not None or len(definitions) > size
-        bound = bind(key_of(principal), self._digest(definitions)) if paged else b""
-        offset = 0 if cursor is None else self._open(cursor, bound)
+        digest = _digest(definitions) if paged else b""
+        offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
-        if principal is not None or self._restricted:
+        if call.principal is not None or self._restricted:
             result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
-            payload = str(offset + size).encode()
-            result.next_cursor = server.seal.seal(PURPOSE, payload, expires=NEVER, bound=bound)
+            position = digest + str(offset + size).encode()
+            result.next_cursor = seal_cursor(server, call, self._name, position)
         return result
 
-    def _digest(self, definitions: Sequence[Any]) -> bytes:
-        digest = hashlib.sha256(self._name.encode())
-        for definition in definitions:
-            digest.update(msgspec.json.encode(definition, order="sorted"))
-        return digest.digest()
+    def _offset(self, call: Call, cursor: str, digest: bytes) -> int:
+        position = open_cursor(self._server, call, self._name, cursor)
+        if position[:_DIGEST] != digest:
+            raise ProtocolError("cursor_expired", "the list has changed: start over")
+        return int(position[_DIGEST:])
 
-    def _open(self, cursor: str, bound: bytes) -> int:
-        try:
-            return int(self._server.seal.open(PURPOSE, cursor, now=0, bound=bound))
-        except ProtocolError:
-            raise ProtocolError(
-                "invalid_cursor", "the cursor is unknown or the list has changed: start over"
-            ) from None
+
+def page_size(server: Server, call: Call) -> int:
+    """How many entries ``call`` gets at most.
+
+    Raises:
+        ProtocolError: of kind ``invalid_page_size`` or ``page_size_too_large``, where the dialect refuses such wishes.
+    """
+    wish: Any = call.params.limit
+    most = server.page_size
+    if wish is UNSET:
+        return most
+    refuses = call.codec.dialect.refuse_page_size and not call.revision.modern
+    if type(wish) is not int or wish < 1:
+        if refuses:
+            raise ProtocolError("invalid_page_size", "limit must be an integer of at least 1")
+        return most
+    if wish > most and refuses:
+        raise ProtocolError("page_size_too_large", f"limit is at most {most}", data={"maximum": most})
+    return min(wish, most)
+
+
+def seal_cursor(server: Server, call: Call, name: str, position: bytes) -> str:
+    """The cursor for ``position`` in the list ``name``, good for the principal of ``call`` alone."""
+    return server.seal.seal("cursor", position, expires=NEVER, bound=bind(key_of(call.principal), name))
+
+
+def open_cursor(server: Server, call: Call, name: str, cursor: str) -> bytes:
+    """The position in a cursor.
+
+    Raises:
+        ProtocolError: of kind ``invalid_cursor``: it is not ours, or was given to somebody else.
+    """
+    try:
+        return server.seal.open("cursor", cursor, now=0, bound=bind(key_of(call.principal), name))
+    except ProtocolError:
+        raise ProtocolError("invalid_cursor", "the cursor is unknown: start over") from None
+
+
+def _digest(definitions: Sequence[Any]) -> bytes:
+    digest = hashlib.sha256()
+    for definition in definitions:
+        digest.update(msgspec.json.encode(definition, order="sorted"))
+    return digest.digest()[:_DIGEST]

@@ -118,7 +118,7 @@ class Server(Registration, Answering, Lifecycle):
     def _prepare_life(
         self, keys: Keys | None, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None
     ) -> None:
-        self.seal = Seal(keys or Keys.random(), self.limits.request_state)
+        self.seal = Seal(keys or Keys.random(), self.limits.request_state, owner=self.info.name)
         enter = None if lifespan is None else partial(lifespan, self)
         if self.store is not None:
             enter = persistence.life(self, self.store, enter, keep_keys=keys is None)

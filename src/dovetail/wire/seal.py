@@ -97,13 +97,17 @@ class Expired(ProtocolError):
 
 
 class Seal:
-    """Seals and opens tokens of at most ``limit`` characters. The caller says what time it is."""
+    """Seals and opens tokens of at most ``limit`` characters. The caller says what time it is.
 
-    __slots__ = ("_keys_for", "_limit", "keys")
+    ``owner`` is the name of the server: another one with the same keys opens none of its tokens.
+    """
 
-    def __init__(self, keys: Keys, limit: int = Limits().request_state) -> None:
+    __slots__ = ("_keys_for", "_limit", "_owner", "keys")
+
+    def __init__(self, keys: Keys, limit: int = Limits().request_state, *, owner: str = "") -> None:
         self.keys = keys
         self._limit = limit
+        self._owner = f" of {owner}"
         # Derivations cost more than short payloads do.
         self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(_keys_for)
 
@@ -114,7 +118,7 @@ class Seal:
             LocalProtocolError: the token would exceed the limit.
         """
         key = self.keys.current
-        encryption, authentication = self._keys_for(key, purpose)
+        encryption, authentication = self._keys_for(key, purpose + self._owner)
         nonce = os.urandom(_NONCE)
         moment = int(max(0, min(expires, _LATEST))).to_bytes(8, "big")
         body = nonce + moment + _mask(payload, encryption, nonce)
@@ -142,7 +146,7 @@ class Seal:
         if key is None or version != _VERSION or len(data) < _HEAD + _TAG or _text(data) != text:
             _refuse()
         body = data[:-_TAG]
-        encryption, authentication = self._keys_for(key, purpose)
+        encryption, authentication = self._keys_for(key, purpose + self._owner)
         if not hmac.compare_digest(data[-_TAG:], _tag(authentication, body, bound)):
             _refuse()
         if int.from_bytes(body[_NONCE:_HEAD], "big") < now:

@@ -245,7 +245,7 @@ class Calls:
         except RemoteProtocolError:
             raise
         except ProtocolError as error:
-            expired = error.kind in ("invalid_params", "invalid_cursor")
+            expired = error.kind in ("invalid_params", "invalid_cursor", "cursor_expired")
             if not expired or self.config.cache is None or options.get("fresh"):
                 raise
             # A cursor of a cached page has expired: drop all of them and begin again.

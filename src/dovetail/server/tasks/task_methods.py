@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, NoBackChannel
 from ...core.metadata import check
-from ...core.principal import key_of
 from ...core.rights import unknown
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
@@ -35,9 +34,8 @@ from ...model import (
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
 from ...settings import NAME_ECHO
 from ...wire.dialects.base import error_from_wire
-from ...wire.seal import bind
 from ..asking.ask import method_of, params_of
-from ..listing import NEVER, PURPOSE
+from ..listing import open_cursor, page_size, seal_cursor
 from ..registering.register import RegisteredTool
 from .jobs import Job
 from .work import Tasks
@@ -144,19 +142,14 @@ class TaskMethods:
 
     async def list_tasks(self, call: Call, channel: Channel) -> Struct:
         """``tasks/list``: a page in the order of creation; the cursor is the last id of the page, sealed."""
-        server = self._server
-        bound = bind(key_of(call.principal), "tasks/list")
-        cursor = call.params.cursor
-        try:
-            after = "" if cursor is UNSET else server.seal.open(PURPOSE, cursor, now=0, bound=bound).decode()
-        except ProtocolError:
-            raise ProtocolError("invalid_cursor", "the cursor is unknown: start over") from None
-        size = server.page_size
+        server, cursor = self._server, call.params.cursor
+        after = "" if cursor is UNSET else open_cursor(server, call, "tasks", cursor).decode()
+        size = page_size(server, call)
         tasks = await self.tasks.page(call, after, size + 1)
         more: Any = UNSET
         if len(tasks) > size:
             tasks = tasks[:size]
-            more = server.seal.seal(PURPOSE, tasks[-1].id.encode(), expires=NEVER, bound=bound)
+            more = seal_cursor(server, call, "tasks", tasks[-1].id.encode())
         return _LISTS.get(call.codec.dialect.name, core_list)(tasks, more)
 
     async def result(self, call: Call, channel: Channel) -> Struct | Raw:
