@@ -146,4 +146,52 @@ def test_targets_are_urls_files_or_commands(tmp_path: Path) -> None:
 
 
 def test_a_server_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\x07\nc") == "a\ufffd[2Jb\ufffd\nc"
+    assert printable("a\x1b[2Jb\x07\nc\r") == "a\\u001b[2Jb\\u0007\nc\\r"
+    assert printable("\u202e\u2066\u200f\x9b\u2028\udc00\U000e0041") == (
+        "\\u202e\\u2066\\u200f\\u009b\\u2028\\udc00\\udb40\\udc41"
+    )
+    assert printable("naïve\tשלום 👩‍🚀\xa0日本") == "naïve\tשלום 👩‍🚀\xa0日本"
+
+
+HOSTILE = """
+import sys
+from dovetail import Server, ToolError
+server = Server("sh\\x9bop", version="2.0")
+sys.stderr.write("child \\x1b[2J\\u202e says\\n")
+sys.stderr.flush()
+
+@server.tool(description="It is \\u202edd.")
+async def odd() -> str:
+    return "\\x9b31m\\u2066 \\x1b"
+
+@server.tool
+async def fails() -> str:
+    raise ToolError("no \\x9b31m\\u2066")
+
+@server.prompt
+async def ask() -> str:
+    return "\\x9b\\u202e"
+
+@server.resource("shop://odd")
+async def read() -> str:
+    return "\\x9b\\u202e"
+"""
+
+
+def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "hostile_server.py"
+    path.write_text(HOSTILE)
+    commands = [
+        ("list",), ("call", "odd"), ("call", "fails"), ("prompt", "ask"), ("read", "shop://odd"),
+        ("call", "un\x9bknown"),
+    ]  # fmt: skip
+    for command, *rest in commands:
+        for more in ((), ("--json",)):
+            done = dovetail(command, str(path), *rest, *more)
+            for text in (done.stdout, done.stderr):
+                assert not {"\x1b", "\x9b", "\u202e", "\u2066"} & set(text), (command, rest, more)
+            if more:
+                json.loads(done.stdout)
+            assert "child \\u001b[2J\\u202e says" in done.stderr
+    said = json.loads(dovetail("call", str(path), "odd", "--json").stdout)
+    assert said["content"][0]["text"] == "\x9b31m\u2066 \x1b"

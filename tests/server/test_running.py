@@ -126,21 +126,25 @@ async def test_a_cancelled_waiter_leaves_the_queue_and_its_turn_to_the_next() ->
 @run
 async def test_a_waiter_whose_time_runs_out_leaves_the_queue() -> None:
     server = Server("x", "1")
-    runs = 0
+    runs, gate = 0, asyncio.Event()
 
-    @server.tool(limit=1, queue=1, timeout=0.05)
+    @server.tool(limit=1, queue=1, timeout=0.02)
     async def wait() -> str:
         nonlocal runs
         runs += 1
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.2)  # a handler that is slow to give in
+            await gate.wait()  # a handler that is slow to give in
         return ""
 
-    results = await asyncio.gather(*(Peer(server).call("wait") for _ in range(2)))
-    assert [result["_meta"]["dovetail/kind"] for result in results] == ["tool_timeout"] * 2
+    first = asyncio.create_task(Peer(server).call("wait"))
+    await until(lambda: runs == 1)
+    for _ in range(3):
+        assert (await Peer(server).call("wait"))["_meta"]["dovetail/kind"] == "tool_timeout"
     assert runs == 1
+    gate.set()
+    assert (await first)["_meta"]["dovetail/kind"] == "tool_timeout"
     assert (await Peer(server).call("wait"))["_meta"]["dovetail/kind"] == "tool_timeout"
     assert runs == 2
 

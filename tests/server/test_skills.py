@@ -244,6 +244,26 @@ def test_a_file_swapped_for_a_link_out_of_the_folder_is_not_followed(
     scenario()
 
 
+@pytest.mark.parametrize("depth", ["skill", "root"])
+def test_a_folder_swapped_for_a_link_is_not_followed(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, depth: str
+) -> None:
+    @run
+    async def scenario() -> None:
+        peer = serving(root)
+        folder = root / "review" if depth == "skill" else root
+        outside = tmp_path_factory.mktemp("outside") / folder.name
+        folder.rename(outside)
+        skill = outside if depth == "skill" else outside / "review"
+        (skill / "with space.txt").write_text("another text")
+        folder.symlink_to(outside)
+        with caplog.at_level(logging.CRITICAL):
+            error = await peer.error("resources/read", uri="skill://review/with%20space.txt")
+        assert error["code"] == -32602
+
+    scenario()
+
+
 # --- what cannot be registered ----------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
 from .call import as_schema_wants, client_parser, read_headers, read_pairs, read_target
-from .output import Printer, printable
+from .output import Printer, escape_logs, printable, stderr_of_child
 
 Request = Callable[[], Awaitable[Any]]
 
@@ -42,6 +42,7 @@ class Measurement(Struct, rename="camel"):
 def main(command: str, arguments: Sequence[str]) -> int:
     """Measure a server; the exit status is 1 when a request failed."""
     options = _parser().parse_args(list(arguments))
+    escape_logs()
     try:
         target = read_target(options.target)
         values = read_pairs(options.values, typed=True)
@@ -57,6 +58,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
         target,
         revision=options.revision,
         headers=headers,
+        on_stderr=stderr_of_child(),
         reconnect=Reconnect(enabled=False),
         limits=Limits(pending=max(Limits().pending, *levels)),
     )

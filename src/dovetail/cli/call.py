@@ -23,7 +23,7 @@ from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
 from .asking import ask
-from .output import Printer, printable
+from .output import Printer, escape_logs, printable, stderr_of_child
 
 T = TypeVar("T")
 _HELP = {
@@ -37,6 +37,7 @@ _HELP = {
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit status."""
     options = _parser(command).parse_args(list(arguments))
+    escape_logs()
     try:
         client = _client(options)
         values = read_pairs(getattr(options, "values", []), typed=command == "call")
@@ -182,6 +183,7 @@ def _client(options: argparse.Namespace) -> Client:
         timeouts=timeouts,
         headers=read_headers(options.header),
         on_elicit=ask if sys.stdin.isatty() else None,
+        on_stderr=stderr_of_child(),
     )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Sequence
+from json import dumps
 from typing import Any, TextIO
+from unicodedata import category
 
 import msgspec
 from msgspec import UNSET
@@ -21,16 +25,12 @@ class Printer:
         self._stream = stream or sys.stdout
 
     def line(self, text: str = "") -> None:
-        self._write(printable(text) + "\n")
-
-    def _write(self, text: str) -> None:
         """Write all of it, whatever the terminal can show."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        self._stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def json(self, value: Any) -> None:
-        data = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        self._write(data.decode() + "\n")
+        self.line(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
     # --- list -----------------------------------------------------------------------------------------------------
 
@@ -105,8 +105,41 @@ class Printer:
 
 
 def printable(text: str) -> str:
-    """What a server sent, without the control characters that would steer the terminal."""
-    return "".join(c if c in "\n\t" or (c.isprintable()) else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """What a server sent, with escapes for all that would steer the terminal or change the order of what is read.
+
+    They are those of JSON, so that a document stays the same one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(dumps(c)[1:-1] if category(c) in _STEERING and c not in _HARMLESS else c for c in text)
+
+
+_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Control and format characters (those of bidirectional text among them), lone surrogates, separators of lines."""
+_HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+
+
+def stderr_of_child() -> Callable[[bytes], None]:
+    """Writes what a child says to our stderr, made `printable`."""
+    decode = getincrementaldecoder("utf-8")(errors="replace").decode
+
+    def write(data: bytes) -> None:
+        sys.stderr.write(printable(decode(data)))
+        sys.stderr.flush()
+
+    return write
+
+
+class _Escaping(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def escape_logs() -> None:
+    """Warnings go to stderr, made `printable`: they may quote a server too."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Escaping("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def _signature(entry: Any) -> str:

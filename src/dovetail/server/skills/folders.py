@@ -78,12 +78,13 @@ def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
 
 
 def index_skill(folder: Path, path: str) -> IndexedSkill:
-    """Read the skill in ``folder``, to be served as ``skill://<path>/…``.
+    """Read the skill in ``folder``, which no link leads to, to be served as ``skill://<path>/…``.
 
     Raises:
         RegistrationError: its frontmatter, its name, its size or a link in it makes that impossible.
     """
-    folder = folder.resolve()
+    if folder.resolve() != folder:
+        raise RegistrationError(f"{folder} is or was replaced by a link: put the skill itself there")
     uri = SCHEME + "/".join(quote(part, safe=_SAFE) for part in path.split("/"))
     files = tuple(_files(folder, uri))
     manifest = next((file for file in files if file.name == MANIFEST and file.path.parent == folder), None)
