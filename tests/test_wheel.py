@@ -41,6 +41,8 @@ WANTING = {
     "granian": SERVE.format(host="granian"),
     "uvicorn": SERVE.format(host="uvicorn"),
     "redis": KEEP,
+    "joserfc": "from dovetail.auth import DPoP",
+    "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
 }
 """Module → a program that wants it, and says so where it is not there."""
 

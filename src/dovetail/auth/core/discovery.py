@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Struct
 
+from ...wire.revisions import ASSUMED
 from ..settings import AUTHORIZATION_SERVERS
 from . import resource, urls
 from .demand import Demand
@@ -217,7 +218,7 @@ def _as_in_2025_03_26(url: str) -> Flow[Place]:
 
 def _document(url: str, what: str, fault: Fault) -> Flow[Answer | None]:
     """The document at ``url``; None where there is none."""
-    headers = {"Accept": "application/json", "MCP-Protocol-Version": "2025-03-26"}
+    headers = {"Accept": "application/json", "MCP-Protocol-Version": ASSUMED.name}
     answer = yield from ask(Ask(what=what, url=url, headers=headers, fault=fault))
     if answer.status >= 500:
         raise AuthError(f"{what} at {url} was answered with HTTP {answer.status}", fault=fault)
