@@ -1,5 +1,6 @@
 """Tools that run as tasks, as 2026-07-28 sees them: the extension ``io.modelcontextprotocol/tasks``."""
 
+import asyncio
 import json
 import logging
 
@@ -159,29 +160,52 @@ async def test_work_that_takes_too_long_fails() -> None:
 
 
 @run
-async def test_more_tasks_than_the_limit_are_refused_until_one_is_forgotten() -> None:
-    clock = Clock()
-    works = Works(clock=clock, limits=Limits(tasks=2), tasks=TaskOptions(ttl=60))
+async def test_more_tasks_than_the_limit_are_refused_until_one_has_ended() -> None:
+    works = Works(limits=Limits(tasks=2))
     peer = works.peer()
-    works.gate.set()
-    for _ in range(2):
-        await reaches(peer, await begun(peer, "wait"), "completed")
+    ids = [await begun(peer, "wait") for _ in range(2)]
     error = await peer.error("tools/call", name="wait", arguments={})
-    assert error["data"]["kind"] == "too_many_tasks"
-    clock.now += 61
+    assert (error["code"], error["data"]["kind"]) == (1004, "too_many_tasks")
+    works.gate.set()
+    for id in ids:
+        await reaches(peer, id, "completed")
+    for _ in range(5):
+        await asyncio.sleep(0)  # the work leaves its place a turn after its end was told
+    # What ended first is forgotten first, and only as much as is needed.
     await reaches(peer, await begun(peer, "wait"), "completed")
+    assert (await peer.error("tasks/get", taskId=ids[0]))["data"]["kind"] == "task_not_found"
+    await reaches(peer, ids[1], "completed")
 
 
 @run
 async def test_one_principal_cannot_take_the_place_of_all_others() -> None:
     works = Works(limits=Limits(tasks=4))
-    works.gate.set()
     greedy, other = works.peer(principal="greedy"), works.peer(principal="other")
-    for _ in range(2):
-        await reaches(greedy, await begun(greedy, "wait"), "completed")
+    held = [await begun(greedy, "wait") for _ in range(2)]
     error = await greedy.error("tools/call", name="wait", arguments={})
     assert error["data"]["kind"] == "too_many_tasks"
-    await reaches(other, await begun(other, "wait"), "completed")
+    kept = await begun(other, "wait")
+    works.gate.set()
+    for id in held:
+        await reaches(greedy, id, "completed")
+    await reaches(other, kept, "completed")
+    # Whoever begins more and more forgets his own, not those of others.
+    for _ in range(6):
+        await reaches(greedy, await begun(greedy, "wait"), "completed")
+    await reaches(other, kept, "completed")
+
+
+@run
+async def test_one_session_without_a_principal_cannot_take_all_places() -> None:
+    works = Works(limits=Limits(tasks=4))
+    greedy, other = Peer(works.server, "2025-11-25"), Peer(works.server, "2025-11-25")
+    call = {"name": "wait", "arguments": {}, "task": {}}
+    for _ in range(2):
+        await greedy.result("tools/call", **call)
+    assert (await greedy.error("tools/call", **call))["data"]["kind"] == "too_many_tasks"
+    for _ in range(2):
+        await other.result("tools/call", **call)
+    works.gate.set()
 
 
 @run

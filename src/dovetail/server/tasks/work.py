@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...core.channel import Call, Channel
+from ...core.channel import Call, Channel, Session
 from ...core.principal import key_of
 from ...core.task_faces import FACES, detailed_task
 from ...core.task_machine import FaceName, TaskMachine
@@ -31,7 +31,7 @@ from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS
 from ...stores.base import Store, StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
-from .jobs import Executor, InProcessExecutor, Job, too_many
+from .jobs import EndedTasks, Executor, InProcessExecutor, Job, too_many
 from .task_channel import PROGRESS, DetachableAsking, TaskAsking, TaskChannel
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Tasks:
         self._executor: Executor = InProcessExecutor(server.limits.tasks)
         self._options = server.task_options
         self._jobs: dict[str, Job] = {}
+        self._ended = EndedTasks(server.limits.tasks)
 
     # --- beginning ----------------------------------------------------------------------------------------
 
@@ -152,27 +153,40 @@ class Tasks:
         if session is not None:
             mine = session.tasks = session.tasks or {}
             mine[machine.id] = None
-            while len(mine) > self._server.limits.tasks:
-                del mine[next(iter(mine))]
 
     async def _save_new(self, job: Job) -> None:
-        # A task has been promised its whole time to live, so none is forgotten early; but nobody may hold them all.
+        """Where there is no place left, a finished task is forgotten for it; half of all is the most for one owner."""
         limit = self._server.limits.tasks
-        principal = job.machine.principal
-        if principal is not None and await self._held(principal) >= max(1, limit // 2):
-            raise too_many(max(1, limit // 2))
-        try:
-            await self._save(job)
-        except StoreFull:
-            raise too_many(limit) from None
+        share = max(1, limit // 2)
+        while await self._held(job) >= share:
+            if (old := self._ended.take(job)) is None:
+                raise too_many(share)
+            await self._store.delete(self._key(*old))
+        while True:
+            try:
+                return await self._save(job)
+            except StoreFull:
+                if (old := self._ended.take(job) or self._ended.take(None)) is None:
+                    raise too_many(limit) from None
+                await self._store.delete(self._key(*old))
 
-    async def _held(self, principal: str) -> int:
-        """How many tasks are kept for ``principal``."""
-        folder, at, count = _folder(principal), "", 0
-        while entries := await self._store.scan(folder, after=at):
-            at = entries[-1][0]
-            count += len(entries)
+    async def _held(self, job: Job) -> int:
+        """How many tasks are kept for the owner of ``job``: a principal or, without one, a session."""
+        if job.machine.principal is None:
+            return len(await self._of_session(job.call.session))
+        at, count = "", 0
+        while entries := await self._store.scan(_folder(job.machine.principal), after=at):
+            at, count = entries[-1][0], count + len(entries)
         return count
+
+    async def _of_session(self, session: Session | None) -> list[TaskMachine]:
+        """The tasks of a session without a principal, in the order of their creation."""
+        mine = {} if session is None or session.tasks is None else session.tasks
+        found = {id: await self._load(None, id) for id in sorted(mine)}
+        for id, task in found.items():
+            if task is None:
+                mine.pop(id, None)
+        return [task for task in found.values() if task is not None]
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -183,7 +197,9 @@ class Tasks:
     async def _run(self, job: Job) -> None:
         """The work from its start to its end. Raises nothing but its cancellation."""
         machine = job.machine
-        timer = asyncio.timeout(self._seconds(machine))
+        # Past its time to live nobody could ask for its result.
+        limits = [limit for limit in (machine.ttl, machine.timeout) if limit is not None]
+        timer = asyncio.timeout(min(limits) / 1000 if limits else None)
         try:
             if job.first is None:
                 machine.start(self._server.clock())
@@ -194,7 +210,8 @@ class Tasks:
                 result = await self._server.call_tool(job.call, job.channel)
             await self._done(job, result)
         except TimeoutError:
-            await self._failed(job, _timeout(machine) if timer.expired() else mask("tools/call"))
+            late = ProtocolError("task_timeout", data={"taskId": machine.id})
+            await self._failed(job, late if timer.expired() else mask("tools/call"))
         except DovetailError as error:
             await self._failed(job, error)
         except asyncio.CancelledError:
@@ -205,12 +222,6 @@ class Tasks:
         finally:
             self._jobs.pop(machine.id, None)
             job.wake()
-
-    @staticmethod
-    def _seconds(machine: TaskMachine) -> float | None:
-        """How long the work may take: past its time to live nobody could ask for its result."""
-        limits = [limit for limit in (machine.ttl, machine.timeout) if limit is not None]
-        return min(limits) / 1000 if limits else None
 
     async def _done(self, job: Job, result: Struct) -> None:
         if job.first is not None:
@@ -323,18 +334,9 @@ class Tasks:
     async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
         """Tasks of the caller in the order of their creation: of the principal or, where there is none, of
         the session."""
-        if call.principal is not None:
-            return await self._scan(call.principal.key, after, size)
-        session = call.session
-        mine = {} if session is None or session.tasks is None else session.tasks
-        for id in sorted(mine):
-            if await self._load(None, id) is None:
-                mine.pop(id, None)
-        ids = [id for id in sorted(mine) if id > after][:size]
-        return [task for id in ids if (task := await self._load(None, id)) is not None]
-
-    async def _scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
-        folder = _folder(principal)
+        if call.principal is None:
+            return [task for task in await self._of_session(call.session) if task.id > after][:size]
+        folder = _folder(call.principal.key)
         found: list[TaskMachine] = []
         at = f"{folder}/{after}"
         while len(found) < size and (entries := await self._store.scan(folder, after=at, limit=size)):
@@ -383,6 +385,8 @@ class Tasks:
             log.warning("task %s could not be stored: %s", job.machine.id, error)
         except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
             mask(f"storing task {job.machine.id}")
+        if job.machine.over:
+            self._ended.add(job.machine)
         self._publish(job)
         job.wake()
 
@@ -444,7 +448,3 @@ def _memory(server: Server) -> Store:
     from ...stores.memory import MemoryStore  # stores stand to the right of servers
 
     return MemoryStore(server.limits.tasks, clock=server.clock)
-
-
-def _timeout(machine: TaskMachine) -> ProtocolError:
-    return ProtocolError("task_timeout", data={"taskId": machine.id})
