@@ -93,7 +93,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_MODULES = frozenset(("codec", "errors", "model", "settings", "sync", "testing"))
+_MODULES = frozenset(("codec", "errors", "model", "refusals", "settings", "sync", "testing"))
 """What ``import dovetail`` alone lets one write: ``dovetail.sync.Client``."""
 
 

@@ -10,7 +10,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 __all__ = [
-    "HEADER_MISMATCH", "INTERNAL_ERROR", "INVALID_PARAMS", "INVALID_REQUEST", "KINDS", "METHOD_NOT_FOUND",
+    "HEADER_MISMATCH", "INTERNAL_ERROR", "INVALID_PARAMS", "INVALID_REQUEST", "KINDS", "LATER",
+    "METHOD_NOT_FOUND",
     "MISSING_REQUIRED_CLIENT_CAPABILITY", "PARSE_ERROR", "REFUSALS", "REFUSAL_CODES", "RESERVED_REFUSALS",
     "RESOURCE_NOT_FOUND", "UNSUPPORTED_PROTOCOL_VERSION", "URL_ELICITATION_REQUIRED", "USER_REJECTED", "Delivery",
     "Kind", "delivery", "http_status", "kind_of_code", "refusal_kind",
@@ -29,6 +30,8 @@ HEADER_MISMATCH: Final = -32020
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 USER_REJECTED: Final = -1
+LATER: Final = frozenset({429, 503})
+"""HTTP statuses that ask a client to come back later; ``Retry-After`` says when."""
 
 
 class Kind(Struct, frozen=True):
@@ -113,7 +116,8 @@ _ROWS: Final = (
     Kind("tool_result_too_large", "Tool result too large", _E, _E, 200, -32036, None, None, "tool_result"),
     Kind("tool_not_allowed", "Tool not allowed", 1005, 1005, 403, -32037, None, 1005),
     Kind("too_many_tools", "Maximum concurrent tools exceeded", 1004, 1004, 503, -32038, None, 1004),
-    Kind("tool_dependency_failed", "Tool dependency failed", _E, _E, 200, -32039, None, None, "tool_result"),
+    Kind("tool_dependency_failed", "Tool dependency failed", 1009, 1009, 503, -32039, None, 1009,
+         "tool_result"),
     Kind("tool_schema_invalid", "Tool schema invalid", _E, _E, 200, -32040, None, None, "registration"),
     # Prompts and sampling (-32041 … -32050; -32041 is not assigned)
     Kind("url_elicitation_required", "URL elicitation required", URL_ELICITATION_REQUIRED, _E, 200, -32042),
@@ -180,9 +184,17 @@ _ROWS: Final = (
     Kind("permission_denied", "Permission denied", 1005, 1005, 403, None, None, 1005),
     Kind("invalid_input", "Invalid input", 1006, 1006, 400, None, None, 1006),
     Kind("unsupported_operation", "Unsupported operation", 1007, 1007, 400, None, None, 1007),
+    Kind("circuit_open", "Circuit breaker is open", 1008, 1008, 503, 1086, None, 1008),
     Kind("temporarily_unavailable", "Temporarily unavailable", 1008, 1008, 503, None, None, 1008),
     Kind("dependency_failed", "Dependency failed", 1009, 1009, 503, None, None, 1009),
     Kind("custom", "Refused", 1010, 1010, 400, None, None, 1010),
+    Kind("quota_exceeded", "Quota exceeded", 1056, 1056, 429, None, None, 1056),
+    Kind("too_many_connections", "Too many connections", 1060, 1060, 503, None, None, 1060),
+    Kind("peer_too_slow", "The peer takes too long", 1069, 1069, 503, None, None, 1069),
+    Kind("overloaded", "The server is overloaded", 1078, 1078, 503, None, None, 1078),
+    Kind("storage_full", "There is no room left to store it", 1079, 1079, 503, None, None, 1079),
+    Kind("unhealthy", "The server is not healthy", 1087, 1087, 503, None, None, 1087),
+    Kind("memory_exhausted", "The server is out of memory", 1089, 1089, 503, None, None, 1089),
     # Ours
     Kind("call_interrupted", "The call was interrupted, and whether it was done is not known", _E, _E),
     Kind("handle_not_found", "Unknown or expired handle", _P, _P, 200, None, None, None, "tool_result"),

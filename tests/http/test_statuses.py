@@ -331,29 +331,35 @@ async def test_a_lifespan_that_fails_is_500_where_nobody_runs_the_lifespan() -> 
 
 
 @run
-async def test_what_a_modern_handler_refuses_is_200_and_only_rate_limits_have_a_status() -> None:
+async def test_what_a_modern_handler_refuses_for_good_is_200_and_for_now_has_a_status() -> None:
     from dovetail.errors import ProtocolError, Refusal
 
     server = build()
 
     @server.tool
     async def refuse(code: int) -> str:
-        raise Refusal(code, retry_after=7 if code == 1003 else None)
+        raise Refusal(code, retry_after=6.2 if code == 1003 else None)
 
     @server.tool
     async def forbid() -> str:
         raise ProtocolError("tool_not_allowed")
 
+    later = {1003: 429, 1004: 503, 1008: 503, 1009: 503, 1056: 429, 1060: 503, 1078: 503}
     async with served(server) as site:
         web = Web(site)
-        for code in (1001, 1002, 1004, 1005, 1006, 1007, 1008, 1009, 1010, 1060):
+        for code in (1001, 1002, 1005, 1006, 1007, 1010, 1046):
             found = await web.modern("tools/call", {"name": "refuse", "arguments": {"code": code}})
             error(found, 200, code)
             assert "retry-after" not in found.headers
         error(await web.modern("tools/call", {"name": "forbid"}), 200, 1005)
-        found = await web.modern("tools/call", {"name": "refuse", "arguments": {"code": 1003}})
-        error(found, 429, 1003)
-        assert found.headers["retry-after"] == "7"
+        for code, status in later.items():
+            found = await web.modern("tools/call", {"name": "refuse", "arguments": {"code": code}})
+            error(found, status, code)
+            assert found.headers["retry-after"] == ("7" if code == 1003 else "1")
         session, _ = await web.initialize("2025-11-25")
-        limited = {"name": "refuse", "arguments": {"code": 1003}}
-        error(await web.legacy("2025-11-25", session, "tools/call", limited), 200, 1003, "2025-11-25")
+        for code in later:
+            # Clients of older revisions wait for ever on a bare 4xx.
+            limited = {"name": "refuse", "arguments": {"code": code}}
+            found = await web.legacy("2025-11-25", session, "tools/call", limited)
+            error(found, 200, code, "2025-11-25")
+            assert found.headers["retry-after"] == ("7" if code == 1003 else "1")

@@ -17,6 +17,7 @@ COMMANDS = {
     "read": "dovetail.cli.call",
     "prompt": "dovetail.cli.call",
     "bench": "dovetail.cli.bench",
+    "explain": "dovetail.cli.explain",
 }
 """Command → module. The module's ``main(command, arguments)`` returns the exit status."""
 
@@ -27,6 +28,7 @@ SUMMARIES = {
     "read": "read a resource",
     "prompt": "get a prompt",
     "bench": "measure a server",
+    "explain": "say what an error code means",
 }
 
 

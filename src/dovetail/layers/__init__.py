@@ -7,5 +7,9 @@ way to write one; every other name here is one that is ready, in a module of its
 from __future__ import annotations
 
 from ..drivers.layering import Layer
+from .breaker import Breaker
+from .concurrency import Concurrency
+from .rate import RateLimit
+from .rates import Rate
 
-__all__ = ["Layer"]
+__all__ = ["Breaker", "Concurrency", "Layer", "Rate", "RateLimit"]

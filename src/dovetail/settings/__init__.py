@@ -118,6 +118,27 @@ ALTERNATIVES_SHOWN: Final = 4
 REASON_LENGTH: Final = 1000
 """Characters of a reason why a value or a schema cannot be used."""
 
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+RATE_KEYS: Final = 20_000
+"""Clients, principals, sessions, addresses or tools one rate is kept for at once; those not seen for long go first."""
+RATE_BLOCK: Final = 300.0
+RATE_VIOLATIONS: Final = 100
+RATE_VIOLATION_SECONDS: Final = 60.0
+"""erlmcp: seconds a client is refused altogether after so many refusals in so many seconds."""
+SHORTEST_WAIT: Final = 0.001
+"""Seconds a refused client is told to wait at least."""
+CLOCK_SLIP: Final = 1.0
+"""Seconds by which a clock must have gone back before it is noticed."""
+LAYER_QUEUE: Final = 100
+"""Calls that may wait for one of a limited number of places."""
+LAYER_KEYS: Final = 10_000
+"""Names a guard or a memory of results keeps something for."""
+BREAKER_FAILURES: Final = 5
+BREAKER_RESET: Final = 60.0
+BREAKER_SUCCESSES: Final = 2
+"""erlmcp: failures that open a circuit, seconds it stays open, successes that close it again."""
+
 # --- Server -----------------------------------------------------------------------------------------------------------
 
 STATE_LIFETIME: Final = 3600.0
@@ -248,6 +269,8 @@ LONGEST_TOKEN: Final = 16 << 10
 
 USUAL_HEADS: Final = 256
 """Combinations of headers remembered as good, so that the usual request costs one look-up."""
+ADDRESSES_KEPT: Final = 1024
+"""Addresses of clients that are taken apart once."""
 HANGUP_LOOK: Final = 0.035
 """Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
 SESSION_STREAMS: Final = 8

@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ...errors import (
     KINDS,
+    LATER,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     REFUSAL_CODES,
     URL_ELICITATION_REQUIRED,
@@ -200,7 +201,7 @@ _ENVELOPE = frozenset({"parse_error", "invalid_encoding", "invalid_request", "me
 _REFUSED = frozenset(
     row.name
     for row in KINDS.values()
-    if row.refusal is not None and row.delivery != "http" and row.status != 429
+    if row.refusal is not None and row.delivery != "http" and row.status not in LATER
 )
 """What a handler will not do. The message was fine, and a bare 4xx would be read as "no modern server"."""
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")

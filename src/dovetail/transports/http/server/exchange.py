@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -15,7 +16,15 @@ from msgspec import Struct
 from ....core.admit import Admission
 from ....core.channel import Service
 from ....core.principal import Principal
-from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError
+from ....errors import (
+    LATER,
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RemoteProtocolError,
+    TransportError,
+    http_status,
+)
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
@@ -207,11 +216,11 @@ async def refuse(
 
 
 def retry_after(error: DovetailError, status: int) -> Headers:
-    """When to come back, for the statuses that tell a client to."""
-    if status not in (429, 503):
+    """When to come back, for refusals that tell a client to; to legacy clients they are told with status 200."""
+    if status not in LATER and http_status(error.kind) not in LATER:
         return ()
     seconds = error.retry_after if isinstance(error, Refusal | ProtocolError) else None
-    return (("retry-after", str(max(1, round(seconds or 1)))),)
+    return (("retry-after", str(max(1, ceil(seconds or 1)))),)
 
 
 def gone() -> TransportError:

@@ -17,7 +17,7 @@ from ....errors import DovetailError, RequestTimeout, TransportError
 from ....settings import HttpOptions, Timeouts
 from .event_log import LoggedStream
 from .event_streams import EventStream
-from .exchange import Exchange, Headers, HttpService
+from .exchange import Exchange, Headers, HttpService, retry_after
 from .identity import Identity
 from .sessions import LiveSession, Sessions
 from .waiting import Work
@@ -81,7 +81,11 @@ class Calls:
 
     async def _answer(self, channel: SessionChannel, call: Call, data: bytes, error: DovetailError) -> None:
         status = self.service.admission.status_of(error, call.revision)
-        headers = (*channel.headers, *self._identity.step_up(error, channel.exchange))
+        headers = (
+            *channel.headers,
+            *self._identity.step_up(error, channel.exchange),
+            *retry_after(error, status),
+        )
         await channel.exchange.answer(status, data, headers)
 
 

@@ -1,0 +1,251 @@
+"""`RateLimit`: so many messages a second, and not one more.
+
+```python
+Server("shop", layers=[RateLimit(per_client="100/s", burst=200, per_tool="20/s", total="5000/s")])
+```
+
+Each scope given is a rule with a table of its own. A *client* is whoever can be told apart: the principal, else the
+session, else the address, else (a pipe) the one peer there is. A refused message is told when to come back: 1003, or
+-32010 in erlmcp's dialect. A client that goes on all the same is blocked, if ``block`` is given, and then told 1056.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from operator import attrgetter
+from typing import Any, Final, Literal, NoReturn
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel, Notice
+from ..drivers.layering import Layer, Respond, TakeNote
+from ..errors import ProtocolError
+from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
+from .rates import Buckets, Rate, Windows, network_of
+
+CALLS: Final = frozenset({"tools/call"})
+SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})
+Limited = str | float | Rate | None
+
+
+class Rule(Struct, frozen=True):
+    """One rate: whose, of which requests."""
+
+    scope: str
+    name: Callable[[Call], Hashable]
+    """Under which name a call is counted; None: not at all."""
+    methods: frozenset[str] | None
+    """The requests it counts; None for all."""
+    buckets: Buckets
+
+
+def principal_of(call: Call) -> Hashable:
+    """What a principal is counted under: `Principal.key` without a call more, and without its claims."""
+    who = call.principal
+    if who is None:
+        return None
+    return who.subject if who.issuer is None else (who.issuer, who.subject)
+
+
+def _session(call: Call) -> Hashable:
+    session = call.session
+    return None if session is None else session.id or id(session)
+
+
+def _address(call: Call) -> Hashable:
+    client = call.scope.get("client")
+    if not client:
+        return None
+    return network_of(client[0]) if ":" in client[0] else client[0]
+
+
+def client_of(call: Call) -> Hashable:
+    """Whoever can be told apart: the principal, the session, the address, or the one peer there is."""
+    who = call.principal
+    if who is not None:
+        return who.subject if who.issuer is None else (who.issuer, who.subject)
+    session = call.session
+    if session is not None:
+        return session.id or id(session)
+    client = call.scope.get("client")
+    if not client:
+        return ""
+    return network_of(client[0]) if ":" in client[0] else client[0]
+
+
+def _everybody(call: Call) -> Hashable:
+    return ""
+
+
+_NAMES: Final[dict[str, Callable[[Call], Hashable]]] = {
+    "client": client_of,
+    "principal": principal_of,
+    "session": _session,
+    "address": _address,
+    "tool": attrgetter("params.name"),
+    "total": _everybody,
+}
+
+
+def _rules(
+    scopes: dict[tuple[str, frozenset[str] | None], Limited], kind: type[Buckets], burst: float | None
+) -> tuple[Rule, ...]:
+    rules = tuple(
+        Rule(scope, _NAMES[scope], methods, kind(Rate.read(rate), burst))
+        for (scope, methods), rate in scopes.items()
+        if rate is not None
+    )
+    if not rules:
+        raise ValueError("RateLimit needs a rate: RateLimit(per_client='100/s')")
+    return rules
+
+
+class RateLimit(Layer):
+    """Refuse what comes faster than it may.
+
+    Rates are written "100/s", "20/m", "1000/h" or "5/d". ``burst`` is how many may come at once after a pause, by
+    default as many as the rate names. ``per_client_calls`` and ``per_client_subscriptions`` count those requests alone.
+    ``algorithm="window"`` counts the last period exactly and knows no burst. ``block`` (seconds) refuses a client
+    altogether after ``violations`` refusals within a minute. Notifications count for the scopes of clients.
+
+    Raises:
+        ValueError: a rate cannot be read, or there is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        per_client: Limited = None,
+        per_principal: Limited = None,
+        per_session: Limited = None,
+        per_address: Limited = None,
+        per_tool: Limited = None,
+        total: Limited = None,
+        burst: float | None = None,
+        per_client_calls: Limited = None,
+        per_client_subscriptions: Limited = None,
+        algorithm: Literal["bucket", "window"] = "bucket",
+        block: float | None = None,
+        violations: int = RATE_VIOLATIONS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        scopes: dict[tuple[str, frozenset[str] | None], Limited] = {
+            ("client", None): per_client,
+            ("principal", None): per_principal,
+            ("session", None): per_session,
+            ("address", None): per_address,
+            ("client", CALLS): per_client_calls,
+            ("client", SUBSCRIPTIONS): per_client_subscriptions,
+            ("tool", CALLS): per_tool,
+            ("total", None): total,
+        }
+        self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
+        self._plain = algorithm == "bucket"
+        self._clock = clock
+        self._block = block
+        self._most = violations
+        self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
+        self._blocked: dict[Hashable, float] = {}
+        """Who is blocked until when."""
+        self.refused = 0
+        """Messages that were refused."""
+
+    @classmethod
+    def erlmcp(cls, **options: Any) -> RateLimit:
+        """erlmcp's own figures, per client and in all; five minutes' block after 100 violations a minute."""
+        figures: dict[str, Any] = {
+            "per_client": "100/s",
+            "per_client_calls": "50/s",
+            "per_client_subscriptions": "20/s",
+            "total": "10000/s",
+            "block": RATE_BLOCK,
+        }
+        return cls(**{**figures, **options})
+
+    def wrap(self, respond: Respond) -> Respond:
+        """The path of every message: what could be a call of its own (`Buckets.take`) is written out."""
+        rules = [(rule, rule.name, rule.methods, rule.buckets) for rule in self.rules]
+        clock, plain, blocked = self._clock, self._plain, self._blocked
+
+        def limited(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            now = clock()
+            if blocked:
+                self._check_block(call, now)
+            for rule, name_of, methods, buckets in rules:
+                if methods is not None and call.method not in methods:
+                    continue
+                name = name_of(call)
+                if name is None:
+                    continue
+                if not plain:
+                    wait = buckets.take(name, now)
+                    if wait:
+                        self._refuse(call, rule, wait, now)
+                    continue
+                young = buckets.young
+                full = young.get(name)
+                if full is None:
+                    full = buckets.old.get(name, now)
+                    if len(young) >= buckets.most:
+                        buckets.turn()
+                        young = buckets.young
+                if full < now:
+                    full = now
+                if full - now > buckets.slack:
+                    wait = buckets.wait(name, full, now)
+                    if wait:
+                        self._refuse(call, rule, wait, now)
+                else:
+                    young[name] = full + buckets.interval
+            return respond(call, channel)
+
+        return limited
+
+    def wrap_notes(self, take_note: TakeNote) -> TakeNote:
+        """A notification has nobody to be answered: one too many is dropped."""
+        rules = [rule for rule in self.rules if rule.methods is None and rule.scope != "address"]
+
+        def limited(notice: Notice) -> None:
+            now = self._clock()
+            for rule in rules:
+                name = _name_of_notice(rule.scope, notice)
+                if name is not None and rule.buckets.take(name, now):
+                    self.refused += 1
+                    return
+            take_note(notice)
+
+        return limited
+
+    # --- refusing -------------------------------------------------------------------------------------------------
+
+    def _refuse(self, call: Call, rule: Rule, wait: float, now: float) -> NoReturn:
+        self.refused += 1
+        client = client_of(call)
+        if self._block is not None and self._violations.take(client, now):
+            if len(self._blocked) >= LAYER_KEYS:
+                del self._blocked[next(iter(self._blocked))]
+            self._blocked[client] = now + self._block
+            self._check_block(call, now)
+        data = {"retryAfterMs": max(1, round(wait * 1000)), "scope": rule.scope}
+        raise ProtocolError("rate_limited", data=data)
+
+    def _check_block(self, call: Call, now: float) -> None:
+        name = client_of(call)
+        left = self._blocked.get(name, now) - now
+        if 0 < left <= (self._block or 0):
+            self.refused += 1
+            text = "too many messages were refused: this client is blocked for a while"
+            data = {"retryAfterMs": max(1, round(left * 1000)), "scope": "client"}
+            raise ProtocolError("quota_exceeded", text, data=data)
+        self._blocked.pop(name, None)
+
+
+def _name_of_notice(scope: str, notice: Notice) -> Hashable:
+    session = notice.session
+    if scope == "total":
+        return ""
+    if scope in ("client", "principal") and notice.principal is not None:
+        who = notice.principal
+        return who.subject if who.issuer is None else (who.issuer, who.subject)
+    return None if session is None or scope == "principal" else session.id or id(session)

@@ -1,0 +1,95 @@
+"""What guards cost a call that they let pass: Python calls of ours, and time."""
+
+import time
+from typing import Any
+
+import pytest
+
+from dovetail import Server
+from dovetail.core.channel import Call
+from dovetail.core.principal import Principal
+from dovetail.layers import Breaker, Concurrency, RateLimit
+from tests.budget.test_http import Measured
+from tests.support.aio import run
+from tests.support.peer import MODERN
+from tests.support.web import modern, modern_headers
+
+RATE_CALLS = 3
+GUARD_CALLS = 12
+RATE_SECONDS = 1e-6
+
+
+def serving(*layers: Any) -> Server:
+    server = Server("budget", layers=layers)
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    return server
+
+
+async def cost(server: Server, face: str) -> int:
+    """Calls one ``tools/call`` takes once everything is warm."""
+    measured = Measured(server, face)
+    message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    for _ in range(3):
+        _, body = await measured.post(message, modern_headers(message))
+        assert b'"result"' in body
+    return len(measured.calls)
+
+
+@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"per_client": "1000/s"},
+        {"per_principal": "1000/s", "per_tool": "1000/s"},
+        {"per_address": "1000/s"},
+        {"total": "1000/s"},
+        {"per_client": "1000/s", "per_tool": "1000/s"},
+    ],
+    ids=lambda options: "+".join(options),
+)
+def test_a_rate_limit_costs_three_calls_at_most(face: str, options: dict[str, str]) -> None:
+    @run
+    async def scenario() -> None:
+        bare = await cost(serving(), face)
+        assert await cost(serving(RateLimit(**options)), face) - bare <= RATE_CALLS
+
+    scenario()
+
+
+@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+def test_all_guards_together_cost_twelve_calls_at_most(face: str) -> None:
+    @run
+    async def scenario() -> None:
+        guards = [
+            RateLimit(per_client="1000/s", per_tool="1000/s"),
+            Concurrency(per_tool=8, per_principal=8, total=100),
+            Breaker(),
+        ]
+        assert await cost(serving(*guards), face) - await cost(serving(), face) <= GUARD_CALLS
+
+    scenario()
+
+
+def test_a_rate_limit_costs_a_microsecond_at_most() -> None:
+    codec = Server("x").admission.codecs[MODERN]
+    call = Call(
+        id=1, method="tools/call", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
+        principal=Principal("ann", "https://id.example"),
+    )  # fmt: skip
+
+    def respond(call: Any, channel: Any) -> Any: ...
+
+    limited = RateLimit(per_principal="1000000000/s").wrap(respond)
+
+    def per_call(function: Any, count: int = 20_000) -> float:
+        begun = time.perf_counter()
+        for _ in range(count):
+            function(call, None)
+        return (time.perf_counter() - begun) / count
+
+    best = min(per_call(limited) - per_call(respond) for _ in range(20))
+    assert best <= RATE_SECONDS, f"{best * 1e6:.2f} µs"
