@@ -36,7 +36,7 @@ from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import ClientCapabilities, Implementation, ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from ..settings import INTRODUCTION_BYTES, NAME_ECHO
+from ..settings import INTRODUCTION_BYTES, NAME_ECHO, Limits
 from ..wire import headers as routing
 from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
@@ -45,6 +45,7 @@ from ..wire.headers import HeaderMap, RoutingHeaders
 from ..wire.methods import Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
+from .budget import Budget
 from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
 from .offers import Offers, Side
 from .principal import Principal
@@ -102,7 +103,10 @@ class Admission:
         param_headers: Mapping[str, HeaderMap] = EMPTY,
         *,
         strict: bool = False,
+        limits: Limits | None = None,
     ) -> None:
+        self.budget = Budget(limits or Limits())
+        """What all peers hold together."""
         self.side: Side = side
         self.dialect = strictly(dialect) if strict else dialect
         self.strict = strict

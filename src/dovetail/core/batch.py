@@ -11,6 +11,7 @@ from msgspec import Struct
 from ..errors import ProtocolError
 from ..wire.frames import encode_batch
 from .admit import INITIALIZE
+from .budget import Account
 from .channel import Call, Session
 
 
@@ -21,11 +22,21 @@ class Batch(Struct, eq=False):
     replies: list[bytes] = []
     complete: bool = False
     """The whole array has been looked at; before that nothing is written."""
+    account: Account | None = None
+    """What all arrays together may gather."""
+    size: int = 0
+    """Bytes of the results that have gathered; given back when nobody holds the array any more."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of what has gathered."""
-        return sum(len(reply) + 1 for reply in self.replies)
+    def __del__(self) -> None:
+        if self.account is not None:
+            self.account.give(self.size)
+
+    def takes(self, size: int, most: int) -> bool:
+        """Whether there is room for one more result of ``size`` bytes in an array of ``most`` bytes."""
+        if self.size + size > most or (self.account is not None and not self.account.take(size)):
+            return False
+        self.size += size
+        return True
 
     def settle(self, reply: bytes | None) -> bytes | None:
         """Note a reply (None: the request was cancelled) and return the array once nothing is missing."""

@@ -30,6 +30,7 @@ from ..wire.revisions import Revision
 from . import metadata, phases
 from .admit import INITIALIZE, Admission
 from .batch import Batch, may_come, problem
+from .budget import busy
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
 from .principal import Principal
@@ -265,7 +266,7 @@ class Endpoint:
             frames = decode_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
-        batch = Batch()
+        batch = Batch(account=self.admission.budget.answers)
         events: list[Event] = []
         for frame in frames:
             if isinstance(frame, RemoteProtocolError):
@@ -294,16 +295,20 @@ class Endpoint:
         """The answer to ``call``, of at most ``most`` bytes; write it unless it is None.
 
         Raises:
-            ProtocolError: this revision, or the way to the peer, cannot carry the result. The call is still open:
-                answer with this error.
+            ProtocolError: this revision, or the way to the peer, cannot carry the result: answer with this error.
         """
         if self.in_flight.get(call.id) is not call:
             return None
         data = call.codec.encode_result(call.id, result)
-        if most is not None and len(data) > most - (0 if call.batch is None else call.batch.size):
+        batch = call.batch
+        if most is not None and len(data) > most - (0 if batch is None else batch.size):
             data = call.codec.encode_result(call.id, instead(call, result, most))
         del self.in_flight[call.id]
-        return data if call.batch is None else call.batch.settle(data)
+        if batch is None:
+            return data
+        if not batch.takes(len(data), most or self.limits.message_size):
+            data = call.codec.encode_error(call.id, busy("answers in one array"))
+        return batch.settle(data)
 
     def send_error(self, call: Call, error: DovetailError) -> bytes | None:
         """The failure of ``call``; write it unless it is None."""

@@ -19,6 +19,7 @@ from ..errors import DovetailError, ProtocolError, Refusal
 from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
 from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
+from .budget import Account, busy
 from .channel import Session
 from .principal import Principal
 from .rights import Rights, visible
@@ -73,6 +74,8 @@ class Hub:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
+        self.account = Account(self._limits.all_addresses)
+        """What the addresses of all subscribers cost together; a server puts that of its budget here."""
         # Dicts as ordered sets: those who came first are told first.
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
         self._uris: dict[str, dict[Subscriber, None]] = {}
@@ -121,14 +124,15 @@ class Hub:
         """``resources/subscribe`` of a legacy session; subscribing twice is once.
 
         Raises:
-            Refusal: the session holds `Limits.subscriptions` already.
+            Refusal: the session holds `Limits.subscriptions` already, or all of them together `Limits.all_addresses`.
             ProtocolError: the address is longer than `Limits.uri_length`.
         """
         if len(uri) > self._limits.uri_length:
             raise ProtocolError("uri_too_long", f"the address exceeds {self._limits.uri_length} characters")
         if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.subscriptions:
             raise Refusal(1004, message="too many resource subscriptions")
-        self._watch(subscriber, uri)
+        if not self._watch(subscriber, uri):
+            raise busy("addresses are subscribed to")
         if subscriber.session is not None:
             subscriber.session.subscriptions = subscriber.uris
 
@@ -184,11 +188,17 @@ class Hub:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
         _tell({subscriber: None}, "notifications/tasks", lambda meta: replace(task, meta=meta))
 
-    def _watch(self, subscriber: Subscriber, uri: str) -> None:
+    def _watch(self, subscriber: Subscriber, uri: str) -> bool:
+        """Whether there is room for one more address; a listen stream whose wish finds none hears less."""
+        if uri not in subscriber.uris and not self.account.take(len(uri)):
+            return False
         subscriber.uris.add(uri)
         self._uris.setdefault(uri, {})[subscriber] = None
+        return True
 
     def _unwatch(self, subscriber: Subscriber, uri: str) -> None:
+        if uri in subscriber.uris:
+            self.account.give(len(uri))
         subscriber.uris.discard(uri)
         _drop(self._uris, uri, subscriber)
 

@@ -17,8 +17,9 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from ..core.budget import Account, busy
 from ..core.channel import (
     EMPTY,
     Answer,
@@ -35,10 +36,10 @@ from ..core.channel import (
 )
 from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..core.principal import Principal
-from ..errors import RequestTimeout, TransportError
+from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, VIOLATIONS, Limits, Timeouts
-from ..wire.frames import too_large
+from ..settings import FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
+from ..wire.frames import decode, too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
@@ -114,6 +115,8 @@ class Duplex:
         self._link = link
 
     def received(self, message: bytes) -> None:
+        if len(message) > SMALL_MESSAGE and not self._hold(message):
+            return
         event = self.endpoint.receive(message)
         if type(event) is Call and not self._closing:
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
@@ -126,6 +129,28 @@ class Duplex:
             if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
                 self._flush()
                 self._hang_up()
+
+    def _hold(self, message: bytes) -> bool:
+        """Whether there is room for a large message, among those of all peers; until its calls have ended."""
+        account, size = self.endpoint.admission.budget.messages, len(message)
+        if not account.take(size):
+            try:
+                id = decode(message).id
+            except RemoteProtocolError as error:
+                id = error.id
+            self.write(self.endpoint.refuse(busy("large messages"), None if id is UNSET else id).data)
+            return False
+        before = set(self._tasks)
+
+        def release() -> None:
+            begun = [task for call, task in self._tasks.items() if call not in before]
+            if begun:
+                self._loop.create_task(_after(begun, account, size))
+            else:
+                account.give(size)
+
+        self._loop.call_soon(release)
+        return True
 
     def oversized(self, limit: int) -> None:
         self.write(self.endpoint.refuse(too_large(limit)).data)
@@ -321,6 +346,11 @@ class Duplex:
         others = self._cancelled - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=FLUSH_SECONDS)
+
+
+async def _after(tasks: list[asyncio.Task[None]], account: Account, size: int) -> None:
+    await asyncio.wait(tasks)
+    account.give(size)
 
 
 def accept(

@@ -135,7 +135,10 @@ class Server(Registration, Answering, Lifecycle):
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
         headers = self.register.tools.param_headers
-        self.admission = Admission("server", revisions, self.dialect, self.info, headers, strict=strict)
+        self.admission = Admission(
+            "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
+        )
+        self.hub.account = self.admission.budget.addresses
         self._builtin = Builtin(self)
         self.methods: dict[str, Handler] = {
             **self._builtin.methods(),

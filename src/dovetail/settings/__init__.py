@@ -300,6 +300,12 @@ HTTP_LOOK: Final = 0.005
 
 VIOLATIONS: Final = 8
 """Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
+SMALL_MESSAGE: Final = 64 << 10
+"""Bytes up to which a message is not counted among those of all peers together."""
+LARGE_ANSWER: Final = 256 << 10
+"""Bytes from which on an answer is counted until its client has taken it. Less fits into the buffers of the kernel."""
+BUSY_SECONDS: Final = 5.0
+"""When a peer is asked to come back that found others holding too much."""
 INTRODUCTION_BYTES: Final = 256 << 10
 """Bytes of ``initialize``; what is read of it costs twenty times its size."""
 CLIENT_INFO_BYTES: Final = 4096

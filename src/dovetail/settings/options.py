@@ -45,6 +45,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Bytes of events kept per session for ``Last-Event-ID``."""
     all_event_bytes: int = 64 << 20
     """Bytes of events kept for all sessions together."""
+    all_messages: int = 64 << 20
+    """Bytes of large messages of all peers together being read or worked on; one more is refused (503, 1004)."""
+    all_answers: int = 64 << 20
+    """Bytes of large answers of all peers together that wait to be taken; one more is refused in the same way."""
+    all_addresses: int = 32 << 20
+    """Bytes of addresses that all peers together may subscribe to."""
+    abandoned_calls: int = 1000
+    """Calls of legacy HTTP sessions that run on after their clients have hung up; one more is cancelled."""
     write_buffer: int = 1 << 20
     """Unsent bytes above which reading from that peer pauses."""
     header_bytes: int = 64 << 10

@@ -20,7 +20,14 @@ from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....drivers.duplex import accept
 from ....drivers.run import Runner, ShuttingDown, mask
-from ....errors import DovetailError, ProtocolError, RemoteProtocolError, TransportError, http_status
+from ....errors import (
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RemoteProtocolError,
+    TransportError,
+    http_status,
+)
 from ....settings import USUAL_HEADS, HttpOptions
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
@@ -55,7 +62,9 @@ class HttpApp:
         self._guard = Guard(options)
         self._usual: set[Any] = set()
         """Heads that were found good: the usual request costs one look-up."""
-        self._bodies = Bodies(service.limits.message_size, options.body_timeout)
+        self._bodies = Bodies(
+            service.limits.message_size, options.body_timeout, service.admission.budget.messages
+        )
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits)
         self.life = life = Life(service, options, self._bodies, runner)
@@ -91,8 +100,8 @@ class HttpApp:
             bodies = self._bodies
             bodies.reading[task] = bodies.now
             try:
-                body = await exchange.read(bodies.limit)
-            except (CancelledError, TransportError, RemoteProtocolError) as error:
+                body = await exchange.read(bodies.limit, bodies.account)
+            except (CancelledError, TransportError, RemoteProtocolError, Refusal) as error:
                 await self._bodiless(exchange, error, task)
                 return
             finally:
@@ -125,6 +134,9 @@ class HttpApp:
         except DovetailError as error:
             # Only `identity` raises here, and it is asked before anything is sent.
             await self._refuse_stranger(exchange, error)
+        finally:
+            if exchange.held:
+                self._bodies.account.give(exchange.held)
 
     # --- what every request passes --------------------------------------------------------------------------
 
@@ -252,7 +264,7 @@ class HttpApp:
     async def _bodiless(
         self,
         exchange: Exchange,
-        error: CancelledError | TransportError | RemoteProtocolError,
+        error: CancelledError | TransportError | RemoteProtocolError | Refusal,
         task: Work,
     ) -> None:
         """There is no body to be had; tell the client if it is still there."""
@@ -261,8 +273,9 @@ class HttpApp:
             if late is None:
                 raise error
             error = late
-        if isinstance(error, RemoteProtocolError):
-            await self._refuse(exchange, error, http_status(error.kind), CLOSE)
+        if isinstance(error, RemoteProtocolError | Refusal):
+            status = 503 if isinstance(error, Refusal) else http_status(error.kind)
+            await self._refuse(exchange, error, status, CLOSE)
         else:
             # What is broken looks to some hosts as if the client had gone.
             await exchange.answer(408 if error.cause == "idle" else 400, headers=CLOSE)
@@ -309,8 +322,8 @@ class HttpApp:
         assert task is not None
         self._bodies.reading[task] = self._bodies.now
         try:
-            body = await exchange.read(self._bodies.limit)
-        except (CancelledError, TransportError, RemoteProtocolError) as error:
+            body = await exchange.read(self._bodies.limit, self._bodies.account)
+        except (CancelledError, TransportError, RemoteProtocolError, Refusal) as error:
             await self._bodiless(exchange, error, task)
             return None
         finally:

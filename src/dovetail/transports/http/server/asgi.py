@@ -8,11 +8,23 @@ from typing import Any
 
 from msgspec import Struct
 
+from ....core.budget import Account
 from ....settings import HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from .app import HttpApp
-from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, TEXT_TYPE, Headers, HttpService, Living, gone
+from .exchange import (
+    EVENT_HEADERS,
+    GONE,
+    JSON_TYPE,
+    SHORT_LENGTH,
+    TEXT_TYPE,
+    Headers,
+    HttpService,
+    Living,
+    gone,
+    hold,
+)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -113,11 +125,14 @@ class AsgiExchange(AsgiHead, eq=False):
     """An exchange over ``receive`` and ``send``."""
 
     extra: Headers = ()
+    held: int = 0
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length", "")
-        if declared.isdigit() and int(declared[:20]) > limit:
-            raise too_large(limit)
+        if len(declared) > SHORT_LENGTH and declared.isdigit():
+            if int(declared[:20]) > limit:
+                raise too_large(limit)
+            hold(self, account, int(declared))
         if "transfer-encoding" in self.headers:
             declared = ""  # beside it a length means nothing
         message = await self.receive()
@@ -131,6 +146,7 @@ class AsgiExchange(AsgiHead, eq=False):
             message = await self.receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
+            hold(self, account, size)
         if message["type"] == "http.disconnect":
             raise gone()
         if size > limit:

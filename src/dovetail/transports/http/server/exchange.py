@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from ....core.admit import Admission
+from ....core.budget import Account, busy
 from ....core.channel import Service
 from ....core.principal import Principal
 from ....errors import (
@@ -25,6 +26,7 @@ from ....errors import (
     TransportError,
     http_status,
 )
+from ....settings import SMALL_MESSAGE
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
@@ -40,6 +42,8 @@ EVENT_HEADERS: Final = (
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 )
+SHORT_LENGTH: Final = 4
+"""Digits of a Content-Length that needs no second look."""
 GONE: Final = (OSError, RuntimeError)
 """How hosts say that the client has gone, or that everything has been said."""
 CLOSE: Final = (("connection", "close"),)
@@ -130,12 +134,15 @@ class Exchange(Head, Protocol):
 
     extra: Headers
     """Lines that every answer gets, whoever gives it."""
+    held: int
+    """Bytes of a large body, taken from the account that all share. Whoever reads it gives them back in the end."""
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, account: Account) -> bytes:
         """The whole body.
 
         Raises:
             RemoteProtocolError: (``message_too_large``) it exceeds ``limit`` bytes.
+            Refusal: it is large, and others hold too much of ``account``.
             TransportError: the client went away before it had come.
         """
         ...
@@ -213,6 +220,18 @@ async def refuse(
     rejection = admission.refuse(error, id, status=status, codec=codec)
     lines = (*headers, *retry_after(error, rejection.status))
     await exchange.answer(rejection.status, rejection.body, lines)
+
+
+def hold(exchange: Exchange, account: Account, size: int) -> None:
+    """Make room for a body of ``size`` bytes, before it is read.
+
+    Raises:
+        Refusal: there is none left.
+    """
+    if size > SMALL_MESSAGE and size > exchange.held:
+        if not account.take(size - exchange.held):
+            raise busy("large messages")
+        exchange.held = size
 
 
 def retry_after(error: DovetailError, status: int) -> Headers:

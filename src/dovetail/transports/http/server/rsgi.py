@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ....core.budget import Account
 from ....errors import RemoteProtocolError
 from ....settings import ADDRESSES_KEPT, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from ...loopback import is_loopback
 from .app import HttpApp
-from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, Headers, HttpService, Living, gone
+from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, SHORT_LENGTH, Headers, HttpService, Living, gone, hold
 
 _JSON: Final = [JSON_TYPE]
 CLOSED, BINARY = 0, 1
@@ -185,20 +186,23 @@ class RsgiExchange(RsgiHead, eq=False):
     """An exchange over RSGI's protocol object."""
 
     extra: Headers = ()
+    held: int = 0
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length")
         try:
             # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
             if declared is None or "transfer-encoding" in self.headers:
-                return await self._read_pieces(limit)
-            if int(declared[:20]) > limit:
-                raise too_large(limit)
+                return await self._read_pieces(limit, account)
+            if len(declared) > SHORT_LENGTH:
+                if int(declared[:20]) > limit:
+                    raise too_large(limit)
+                hold(self, account, int(declared))
             return await self.protocol()
         except GONE:
             raise gone() from None
 
-    async def _read_pieces(self, limit: int) -> bytes:
+    async def _read_pieces(self, limit: int, account: Account) -> bytes:
         parts: list[bytes] = []
         size = 0
         ended = False
@@ -210,6 +214,7 @@ class RsgiExchange(RsgiHead, eq=False):
             size += len(part)
             if size > limit:
                 raise too_large(limit)
+            hold(self, account, size)
             parts.append(part)
         return b"".join(parts)
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from ....core.budget import Account
 from ....core.channel import Call
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
@@ -21,8 +22,9 @@ Work = asyncio.Task[Any]
 class Bodies:
     """The bodies being read by one app. Call `sweep` every now and then."""
 
-    def __init__(self, limit: int, seconds: float) -> None:
+    def __init__(self, limit: int, seconds: float, account: Account) -> None:
         self.limit = limit
+        self.account = account
         self._seconds = seconds
         self.now = 0.0
         """The time of the event loop at the last sweep."""
