@@ -30,6 +30,8 @@ class Registration(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     method: str = NONE
     """How the token endpoint recognises us."""
     redirect_uri: str | None = None
+    scopes: tuple[str, ...] = ()
+    """What it was registered for; some authorization servers grant nothing else, however long it is asked for."""
     secret_expires_at: float = 0
     """0: never."""
 
@@ -68,13 +70,15 @@ def register(
         AuthError: nothing was given, and the authorization server registers nobody.
     """
     if identity.client_id is not None:
-        return preregistered(place, identity, redirect_uri)
+        given = preregistered(place, identity, redirect_uri)
+        yield from save(registration_key(place.issuer), given)
+        return given
     if identity.client_metadata_url is not None and place.server.client_id_metadata_document_supported:
         url = check_document_url(identity.client_metadata_url)
         yield Progress("registration", f"the client is described by the document {url}")
         return Registration(issuer=place.issuer, client_id=url, redirect_uri=redirect_uri)
     known = yield from load(registration_key(place.issuer), Registration)
-    if known is not None and _usable(known, place, redirect_uri, now):
+    if known is not None and _usable(known, place, redirect_uri, scopes, now):
         yield Progress("registration", f"registered as {known.client_id} before")
         return known
     if place.server.registration_endpoint is None:
@@ -131,9 +135,12 @@ def check_document_url(url: str) -> str:
     return url
 
 
-def _usable(known: Registration, place: Place, redirect_uri: str | None, now: float) -> bool:
+def _usable(
+    known: Registration, place: Place, redirect_uri: str | None, scopes: Sequence[str], now: float
+) -> bool:
     expired = 0 < known.secret_expires_at <= now
-    return known.issuer == place.issuer and known.redirect_uri == redirect_uri and not expired
+    enough = not known.scopes or set(scopes) <= set(known.scopes)
+    return known.issuer == place.issuer and known.redirect_uri == redirect_uri and enough and not expired
 
 
 def _register(
@@ -151,8 +158,9 @@ def _register(
         "redirect_uris": [] if redirect_uri is None else [redirect_uri],
         "token_endpoint_auth_method": method,
     }
-    if scopes:
-        wanted["scope"] = " ".join(scopes)
+    whole = tuple(dict.fromkeys([*scopes, *(place.scopes or ())]))
+    if whole:
+        wanted["scope"] = " ".join(whole)
     request = Ask(
         what="the registration",
         url=place.endpoint("registration_endpoint", place.server.registration_endpoint),
@@ -170,6 +178,7 @@ def _register(
         client_secret=found.client_secret,
         method=found.token_endpoint_auth_method or _default(place, method, found.client_secret),
         redirect_uri=redirect_uri,
+        scopes=whole,
         secret_expires_at=found.client_secret_expires_at or 0,
     )
 
