@@ -15,10 +15,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..auth.commands.choosing import chosen, read_headers
 from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
-from .call import as_schema_wants, client_parser, read_headers, read_pairs, read_target
+from .call import as_schema_wants, client_parser, read_pairs, read_target
 from .output import Printer, escape_logs, printable, stderr_of_child
 
 Request = Callable[[], Awaitable[Any]]
@@ -59,6 +60,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
         revision=options.revision,
         headers=headers,
         on_stderr=stderr_of_child(),
+        auth=chosen(options.auth, options.target),
         reconnect=Reconnect(enabled=False),
         limits=Limits(pending=max(Limits().pending, *levels)),
     )

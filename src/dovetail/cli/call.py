@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
@@ -172,6 +173,7 @@ def client_parser(command: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
     )
+    add_option(parser)
     return parser
 
 
@@ -182,6 +184,7 @@ def _client(options: argparse.Namespace) -> Client:
         revision=options.revision,
         timeouts=timeouts,
         headers=read_headers(options.header),
+        auth=chosen(options.auth, options.target),
         on_elicit=ask if sys.stdin.isatty() else None,
         on_stderr=stderr_of_child(),
     )
@@ -201,16 +204,6 @@ def read_target(text: str) -> Any:
     ):
         return parse_target(text)
     return words
-
-
-def read_headers(lines: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in lines:
-        name, separator, value = line.partition(":")
-        if not separator or not name.strip():
-            raise ValueError(f"--header {line!r} is not NAME: VALUE")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def read_pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:

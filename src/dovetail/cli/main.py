@@ -18,6 +18,10 @@ COMMANDS = {
     "prompt": "dovetail.cli.call",
     "bench": "dovetail.cli.bench",
     "explain": "dovetail.cli.explain",
+    "login": "dovetail.auth.commands.login",
+    "logout": "dovetail.auth.commands.login",
+    "whoami": "dovetail.auth.commands.login",
+    "doctor": "dovetail.auth.commands.doctor",
 }
 """Command → module. The module's ``main(command, arguments)`` returns the exit status."""
 
@@ -29,6 +33,10 @@ SUMMARIES = {
     "prompt": "get a prompt",
     "bench": "measure a server",
     "explain": "say what an error code means",
+    "login": "log in to a server",
+    "logout": "forget and revoke the tokens for a server",
+    "whoami": "show as whom you talk to a server",
+    "doctor": "doctor auth URL: find out why a login fails",
 }
 
 

@@ -71,6 +71,10 @@ class TokenStore:
     def folder(self) -> Path:
         return self._given or data_directory() / "tokens"
 
+    def has(self, key: Key) -> bool:
+        """Whether there is an entry, without waiting."""
+        return self._path(key).exists()
+
     async def get(self, key: Key) -> bytes | None:
         return await asyncio.to_thread(self._get, key)
 

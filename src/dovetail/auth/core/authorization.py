@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from . import urls
 from .discovery import Place
 from .oauth_errors import code_of, refusal, words_of
-from .pkce import check_s256, s256
+from .pkce import s256
 from .problems import AuthError
 from .registration import Registration
 from .scope_choice import OFFLINE
@@ -33,9 +33,8 @@ def begin(
     """The URL to visit, and what to keep until the browser is back.
 
     Raises:
-        AuthError: the authorization server does not do PKCE with S256, or has no page for this.
+        AuthError: the authorization server has no page for this.
     """
-    check_s256(place.server)
     endpoint = place.endpoint("authorization_endpoint", place.server.authorization_endpoint)
     pending = Pending(
         state=sources.random(),

@@ -10,6 +10,7 @@ from . import urls
 from .authorization import begin, read_redirect
 from .discovery import Place
 from .oauth_errors import refused
+from .pkce import check_s256
 from .problems import AuthError
 from .registration import (
     PRIVATE_KEY,
@@ -62,6 +63,7 @@ class AuthorizationCode:
         self.identity = identity
 
     def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
+        check_s256(place.server)
         scopes = with_offline(place, scopes)
         before = yield from load(registration_key(place.issuer), Registration)
         redirect_uri: str = yield Listen(None if before is None else before.redirect_uri)

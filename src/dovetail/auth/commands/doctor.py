@@ -1,0 +1,155 @@
+"""``dovetail doctor auth URL``: walk from the challenge to the token, and say what is broken and whose fault it is.
+
+It stops where a user would see a page; ``--login`` goes on, and tries the token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ...client import Client
+from ...client.fetch import StatusError
+from ...errors import DovetailError, TransportError
+from ...settings import Reconnect
+from ...transports.http.client.pool import HttpFetch
+from ..client.authorizer import Authorizer
+from ..client.driving import Driver
+from ..client.guarding import AddressGuard
+from ..client.storage import MemoryTokens
+from ..core.demand import NOTHING, Demand
+from ..core.examination import STEPS, examine
+from ..core.problems import AuthError, Fault
+from ..core.registration import Identity
+from ..core.steps import Progress
+from .choosing import read_headers
+from .login import add_login_options, authorizer, challenge_of
+
+
+class Finding(Struct, omit_defaults=True):
+    """What one step came to."""
+
+    step: str
+    ok: bool
+    detail: str
+    fault: Fault | None = None
+    advice: str | None = None
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Examine one server; the exit status is 1 when a step is broken."""
+    parser = argparse.ArgumentParser(prog="dovetail doctor", description=__doc__)
+    parser.add_argument("subject", choices=["auth"])
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("--login", action="store_true", help="go on to the browser, and try the token")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_login_options(parser)
+    options = parser.parse_args(list(arguments))
+    if not options.url.startswith(("http://", "https://")):
+        sys.stderr.write(f"dovetail doctor: {options.url!r} is no http or https URL\n")
+        return 2
+    examination = Examination(options)
+    try:
+        asyncio.run(examination.run())
+    except ValueError as error:
+        sys.stderr.write(f"dovetail doctor: {error}\n")
+        return 2
+    if options.json:
+        sys.stdout.write(
+            msgspec.json.format(msgspec.json.encode(examination.findings), indent=2).decode() + "\n"
+        )
+    return 0 if all(finding.ok for finding in examination.findings) else 1
+
+
+class Examination:
+    """One walk; `findings` has its steps."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._url: str = options.url
+        self._quiet: bool = options.json
+        self.findings: list[Finding] = []
+
+    async def run(self) -> None:
+        try:
+            demand = await self._challenge()
+            if demand is not None:
+                await self._examine(demand)
+                if self._options.login:
+                    await self._log_in(demand)
+        except AuthError as error:
+            self._found(Finding(self._next(), False, error.plain, error.fault, error.advice or None))
+        except DovetailError as error:
+            fault: Fault = "network" if isinstance(error, TransportError) else "server"
+            self._found(Finding(self._next(), False, error.message, fault))
+
+    async def _challenge(self) -> Demand | None:
+        demand = await challenge_of(self._url, read_headers(self._options.header))
+        if demand is None:
+            self._found(Finding("challenge", True, "the server answers without authorization"))
+        elif demand == NOTHING:
+            detail = (
+                "HTTP 401 without a Bearer challenge; its metadata is looked for at the well-known places"
+            )
+            self._found(Finding("challenge", True, detail, advice=_NAME_IT))
+        else:
+            named = demand.resource_metadata or "no resource_metadata"
+            scopes = "no scope" if demand.scopes is None else " ".join(demand.scopes)
+            self._found(Finding("challenge", True, f"HTTP 401, naming {named}, asking for {scopes}"))
+        return demand
+
+    async def _examine(self, demand: Demand) -> None:
+        options = self._options
+        identity = Identity(client_id=options.client_id, client_metadata_url=options.client_metadata_url)
+        guard = AddressGuard(self._url, allow_private=options.allow_private)
+        async with HttpFetch().session() as send:
+            driver = Driver(send, MemoryTokens(), guard, follow=self._follow)
+            place = await driver.run(examine(self._url, demand, identity))
+        if not options.login:
+            detail = f"{place.server.authorization_endpoint} is where a user would log in; --login goes on from here"
+            self._found(Finding("authorization", True, detail))
+
+    async def _log_in(self, demand: Demand) -> None:
+        auth: Authorizer = authorizer(self._options)
+        auth.follow = self._follow
+        async with HttpFetch().session() as send:
+            await auth.log_in(self._url, send, demand)
+        try:
+            async with Client(self._url, auth=auth, reconnect=Reconnect(enabled=False)) as client:
+                self._found(
+                    Finding("accepted", True, f"the server took the token, and speaks {client.revision}")
+                )
+        except StatusError as error:
+            detail = f"the server answered HTTP {error.status} to the token it asked for"
+            self._found(Finding("accepted", False, detail, "server", _ACCEPT))
+
+    def _follow(self, progress: Progress) -> None:
+        # Discovery is walked once more by the login; once is enough to read.
+        if progress.step not in {finding.step for finding in self.findings}:
+            self._found(Finding(progress.step, True, progress.detail))
+
+    def _next(self) -> str:
+        """The step that is broken: the first that did not go well."""
+        done = {finding.step for finding in self.findings}
+        return next((step for step in ("challenge", *STEPS) if step not in done), "token")
+
+    def _found(self, finding: Finding) -> None:
+        self.findings.append(finding)
+        if self._quiet:
+            return
+        sys.stdout.write(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.step}: {finding.detail}\n")
+        if finding.fault is not None:
+            sys.stdout.write(f"      whose fault: the {finding.fault}\n")
+        if finding.advice is not None:
+            sys.stdout.write(f"      what to do: {finding.advice}\n")
+
+
+_NAME_IT = 'answer with WWW-Authenticate: Bearer resource_metadata="…", so that clients need not guess'
+_ACCEPT = (
+    "its audience must be the resource of its metadata, its issuer the one it names in authorization_servers"
+)

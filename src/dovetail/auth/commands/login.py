@@ -1,0 +1,189 @@
+"""``dovetail login URL``, ``logout URL``, ``whoami URL``: tokens of this user, kept for the other commands."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from ...client import Client
+from ...client.auth import AuthRequest
+from ...client.fetch import Send, StatusError
+from ...errors import DovetailError
+from ...settings import Reconnect
+from ...transports.http.client.pool import HttpFetch
+from ..client.authorizer import Authorizer
+from ..client.browser import open_browser
+from ..client.device import DeviceCode
+from ..client.oauth import OAuth
+from ..core import demand as demands
+from ..core.demand import Demand
+from ..core.flow import Held
+from .choosing import read_headers
+
+_HELP = {
+    "login": "log in to a server and keep the tokens",
+    "logout": "forget the tokens for a server, and have them revoked",
+    "whoami": "show as whom the other commands talk to a server",
+}
+SECRET = "DOVETAIL_CLIENT_SECRET"
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run one of the three; returns the exit status."""
+    options = _parser(command).parse_args(list(arguments))
+    if not options.url.startswith(("http://", "https://")):
+        sys.stderr.write(f"dovetail {command}: {options.url!r} is no http or https URL\n")
+        return 2
+    work = {"login": _log_in, "logout": _log_out, "whoami": _who_am_i}[command]
+    try:
+        return asyncio.run(work(options))
+    except DovetailError as error:
+        sys.stderr.write(f"dovetail {command}: {error.message}\n")
+        return 1
+    except ValueError as error:
+        sys.stderr.write(f"dovetail {command}: {error}\n")
+        return 2
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=_HELP[command])
+    parser.add_argument("url", metavar="URL")
+    if command == "login":
+        add_login_options(parser)
+    else:
+        parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    return parser
+
+
+def add_login_options(parser: argparse.ArgumentParser) -> None:
+    """What a login by command can be told."""
+    parser.add_argument("--client-id", help="a client that was registered by hand")
+    parser.add_argument("--client-secret", help=f"its secret; better given as {SECRET}")
+    parser.add_argument("--client-metadata-url", help="where a Client ID Metadata Document lies")
+    parser.add_argument("--scope", action="append", help="ask for this scope; may be repeated")
+    parser.add_argument("--port", type=int, default=0, help="where the browser comes back to on 127.0.0.1")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="show the page to visit instead of opening it"
+    )
+    parser.add_argument("--device", action="store_true", help="log in with a browser on another device")
+    parser.add_argument("--allow-private", action="store_true", help="trust addresses in private networks")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+    )
+
+
+def authorizer(options: argparse.Namespace) -> Authorizer:
+    """The way to log in that the options ask for."""
+    secret = options.client_secret or os.environ.get(SECRET)
+    if options.device:
+        return DeviceCode(
+            options.client_id, secret, scopes=options.scope, allow_private=options.allow_private
+        )
+    return OAuth(
+        options.client_id,
+        secret,
+        options.client_metadata_url,
+        options.scope,
+        redirect_port=options.port,
+        open_browser=None if options.no_browser else open_browser,
+        allow_private=options.allow_private,
+    )
+
+
+async def challenge_of(url: str, headers: dict[str, str]) -> Demand | None:
+    """What the server asks of those who are not logged in; None when it lets everybody in.
+
+    Raises:
+        DovetailError: it cannot be reached.
+    """
+    try:
+        async with Client(url, headers=headers, reconnect=Reconnect(enabled=False)):
+            return None
+    except StatusError as error:
+        if error.status != 401:
+            raise
+        return demands.read(error.challenge)
+
+
+async def _log_in(options: argparse.Namespace) -> int:
+    demand = await challenge_of(options.url, read_headers(options.header))
+    if demand is None:
+        sys.stdout.write(f"{options.url} wants no login\n")
+        return 0
+    async with HttpFetch().session() as send:
+        held = await authorizer(options).log_in(options.url, send, demand)
+    sys.stdout.write(f"logged in to {held.binding.resource} by {held.issuer}\n")
+    return 0
+
+
+async def _log_out(options: argparse.Namespace) -> int:
+    async with HttpFetch().session() as send:
+        revoked = await OAuth().log_out(options.url, send)
+    if revoked is None:
+        said = "not logged in"
+    else:
+        said = (
+            "logged out"
+            if revoked
+            else "logged out here; the tokens could not be revoked and end by themselves"
+        )
+    sys.stdout.write(msgspec.json.encode({"revoked": revoked}).decode() if options.json else said)
+    sys.stdout.write("\n")
+    return 0
+
+
+async def _who_am_i(options: argparse.Namespace) -> int:
+    async with HttpFetch().session() as send:
+        held = await current(options.url, send)
+    if held is None:
+        sys.stderr.write(f"dovetail whoami: not logged in; run: dovetail login {options.url}\n")
+        return 1
+    found = described(held)
+    if options.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        lines = [f"{name:10} {value}" for name, value in found.items() if value is not None]
+        sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+async def current(url: str, send: Send) -> Held | None:
+    """What is held for a server, renewed if it has to be."""
+    return await OAuth().current(AuthRequest("POST", url, url, send))
+
+
+def described(held: Held) -> dict[str, Any]:
+    """What may be shown of tokens: nothing that opens anything."""
+    tokens = held.tokens
+    left = None if tokens.expires_at is None else max(0, round(tokens.expires_at - time.time()))
+    scopes = held.binding.requested if tokens.scopes is None else tokens.scopes
+    return {
+        "subject": subject_of(tokens.access_token),
+        "resource": held.binding.resource,
+        "issuer": held.issuer,
+        "client": held.binding.client_id,
+        "scopes": " ".join(scopes) or None,
+        "expires_in": left,
+        "renewable": tokens.refresh_token is not None,
+    }
+
+
+def subject_of(token: str) -> str | None:
+    """Whom a JWT is about, as it says itself; nobody checked that here."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims: Any = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    subject = cast("dict[str, Any]", claims).get("sub") if isinstance(claims, dict) else None
+    return subject if isinstance(subject, str) and subject.isprintable() else None
