@@ -15,46 +15,26 @@ run in worker threads, so that one that blocks does not hold up the connection, 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .client import Client as AsyncClient
 from .client.answering.answers import with_request
 from .client.calling.results import ToolResult
 from .client.calling.skills import LoadedSkill as AsyncSkill
 from .client.calling.task_handles import TaskHandle as AsyncTaskHandle
-from .client.config import (
-    CachedOptions,
-    CallOptions,
-    ClientOptions,
-    RequestOptions,
-    Timeout,
-    ToolOptions,
-    name_options,
-)
+from .client.config import CallOptions, ClientOptions, ToolOptions, name_options
 from .errors import StateError
-from .model import (
-    CompleteResult,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    GetPromptResult,
-    Implementation,
-    Prompt,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ServerCapabilities,
-    Skill,
-    Task,
-    Tool,
-)
+from .model import Skill
 from .settings import SYNC_CLOSE_SECONDS
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -106,6 +86,28 @@ class _Loop:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join(SYNC_CLOSE_SECONDS)
+
+
+def _waiting(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """A method of the asynchronous client as one that waits for its result."""
+
+    @functools.wraps(method)
+    def wait(self: Client, *args: P.args, **options: P.kwargs) -> T:
+        return self._run(method(self._client, *args, **options))  # pyright: ignore[reportPrivateUsage]
+
+    return wait
+
+
+class _Shown(Generic[T]):
+    """What the asynchronous client knows, as a property of this one."""
+
+    def __init__(self, read: Callable[[AsyncClient], T]) -> None:
+        self._read = read
+
+    def __get__(self, client: Client, _: type[Client]) -> T:
+        return self._read(client._client)  # pyright: ignore[reportPrivateUsage]
 
 
 class TaskHandle:
@@ -194,42 +196,35 @@ class Client:
     ) -> None:
         self.close()
 
-    @property
-    def state(self) -> str:
-        return self._client.state
-
-    @property
-    def connected(self) -> bool:
-        return self._client.connected
-
-    @property
-    def pending(self) -> int:
-        return self._client.pending
-
-    @property
-    def violations(self) -> dict[str, int]:
-        return self._client.violations
-
-    @property
-    def revision(self) -> str | None:
-        return self._client.revision
-
-    @property
-    def server_info(self) -> Implementation | None:
-        return self._client.server_info
-
-    @property
-    def server_capabilities(self) -> ServerCapabilities:
-        return self._client.server_capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        return self._client.instructions
+    state = _Shown(lambda client: client.state)
+    connected = _Shown(lambda client: client.connected)
+    pending = _Shown(lambda client: client.pending)
+    violations = _Shown(lambda client: client.violations)
+    revision = _Shown(lambda client: client.revision)
+    server_info = _Shown(lambda client: client.server_info)
+    server_capabilities = _Shown(lambda client: client.server_capabilities)
+    instructions = _Shown(lambda client: client.instructions)
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def list_tools(self, **options: Unpack[CachedOptions]) -> list[Tool]:
-        return self._run(self._client.list_tools(**options))
+    list_tools = _waiting(AsyncClient.list_tools)
+    list_tasks = _waiting(AsyncClient.list_tasks)
+    list_resources = _waiting(AsyncClient.list_resources)
+    list_resource_templates = _waiting(AsyncClient.list_resource_templates)
+    read_resource = _waiting(AsyncClient.read_resource)
+    subscribe_resource = _waiting(AsyncClient.subscribe_resource)
+    unsubscribe_resource = _waiting(AsyncClient.unsubscribe_resource)
+    list_prompts = _waiting(AsyncClient.list_prompts)
+    get_prompt = _waiting(AsyncClient.get_prompt)
+    complete = _waiting(AsyncClient.complete)
+    list_skills = _waiting(AsyncClient.list_skills)
+    read_directory = _waiting(AsyncClient.read_directory)
+    create_message = _waiting(AsyncClient.create_message)
+    set_logging_level = _waiting(AsyncClient.set_logging_level)
+    notify_roots_changed = _waiting(AsyncClient.notify_roots_changed)
+    ping = _waiting(AsyncClient.ping)
+    request = _waiting(AsyncClient.request)
+    notify = _waiting(AsyncClient.notify)
 
     @overload
     def call_tool(
@@ -270,68 +265,11 @@ class Client:
     ) -> TaskHandle:
         return TaskHandle(self._thread, self._run(self._client.create_task(name, arguments, **options)))
 
-    def list_tasks(self, **options: Unpack[CallOptions]) -> list[Task]:
-        return self._run(self._client.list_tasks(**options))
-
     def task(self, id: str) -> TaskHandle:
         return TaskHandle(self._thread, self._client.task(id))
 
-    def list_resources(self, **options: Unpack[CachedOptions]) -> list[Resource]:
-        return self._run(self._client.list_resources(**options))
-
-    def list_resource_templates(self, **options: Unpack[CachedOptions]) -> list[ResourceTemplate]:
-        return self._run(self._client.list_resource_templates(**options))
-
-    def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> ReadResourceResult:
-        return self._run(self._client.read_resource(uri, **options))
-
-    def subscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
-        self._run(self._client.subscribe_resource(uri, timeout=timeout))
-
-    def unsubscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
-        self._run(self._client.unsubscribe_resource(uri, timeout=timeout))
-
-    def list_prompts(self, **options: Unpack[CachedOptions]) -> list[Prompt]:
-        return self._run(self._client.list_prompts(**options))
-
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
-    ) -> GetPromptResult:
-        return self._run(self._client.get_prompt(name, arguments, **options))
-
-    def complete(
-        self, ref: Any, argument: Any, value: Any = None, context: Any = None, **options: Unpack[CallOptions]
-    ) -> CompleteResult:
-        return self._run(self._client.complete(ref, argument, value, context, **options))
-
-    def list_skills(self, **options: Unpack[CachedOptions]) -> list[Skill]:
-        return self._run(self._client.list_skills(**options))
-
     def load_skill(self, skill: Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         return LoadedSkill(self._thread, self._run(self._client.load_skill(skill, **options)))
-
-    def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[Resource]:
-        return self._run(self._client.read_directory(uri, **options))
-
-    def create_message(
-        self, params: CreateMessageRequestParams | Mapping[str, Any], **options: Unpack[CallOptions]
-    ) -> CreateMessageResult:
-        return self._run(self._client.create_message(params, **options))
-
-    def set_logging_level(self, level: str, **options: Unpack[CallOptions]) -> None:
-        self._run(self._client.set_logging_level(level, **options))
-
-    def notify_roots_changed(self) -> None:
-        self._run(self._client.notify_roots_changed())
-
-    def ping(self, **options: Unpack[CallOptions]) -> float:
-        return self._run(self._client.ping(**options))
-
-    def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
-        return self._run(self._client.request(method, params, **options))
-
-    def notify(self, method: str, params: Any = None) -> None:
-        self._run(self._client.notify(method, params))
 
     def add_notification(self, method: str, handler: Callable[[Any], Any], *, params: Any = None) -> None:
         self._client.add_notification(method, handler, params=params)

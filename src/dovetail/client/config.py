@@ -246,15 +246,14 @@ _OPTIONS: dict[str, dict[str, str]] = {
 def name_options(cls: type[T]) -> type[T]:
     """Let the members of ``**options`` show in the signatures of ``cls``, where ``help`` and programs look for them."""
     for function in vars(cls).values():
-        names = isinstance(function, FunctionType) and _OPTIONS.get(
-            function.__annotations__.get("options", "")
-        )
-        if names:
+        if not isinstance(function, FunctionType) or "__wrapped__" in vars(function):
+            continue
+        if names := _OPTIONS.get(function.__annotations__.get("options", "")):
             signature = inspect.signature(function)
             shown = [each for each in signature.parameters.values() if each.name != "options"]
+            kind = inspect.Parameter.KEYWORD_ONLY
             shown += [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
-                for name, kind in names.items()
+                inspect.Parameter(name, kind, default=..., annotation=each) for name, each in names.items()
             ]
             cast("Any", function).__signature__ = signature.replace(parameters=shown)
     return cls
