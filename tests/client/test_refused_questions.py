@@ -55,14 +55,14 @@ CASES: dict[str, tuple[Any, dict[str, Any], str, int, int]] = {
     "late": (late, {"messages": [HELLO]}, "sampling_timeout", -32603, -32047),
     "rejected": (lambda _: None, {"messages": [HELLO]}, "user_rejected", -1, -1),
     "model": (
-        OpenAI("gpt", fetch=Provider({"error": "x"}, 404)),
+        OpenAI("gpt", http=Provider({"error": "x"}, 404)),
         {"messages": [HELLO]},
         "model_not_available",
         -32603,
         -32049,
     ),
     "rate": (
-        OpenAI("gpt", fetch=Provider({"error": "x"}, 429)),
+        OpenAI("gpt", http=Provider({"error": "x"}, 429)),
         {"messages": [HELLO]},
         "sampling_rate_limited",
         1003,

@@ -69,7 +69,7 @@ OLLAMA = {"model": "llama", "message": {"content": "A cat."}, "done_reason": "st
 @run
 async def test_openai_is_asked_by_chat_completions() -> None:
     provider = Provider(OPENAI)
-    found = await OpenAI("gpt-4o", api_key="k", fetch=provider)(request())
+    found = await OpenAI("gpt-4o", api_key="k", http=provider)(request())
     method, url, headers, body = provider.asked[0]
     assert (method, url) == ("POST", "https://api.openai.com/v1/chat/completions")
     assert headers["Authorization"] == "Bearer k"
@@ -88,7 +88,7 @@ async def test_openai_is_asked_by_chat_completions() -> None:
 @run
 async def test_lm_studio_is_openai_on_this_machine_without_a_key() -> None:
     provider = Provider(OPENAI)
-    await LMStudio("local", fetch=provider)(request())
+    await LMStudio("local", http=provider)(request())
     _, url, headers, _ = provider.asked[0]
     assert url == "http://127.0.0.1:1234/v1/chat/completions"
     assert "Authorization" not in headers
@@ -97,7 +97,7 @@ async def test_lm_studio_is_openai_on_this_machine_without_a_key() -> None:
 @run
 async def test_anthropic_is_asked_by_messages() -> None:
     provider = Provider(CLAUDE)
-    found = await Anthropic("claude-3-5-sonnet", api_key="k", fetch=provider)(request())
+    found = await Anthropic("claude-3-5-sonnet", api_key="k", http=provider)(request())
     _, url, headers, body = provider.asked[0]
     assert url == "https://api.anthropic.com/v1/messages"
     assert headers["x-api-key"] == "k"
@@ -113,7 +113,7 @@ async def test_anthropic_is_asked_by_messages() -> None:
 @run
 async def test_ollama_is_asked_by_its_own_chat() -> None:
     provider = Provider(OLLAMA)
-    found = await Ollama("llama3.2", fetch=provider)(request())
+    found = await Ollama("llama3.2", http=provider)(request())
     _, url, _, body = provider.asked[0]
     assert url == "http://127.0.0.1:11434/api/chat"
     assert body["stream"] is False
@@ -146,7 +146,7 @@ async def test_tools_travel_in_both_directions() -> None:
     openai = Provider(
         {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
     )
-    found = await OpenAI("gpt", fetch=openai)(request(**TOOLS))
+    found = await OpenAI("gpt", http=openai)(request(**TOOLS))
     body = openai.asked[0][3]
     assert body["tools"][0]["function"]["name"] == "look"
     assert body["tool_choice"] == "required"
@@ -157,7 +157,7 @@ async def test_tools_travel_in_both_directions() -> None:
     claude = Provider(
         {"content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}], "stop_reason": "tool_use"}
     )
-    found = await Anthropic("claude", api_key="k", fetch=claude)(request(**TOOLS))
+    found = await Anthropic("claude", api_key="k", http=claude)(request(**TOOLS))
     body = claude.asked[0][3]
     assert body["tool_choice"] == {"type": "any"}
     assert body["messages"][1]["content"][0]["tool_use_id"] == "1"
@@ -184,7 +184,7 @@ async def test_a_provider_that_fails_is_a_sampling_failure_without_its_words(
     answer: Any, status: int, kind: str
 ) -> None:
     with pytest.raises(ProtocolError) as caught:
-        await OpenAI("gpt", api_key="secret", fetch=Provider(answer, status))(request())
+        await OpenAI("gpt", api_key="secret", http=Provider(answer, status))(request())
     assert caught.value.kind == kind
     assert "secret" not in caught.value.message
 

@@ -87,8 +87,3 @@ class Fetch(Protocol):
     """A pool of connections: enter it to send, leave it to close them all."""
 
     def session(self) -> AbstractAsyncContextManager[Send]: ...
-
-
-def json_headers(more: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a JSON request, and ``more``."""
-    return {"Content-Type": "application/json", "Accept": "application/json", **more}

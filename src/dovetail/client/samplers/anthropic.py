@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import msgspec
-
-from ...model import CreateMessageRequestParams, CreateMessageResult
-from .base import Sampler, blocks
-
-_STOP = {
-    "end_turn": "endTurn",
-    "max_tokens": "maxTokens",
-    "stop_sequence": "stopSequence",
-    "tool_use": "toolUse",
-}
-_CHOICE = {"auto": "auto", "required": "any", "none": "none"}
+from ...model import CreateMessageRequestParams
+from .base import Sampler, blocks, text
 
 
 class Anthropic(Sampler):
@@ -23,6 +14,16 @@ class Anthropic(Sampler):
 
     path = "/v1/messages"
     supports_tools = True
+    stops: ClassVar[Mapping[str, Any]] = {
+        "max_tokens": "maxTokens",
+        "stop_sequence": "stopSequence",
+        "tool_use": "toolUse",
+    }
+    choices: ClassVar[Mapping[str, Any]] = {
+        "auto": {"type": "auto"},
+        "required": {"type": "any"},
+        "none": {"type": "none"},
+    }
 
     def __init__(
         self, *models: str, api_key: str, base_url: str = "https://api.anthropic.com", **options: Any
@@ -32,64 +33,32 @@ class Anthropic(Sampler):
 
     def payload(self, model: str, request: CreateMessageRequestParams) -> dict[str, Any]:
         messages = [
-            {
-                "role": message.role,
-                "content": [_block(msgspec.to_builtins(b)) for b in blocks(message.content)],
-            }
+            {"role": message.role, "content": [_block(each) for each in blocks(message.content)]}
             for message in request.messages
         ]
-        found: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": request.max_tokens}
+        found = {"model": model, "messages": messages}
         if request.system_prompt:
             found["system"] = request.system_prompt
-        if isinstance(request.temperature, int | float):
-            found["temperature"] = request.temperature
-        if request.stop_sequences:
-            found["stop_sequences"] = request.stop_sequences
-        if request.tools:
-            found["tools"] = [_tool(msgspec.to_builtins(tool)) for tool in request.tools]
-            if request.tool_choice:
-                found["tool_choice"] = {"type": _CHOICE.get(str(request.tool_choice.mode), "auto")}
-        return found
+        return found | self.wishes(request, most="max_tokens", stop="stop_sequences")
 
-    def result(self, model: str, answer: dict[str, Any]) -> CreateMessageResult:
-        content = [_ours(block) for block in answer["content"]]
-        found = {
-            "role": "assistant",
-            "content": content if len(content) != 1 else content[0],
-            "model": answer.get("model") or model,
-            "stopReason": _STOP.get(answer.get("stop_reason") or "end_turn", "endTurn"),
-        }
-        return msgspec.convert(found, CreateMessageResult)
+    def read(self, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+        return [_block(block) for block in answer["content"]], answer.get("stop_reason")
+
+    def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
+        found = {"name": tool["name"], "input_schema": tool["inputSchema"]}
+        return found | ({"description": tool["description"]} if tool.get("description") else {})
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
-    match block.get("type"):
+    match block["type"]:
         case "image":
             source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
             return {"type": "image", "source": source}
-        case "tool_use":
+        case "tool_use":  # in both directions
             return {"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["input"]}
         case "tool_result":
-            inner = [_block(entry) for entry in block["content"]]
-            failed = bool(block.get("isError"))
-            return {
-                "type": "tool_result",
-                "tool_use_id": block["toolUseId"],
-                "content": inner,
-                "is_error": failed,
-            }
+            content, failed = [_block(each) for each in block["content"]], bool(block.get("isError"))
+            answered = {"type": "tool_result", "tool_use_id": block["toolUseId"]}
+            return {**answered, "content": content, "is_error": failed}
         case _:
-            return {"type": "text", "text": block.get("text", "")}
-
-
-def _ours(block: dict[str, Any]) -> dict[str, Any]:
-    if block["type"] == "tool_use":
-        return {"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["input"]}
-    return {"type": "text", "text": block.get("text", "")}
-
-
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    found = {"name": tool["name"], "input_schema": tool["inputSchema"]}
-    if tool.get("description"):
-        found["description"] = tool["description"]
-    return found
+            return text(block.get("text", ""))

@@ -1,13 +1,13 @@
 """What all samplers share: the models they offer, and one JSON request to a provider.
 
 A sampler is an `on_sample` callback: await it with the request, get a `CreateMessageResult`. A provider differs in two
-pure functions, `payload` and `result`; nothing else of it is worth a class.
+pure functions, `payload` and `read`, and in a few words for the same things.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...errors import ProtocolError, TransportError
 from ...model import CreateMessageRequestParams, CreateMessageResult
 from ...settings import SAMPLER_ANSWER, SAMPLER_SECONDS
-from ..fetch import Fetch, json_headers
+from ..fetch import Fetch
 
 _REFUSED = {
     404: "model_not_available",
@@ -35,9 +35,14 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Sampler:
-    """One provider with the models it may use; the first one is the default."""
+    """One provider with the models it may use; the first one is the default. ``http`` is as in `Client`."""
 
     supports_tools = False
+    path = ""
+    stops: ClassVar[Mapping[str, Any]] = {}
+    """The provider's reasons to stop, and ours."""
+    choices: ClassVar[Mapping[str, Any]] = {}
+    """What `toolChoice` says, and how the provider says it."""
 
     def __init__(
         self,
@@ -45,72 +50,102 @@ class Sampler:
         base_url: str,
         headers: Mapping[str, str] | None = None,
         profile: Profile | None = None,
-        fetch: Fetch | None = None,
+        http: Any = None,
         timeout: float = SAMPLER_SECONDS,
     ) -> None:
         if not models:
             raise ValueError("name at least one model")
         self.models: Sequence[str] = models
         self.profile = profile or Profile()
-        self._base = base_url.rstrip("/")
-        self._headers = dict(headers or {})
-        self._fetch = fetch
+        self._url = base_url.rstrip("/") + self.path
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            **(headers or {}),
+        }
+        self._http = http
         self._timeout = timeout
-
-    path = ""
 
     def payload(self, model: str, request: CreateMessageRequestParams) -> dict[str, Any]:
         """The provider's request."""
         raise NotImplementedError
 
-    def result(self, model: str, answer: dict[str, Any]) -> CreateMessageResult:
-        """The provider's answer; raise KeyError, IndexError or TypeError when it is not one."""
+    def read(self, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+        """Our blocks in the provider's answer, and why it stopped; may raise KeyError, IndexError or TypeError."""
+        raise NotImplementedError
+
+    def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
+        """A tool as the provider describes one."""
         raise NotImplementedError
 
     async def __call__(
         self, request: CreateMessageRequestParams, *, model: str | None = None
     ) -> CreateMessageResult:
-        model = model or self.match(request) or self.models[0]
+        model = model or match(request, self.models) or self.models[0]
         answer = await self._post(self.payload(model, request))
         try:
-            return self.result(model, answer)
+            content, stop = self.read(answer)
+            return answered(content, answer.get("model") or model, self.stops.get(stop or "", "endTurn"))
         except (KeyError, IndexError, TypeError, msgspec.MsgspecError) as error:
             raise ProtocolError("sampling_failed", f"{type(self).__name__} gave no usable answer") from error
 
-    def match(self, request: CreateMessageRequestParams) -> str | None:
-        """The first model that a hint names, hints in the order of the request."""
-        for hint in hints(request):
-            for model in self.models:
-                if hint in model.lower():
-                    return model
-        return None
+    def wishes(self, request: CreateMessageRequestParams, *, most: str, stop: str) -> dict[str, Any]:
+        """What else a request asks for; ``most`` and ``stop`` are what the provider calls two of them."""
+        found: dict[str, Any] = {most: request.max_tokens}
+        if isinstance(request.temperature, int | float):
+            found["temperature"] = request.temperature
+        if request.stop_sequences:
+            found[stop] = request.stop_sequences
+        if request.tools and self.supports_tools:
+            found["tools"] = [self.tool(msgspec.to_builtins(tool)) for tool in request.tools]
+            if request.tool_choice:
+                found["tool_choice"] = self.choices.get(str(request.tool_choice.mode), self.choices["auto"])
+        return found
 
     async def _post(self, payload: dict[str, Any]) -> dict[str, Any]:
-        fetch = self._fetch or _default_fetch()
-        headers = json_headers(self._headers)
+        name = type(self).__name__
         try:
-            async with fetch.session() as send:
-                response = await send(
-                    "POST", self._base + self.path, headers, msgspec.json.encode(payload), self._timeout
-                )
+            async with _fetch(self._http).session() as send:
+                body = msgspec.json.encode(payload)
+                response = await send("POST", self._url, self._headers, body, self._timeout)
                 try:
                     body = await response.read(SAMPLER_ANSWER)
                 finally:
                     response.close()
         except TransportError as error:
             late = error.cause == "timeout"
-            text = f"{type(self).__name__} {'did not answer in time' if late else 'cannot be reached'}"
+            text = f"{name} {'did not answer in time' if late else 'cannot be reached'}"
             raise ProtocolError("sampling_timeout" if late else "sampling_failed", text) from error
         if response.status >= 400:
             kind = _REFUSED.get(response.status, "sampling_failed")
-            raise ProtocolError(kind, f"{type(self).__name__} answered HTTP {response.status}")
+            raise ProtocolError(kind, f"{name} answered HTTP {response.status}")
         try:
-            answer = msgspec.json.decode(body)
+            return msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ProtocolError("sampling_failed", f"{type(self).__name__} did not answer in JSON") from error
-        if not isinstance(answer, dict):
-            raise ProtocolError("sampling_failed", f"{type(self).__name__} gave no usable answer")
-        return cast("dict[str, Any]", answer)
+            raise ProtocolError("sampling_failed", f"{name} gave no usable answer in JSON") from error
+
+
+def _fetch(http: Any) -> Fetch:
+    if http is not None:
+        from ...transports.http.client.adapters import fetch_by
+
+        return fetch_by(http)
+    from ...transports.http.client.pool import HttpFetch  # loaded when a sampler is used the first time
+
+    return HttpFetch()
+
+
+def answered(content: list[dict[str, Any]], model: str, stop: str) -> CreateMessageResult:
+    """The result of sampling these blocks."""
+    found = {"role": "assistant", "model": model, "stopReason": stop}
+    return msgspec.convert(
+        {**found, "content": content if len(content) != 1 else content[0]}, CreateMessageResult
+    )
+
+
+def match(request: CreateMessageRequestParams, models: Sequence[str]) -> str | None:
+    """The first model that a hint names, hints in the order of the request."""
+    return next((model for hint in hints(request) for model in models if hint in model.lower()), None)
 
 
 def hints(request: CreateMessageRequestParams) -> list[str]:
@@ -121,12 +156,12 @@ def hints(request: CreateMessageRequestParams) -> list[str]:
     return [hint.name.lower() for hint in (preferences.hints or ()) if hint.name]
 
 
-def blocks(content: Any) -> list[Any]:
-    """The content of a sampling message as a list: one block and several are both legal."""
-    return cast("list[Any]", content) if isinstance(content, list) else [content]
+def blocks(content: Any) -> list[dict[str, Any]]:
+    """The content of a sampling message as a list of plain blocks: one block and several are both legal."""
+    found = cast("list[Any]", content) if isinstance(content, list) else [content]
+    return [msgspec.to_builtins(block) for block in found]
 
 
-def _default_fetch() -> Fetch:
-    from ...transports.http.client.pool import HttpFetch  # loaded when a sampler is used the first time
-
-    return HttpFetch()
+def text(words: str) -> dict[str, Any]:
+    """A block of text, as most of us write it."""
+    return {"type": "text", "text": words}

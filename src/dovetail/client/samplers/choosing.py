@@ -45,9 +45,8 @@ def choose(request: CreateMessageRequestParams, samplers: Sequence[Provider]) ->
     able = able or list(samplers)
     for hint in hints(request):
         for sampler in able:
-            for model in sampler.models:
-                if hint in model.lower():
-                    return sampler, model
+            if model := next((one for one in sampler.models if hint in one.lower()), None):
+                return sampler, model
     best = max(able, key=lambda sampler: _score(request, sampler.profile))
     return best, best.models[0]
 

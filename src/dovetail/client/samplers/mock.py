@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from ...model import CreateMessageRequestParams, CreateMessageResult, TextContent
-from .base import Profile, blocks, hints
+from ...model import CreateMessageRequestParams, CreateMessageResult
+from .base import Profile, answered, blocks, text
 
 
 class Mock:
@@ -21,27 +19,15 @@ class Mock:
         self.requests: list[CreateMessageRequestParams] = []
         self._replies = replies
 
-    def match(self, request: CreateMessageRequestParams) -> str | None:
-        return next((m for hint in hints(request) for m in self.models if hint in m.lower()), None)
-
     async def __call__(
         self, request: CreateMessageRequestParams, *, model: str | None = None
     ) -> CreateMessageResult:
         self.requests.append(request)
         replies = self._replies or (_last_text(request),)
-        text = replies[(len(self.requests) - 1) % len(replies)]
-        found = {
-            "role": "assistant",
-            "content": {"type": "text", "text": text},
-            "model": model or self.models[0],
-            "stopReason": "endTurn",
-        }
-        return msgspec.convert(found, CreateMessageResult)
+        words = replies[(len(self.requests) - 1) % len(replies)]
+        return answered([text(words)], model or self.models[0], "endTurn")
 
 
 def _last_text(request: CreateMessageRequestParams) -> str:
-    for message in reversed(request.messages):
-        for block in blocks(message.content):
-            if isinstance(block, TextContent):
-                return block.text
-    return ""
+    said = [block for message in request.messages for block in blocks(message.content)]
+    return next((block["text"] for block in reversed(said) if block["type"] == "text"), "")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
-from ...model import CreateMessageRequestParams, CreateMessageResult
-from .base import Profile, Sampler, blocks
-
-_STOP = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "toolUse", "content_filter": "endTurn"}
-_CHOICE = {"auto": "auto", "required": "required", "none": "none"}
+from ...model import CreateMessageRequestParams
+from .base import Profile, Sampler, blocks, text
 
 
 class OpenAI(Sampler):
@@ -18,6 +16,8 @@ class OpenAI(Sampler):
 
     path = "/chat/completions"
     supports_tools = True
+    stops: ClassVar[Mapping[str, Any]] = {"length": "maxTokens", "tool_calls": "toolUse"}
+    choices: ClassVar[Mapping[str, Any]] = {"auto": "auto", "required": "required", "none": "none"}
 
     def __init__(
         self,
@@ -34,37 +34,25 @@ class OpenAI(Sampler):
         if request.system_prompt:
             messages.append({"role": "system", "content": request.system_prompt})
         for message in request.messages:
-            messages.extend(_messages(message.role, blocks(message.content)))
-        found: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": request.max_tokens}
-        if isinstance(request.temperature, int | float):
-            found["temperature"] = request.temperature
-        if request.stop_sequences:
-            found["stop"] = request.stop_sequences
-        if request.tools:
-            found["tools"] = [_tool(msgspec.to_builtins(tool)) for tool in request.tools]
-            if request.tool_choice:
-                found["tool_choice"] = _CHOICE.get(str(request.tool_choice.mode), "auto")
-        return found
+            messages += _messages(message.role, blocks(message.content))
+        found = {"model": model, "messages": messages}
+        return found | self.wishes(request, most="max_tokens", stop="stop")
 
-    def result(self, model: str, answer: dict[str, Any]) -> CreateMessageResult:
+    def read(self, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
         choice = answer["choices"][0]
         message = choice["message"]
-        content: list[dict[str, Any]] = []
-        if message.get("content"):
-            content.append({"type": "text", "text": message["content"]})
+        content = [text(message["content"])] if message.get("content") else []
         for call in message.get("tool_calls") or ():
             function = call["function"]
             given = msgspec.json.decode(function.get("arguments") or "{}")
             content.append({"type": "tool_use", "id": call["id"], "name": function["name"], "input": given})
-        if not content:
-            content = [{"type": "text", "text": ""}]
-        found = {
-            "role": "assistant",
-            "content": content if len(content) > 1 else content[0],
-            "model": answer.get("model") or model,
-            "stopReason": _STOP.get(choice.get("finish_reason") or "stop", "endTurn"),
-        }
-        return msgspec.convert(found, CreateMessageResult)
+        return content or [text("")], choice.get("finish_reason")
+
+    def tool(self, tool: dict[str, Any]) -> dict[str, Any]:
+        function = {"name": tool["name"], "parameters": tool["inputSchema"]}
+        if tool.get("description"):
+            function["description"] = tool["description"]
+        return {"type": "function", "function": function}
 
 
 class LMStudio(OpenAI):
@@ -75,17 +63,16 @@ class LMStudio(OpenAI):
         super().__init__(*models, base_url=base_url, **options)
 
 
-def _messages(role: str, content: list[Any]) -> list[dict[str, Any]]:
+def _messages(role: str, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One message of ours: tool results and tool calls are messages of their own there."""
     found: list[dict[str, Any]] = []
     parts: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
-    for block in (msgspec.to_builtins(b) for b in content):
-        match block.get("type"):
+    for block in content:
+        match block["type"]:
             case "tool_result":
-                found.append(
-                    {"role": "tool", "tool_call_id": block["toolUseId"], "content": _text(block["content"])}
-                )
+                words = "\n".join(each.get("text", "") for each in block["content"])
+                found.append({"role": "tool", "tool_call_id": block["toolUseId"], "content": words})
             case "tool_use":
                 arguments = msgspec.json.encode(block["input"]).decode()
                 function = {"name": block["name"], "arguments": arguments}
@@ -95,32 +82,17 @@ def _messages(role: str, content: list[Any]) -> list[dict[str, Any]]:
     if parts or calls or not found:
         plain = len(parts) == 1 and parts[0]["type"] == "text"
         message: dict[str, Any] = {"role": role, "content": parts[0]["text"] if plain else parts}
-        if calls:
-            message["tool_calls"] = calls
-        found.append(message)
+        found.append(message | ({"tool_calls": calls} if calls else {}))
     return found
 
 
 def _part(block: dict[str, Any]) -> dict[str, Any]:
-    match block.get("type"):
+    match block["type"]:
         case "image":
-            return {
-                "type": "image_url",
-                "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"},
-            }
+            url = f"data:{block['mimeType']};base64,{block['data']}"
+            return {"type": "image_url", "image_url": {"url": url}}
         case "audio":
             sound = {"data": block["data"], "format": block["mimeType"].rpartition("/")[2]}
             return {"type": "input_audio", "input_audio": sound}
         case _:
-            return {"type": "text", "text": block.get("text", "")}
-
-
-def _text(content: list[dict[str, Any]]) -> str:
-    return "\n".join(block.get("text", "") for block in content)
-
-
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": tool["name"], "parameters": tool["inputSchema"]}
-    if tool.get("description"):
-        function["description"] = tool["description"]
-    return {"type": "function", "function": function}
+            return text(block.get("text", ""))
