@@ -15,14 +15,14 @@ import io
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from ....client.fetch import Fetch
 from ....errors import TransportError
 from ....settings import GOODBYE
 from .dialing import unreachable
-from .inflating import Inflater, too_large
+from .inflating import Body
 from .routes import ENCODINGS, request, route_to
 
 log = logging.getLogger("dovetail.client")
@@ -145,8 +145,8 @@ class LibrarySession:
             task.add_done_callback(self._closing.discard)
 
 
-class LibraryResponse:
-    """The answer to one request; see `client.fetch.Response`. It is its own iterator, as `HttpResponse` is."""
+class LibraryResponse(Body):
+    """The answer to one request; see `client.fetch.Response`."""
 
     def __init__(
         self,
@@ -163,51 +163,19 @@ class LibraryResponse:
         self._let_go = let_go
         self._closed = False
         encoding = self.headers.get("Content-Encoding", "").strip().lower()
-        self._encoding = "" if encoding == "identity" else encoding
-        self._inflater: Inflater | None = None
-        self._inflated: Iterator[bytes] = iter(())
+        self.encoding = "" if encoding == "identity" else encoding
+        self._inflater = None
+        self._pieces = iter(())
 
-    async def read(self, limit: int) -> bytes:
-        """The whole body."""
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self:
-            size += len(piece)
-            if size > limit:
-                raise too_large(limit)
-            pieces.append(piece)
-            await asyncio.sleep(0)  # a packed body comes faster than it was sent
-        return b"".join(pieces)
-
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
-        return self
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while (piece := next(self._inflated, None)) is None:
-            try:
-                data = await anext(self._head.body, None)
-            except (TimeoutError, *self._library.errors) as error:
-                raise self._library.explain(error, self._where, True) from error
-            if data is None:
-                self._finish()
-                raise StopAsyncIteration
-            if not self._encoding:
-                return data
-            if self._inflater is None:
-                self._inflater = Inflater(self._encoding)
-            self._inflated = self._inflater.feed(data)
-        return piece
-
-    def _finish(self) -> None:
-        """The library has let go of what was read to its end."""
-        self._closed = True
-        self._let_go(self, None)
-        if self._inflater is not None:
-            self._inflater.finish()
+    async def more(self) -> bytes | None:
+        try:
+            data = await anext(self._head.body, None)
+        except (TimeoutError, *self._library.errors) as error:
+            raise self._library.explain(error, self._where, True) from error
+        if data is None:  # the library has let go of what was read to its end
+            self._closed = True
+            self._let_go(self, None)
+        return data
 
     def close(self) -> None:
         """Let go of the answer; what is still on its way is not waited for."""

@@ -15,7 +15,7 @@ import re
 import select
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import httptools
@@ -25,11 +25,13 @@ from ....settings import ANSWER_HEAD, READ_AHEAD, REPEATED_HEADER
 from ...stream import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
-from .inflating import Inflater, too_large
+from .inflating import Body, Inflater, too_large
 
 _PIECE = 64
 """Bytes that a piece of a body takes beside its content."""
 _PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
+
+_NO_PIECES: Iterator[bytes] = iter(())
 
 Free = Callable[["Connection"], None]
 
@@ -49,8 +51,8 @@ class Fields(dict[str, str]):
         return super().get(name.lower(), default)
 
 
-class HttpResponse:
-    """The answer to one request; see `client.fetch.Response`. It is its own iterator: see `chunks`."""
+class HttpResponse(Body):
+    """The answer to one request; see `client.fetch.Response`."""
 
     __slots__ = (
         "_connection",
@@ -84,7 +86,7 @@ class HttpResponse:
         """Whoever waits for more of it."""
         self._connection = connection
         self._inflater: Inflater | None = None
-        self._pieces: Iterator[bytes] | None = None
+        self._pieces: Iterator[bytes] = _NO_PIECES
 
     async def read(self, limit: int) -> bytes:
         """The whole body."""
@@ -94,47 +96,18 @@ class HttpResponse:
             return data
         if self.length > limit and not self.complete:
             raise too_large(limit)
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self:
-            size += len(piece)
-            if size > limit:
-                raise too_large(limit)
-            pieces.append(piece)
-            await asyncio.sleep(0)  # a packed body comes faster than it was sent
-        return b"".join(pieces)
+        return await super().read(limit)
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes.
-
-        Not a generator: one that is left before its end costs a task of the event loop to close it.
-        """
-        return self
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while True:
-            if self._pieces is not None:
-                piece = next(self._pieces, None)
-                if piece is not None:
-                    return piece
-                self._pieces = None
-            if self.body:
-                data = self.body.popleft()
-                self.size -= len(data)
-                if not self.encoding:
-                    return data
-                self._pieces = self._unpacking().feed(data)
-            elif self.complete:
-                if self._inflater is not None:
-                    self._inflater.finish()
-                raise StopAsyncIteration
-            elif self.error is not None:
+    async def more(self) -> bytes | None:
+        while not self.body:
+            if self.complete:
+                return None
+            if self.error is not None:
                 raise _again(self.error)
-            else:
-                await self._connection.more(self)
+            await self._connection.more(self)
+        data = self.body.popleft()
+        self.size -= len(data)
+        return data
 
     def close(self) -> None:
         """Let go of the answer; the connection is cut when the rest of it is still on its way."""
@@ -147,12 +120,6 @@ class HttpResponse:
         waiter = self.waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-    def _unpacking(self) -> Inflater:
-        """Made for the first piece: how nothing is encoded does not matter."""
-        if self._inflater is None:
-            self._inflater = Inflater(self.encoding)
-        return self._inflater
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from ....errors import TransportError
@@ -82,6 +83,56 @@ def _pieces(inflate: Any, data: bytes) -> Iterator[bytes]:
         # A full piece may have left something behind, even if all of the input is taken.
         if not data and len(piece) < INFLATED_PIECE:
             return
+
+
+class Body:
+    """A body that is read once, unpacked if need be; its own iterator, see `chunks`. Whoever has one brings `more`."""
+
+    __slots__ = ()
+    encoding: str
+    """Its ``Content-Encoding``, if that is anything."""
+    _inflater: Inflater | None
+    _pieces: Iterator[bytes]
+
+    async def more(self) -> bytes | None:
+        """The next bytes as they came; None at the end."""
+        raise NotImplementedError
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self:
+            size += len(piece)
+            if size > limit:
+                raise too_large(limit)
+            pieces.append(piece)
+            await asyncio.sleep(0)  # a packed body comes faster than it was sent
+        return b"".join(pieces)
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes.
+
+        Not a generator: one that is left before its end costs a task of the event loop to close it.
+        """
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while (piece := next(self._pieces, None)) is None:
+            data = await self.more()
+            if data is None:
+                if self._inflater is not None:
+                    self._inflater.finish()
+                raise StopAsyncIteration
+            if not self.encoding:
+                return data
+            # Made for the first piece: how nothing is encoded does not matter.
+            self._inflater = self._inflater or Inflater(self.encoding)
+            self._pieces = self._inflater.feed(data)
+        return piece
 
 
 def too_large(limit: int) -> TransportError:
