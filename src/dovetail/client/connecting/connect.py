@@ -87,7 +87,6 @@ class Attempt:
         self._opener = opener
         self._peer = peer
         self._answers = answers
-        self._info: Mapping[str, Any] = msgspec.to_builtins(config.client_info)
         self._admission = admission
         self._machine = machine
         self._known = config.known_servers
@@ -166,15 +165,12 @@ class Attempt:
             step = after_probe(self._policy, found, self._tried, http=self._opener.http)
             if step.action == "modern":
                 revision = BY_NAME[step.revision]
-                declared = self._speak(conversation, revision)
                 meta = outcome.meta if isinstance(outcome.meta, dict) else {}
                 info = _implementation(meta.get(SERVER_INFO))
-                self._settle(conversation, revision, outcome, declared, info)
+                self._settle(conversation, revision, outcome, self._speak(conversation, revision), info)
             return step
-        if (
-            type(self._failure) is not ProtocolError
-        ):  # a plain refusal is what legacy servers are expected to say
-            self._missed = self._failure
+        # A plain refusal is what legacy servers are expected to say.
+        self._missed = self._missed if type(self._failure) is ProtocolError else self._failure
         self._tentative = outcome.kind == "silent" or (outcome.kind == "gone" and self._opener.http)
         if isinstance(self._failure, StatusError) and outcome.status in (401, 403):
             self._refused = self._failure
@@ -191,14 +187,12 @@ class Attempt:
             found = Outcome("result", (outcome.protocol_version,))
             decision = after_initialize(self._policy, found, http=self._opener.http)
             if decision.action == "legacy":
-                await self._settle_legacy(conversation, BY_NAME[decision.revision], outcome, declared)
+                revision = BY_NAME[decision.revision]
+                await self._initialized(conversation, revision, declared)
+                self._settle(conversation, revision, outcome, declared, outcome.server_info)
             return decision
-        decision = after_initialize(
-            self._policy,
-            outcome,
-            http=self._opener.http and self._transport != "sse",
-            reprobed=self._reprobed,
-        )
+        http = self._opener.http and self._transport != "sse"
+        decision = after_initialize(self._policy, outcome, http=http, reprobed=self._reprobed)
         self._reprobed = self._reprobed or decision.action == "probe"
         return decision
 
@@ -251,8 +245,14 @@ class Attempt:
         """From here on, say everything in ``revision``."""
         declared = self._answers.capabilities(revision)
         self._admission.offer(declared)
-        conversation.endpoint.establish(revision, declared, self._info)
+        self._establish(conversation, revision, declared)
         return declared
+
+    def _establish(
+        self, conversation: Conversation, revision: Revision, declared: ClientCapabilities
+    ) -> None:
+        info: Mapping[str, Any] = msgspec.to_builtins(self._config.client_info)
+        conversation.endpoint.establish(revision, declared, info)
 
     async def _ask(self, conversation: Conversation, method: str, params: Struct, limit: float | None) -> Any:
         """The result, or the `Outcome` that says what came in its place."""
@@ -288,21 +288,16 @@ class Attempt:
 
     # --- the end of the ladder ------------------------------------------------------------------------------------
 
-    async def _settle_legacy(
-        self,
-        conversation: Conversation,
-        revision: Revision,
-        result: InitializeResult,
-        declared: ClientCapabilities,
+    async def _initialized(
+        self, conversation: Conversation, revision: Revision, declared: ClientCapabilities
     ) -> None:
         # What we declared stays declared, whatever older revision was agreed on.
-        conversation.endpoint.establish(revision, declared, self._info)
+        self._establish(conversation, revision, declared)
         conversation.notify("notifications/initialized", NotificationParams())
         # Nothing may overtake it; but a server that never says that it got it must not hold us up.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.probe_timeout):
                 await conversation.drain()
-        self._settle(conversation, revision, result, declared, result.server_info)
 
     def _settle(
         self,

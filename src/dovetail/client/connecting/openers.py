@@ -18,23 +18,43 @@ from ..fetch import Fetch
 from .targets import Opener
 
 
-class MemoryOpener:
-    """A server in this process, on a pair of links."""
+class _Opener:
+    """What all of them share."""
 
     http = False
 
     def __init__(self, config: ClientConfig) -> None:
-        self._service = config.target.service
+        self._config = config
         self._limits = config.limits
+        self._target = config.target
+        if config.proxy is not True and config.target.kind in ("http", "websocket"):
+            from ...transports.http.client.proxies import check_proxy
+
+            check_proxy(config.proxy)
+
+    async def release(self, link: Link) -> None:
+        try:
+            await link.wait_closed()
+        except asyncio.CancelledError:
+            link.abort()  # whoever closes is in a hurry; still, nothing may be left behind
+            await link.wait_closed()
+            raise
+
+
+class MemoryOpener(_Opener):
+    """A server in this process, on a pair of links."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(config)
         self._sides: dict[int, tuple[Any, Any]] = {}
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...drivers.duplex import accept, lifespan
         from ...transports.memory import connect
 
-        running = lifespan(self._service)
+        running = lifespan(self._target.service)
         await running.__aenter__()
-        duplex = accept(self._service, scope={"transport": "memory"})
+        duplex = accept(self._target.service, scope={"transport": "memory"})
         link, _ = connect(conversation, duplex, limits=self._limits)
         self._sides[id(link)] = (duplex, running)
 
@@ -46,13 +66,8 @@ class MemoryOpener:
             await running.__aexit__(None, None, None)
 
 
-class ChildOpener:
+class ChildOpener(_Opener):
     """A command run as a child process."""
-
-    http = False
-
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import child
@@ -60,32 +75,22 @@ class ChildOpener:
         config = self._config
         more: dict[str, Any] = {} if config.on_stderr is None else {"on_stderr": config.on_stderr}
         await child.spawn(
-            conversation, config.target.command, env=config.env, cwd=config.cwd, limits=config.limits, **more
+            conversation, self._target.command, env=config.env, cwd=config.cwd, limits=self._limits, **more
         )
 
-    async def release(self, link: Link) -> None:
-        try:
-            await link.wait_closed()
-        except asyncio.CancelledError:
-            link.abort()  # whoever closes is in a hurry; still, nothing may be left behind
-            await link.wait_closed()
-            raise
 
-
-class SocketOpener:
+class SocketOpener(_Opener):
     """TCP, TLS or a Unix socket."""
 
-    http = False
-
     def __init__(self, config: ClientConfig) -> None:
-        self._config = config
+        super().__init__(config)
         if config.target.tls and config.ssl is False:
             raise ValueError("ssl=False contradicts tls://: use tcp://, or an ssl.SSLContext of your own")
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import tcp
 
-        target, limits, timeout = self._config.target, self._config.limits, self._config.timeouts.connect
+        target, limits, timeout = self._target, self._limits, self._config.timeouts.connect
         if target.kind == "unix":
             await tcp.connect(conversation, path=target.path, limits=limits, timeout=timeout)
             return
@@ -101,39 +106,24 @@ class SocketOpener:
         await asyncio.sleep(0)
 
 
-class WebSocketOpener:
+class WebSocketOpener(_Opener):
     """A WebSocket."""
-
-    http = False
-
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
-        _check_proxy(config)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports import websocket
 
-        config = self._config
+        config, url = self._config, self._target.url
         headers = dict(config.headers)
         if config.auth is not None:
-            url = config.target.url
             async with own_fetch(config).session() as send:
                 headers.update(await config.auth.authorize(AuthRequest("GET", url, url, send)))
+        timeout, ssl, proxy = config.timeouts.connect, config.ssl, config.proxy
         await websocket.connect(
-            conversation,
-            config.target.url,
-            headers=headers,
-            limits=config.limits,
-            timeout=config.timeouts.connect,
-            ssl=config.ssl,
-            proxy=config.proxy,
+            conversation, url, headers=headers, limits=self._limits, timeout=timeout, ssl=ssl, proxy=proxy
         )
 
-    async def release(self, link: Link) -> None:
-        await link.wait_closed()
 
-
-class HttpOpener:
+class HttpOpener(_Opener):
     """Streamable HTTP of every revision, and the HTTP+SSE pair of 2024-11-05.
 
     Raises:
@@ -144,7 +134,7 @@ class HttpOpener:
     http = True
 
     def __init__(self, config: ClientConfig) -> None:
-        self._config = config
+        super().__init__(config)
         self._fetch: Fetch | None = None
         if config.http is not None:
             from ...transports.http.client.adapters import fetch_by
@@ -152,26 +142,16 @@ class HttpOpener:
             if config.ssl is not None or config.proxy is not True:
                 raise ValueError("with http=…, TLS and proxies are settings of that HTTP client")
             self._fetch = fetch_by(config.http)
-        _check_proxy(config)
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ...transports.http.client.link import StreamableLink
         from ...transports.http.client.pair import SseLink
 
-        config = self._config
+        config, fetch = self._config, self._fetch or own_fetch(self._config)
         make = SseLink if transport == "sse" else StreamableLink
-        link = make(
-            conversation,
-            config.target.url,
-            headers=config.headers,
-            auth=config.auth,
-            fetch=self._fetch or own_fetch(config),
-            limits=config.limits,
-        )
+        headers, auth, limits = config.headers, config.auth, self._limits
+        link = make(conversation, self._target.url, headers=headers, auth=auth, fetch=fetch, limits=limits)
         await link.open()
-
-    async def release(self, link: Link) -> None:
-        await link.wait_closed()
 
 
 def own_fetch(config: ClientConfig) -> Fetch:
@@ -179,13 +159,6 @@ def own_fetch(config: ClientConfig) -> Fetch:
     from ...transports.http.client.pool import HttpFetch
 
     return HttpFetch(verify=True if config.ssl is None else config.ssl, proxy=config.proxy)
-
-
-def _check_proxy(config: ClientConfig) -> None:
-    if config.proxy is not True:
-        from ...transports.http.client.proxies import check_proxy
-
-        check_proxy(config.proxy)
 
 
 _OPENERS: dict[str, Callable[[ClientConfig], Opener]] = {
