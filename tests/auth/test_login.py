@@ -116,8 +116,8 @@ def test_a_registered_client_is_recognised_as_the_server_wants_it(method: str) -
         provider.answers["/register"] = lambda _: answer(201, {"client_id": "c", "client_secret": "x y"})
         await log_in(provider)
         (request,), (form,) = provider.asked("/token"), provider.forms()
-        posted = ("client_id" in form, form.get("client_secret"), "authorization" in request.headers)
-        expected = (False, None, True) if method == "client_secret_basic" else (True, "x y", False)
+        posted = (form["client_id"], form.get("client_secret"), "authorization" in request.headers)
+        expected = ("c", None, True) if method == "client_secret_basic" else ("c", "x y", False)
         assert posted == expected
 
     run(test)

@@ -86,12 +86,12 @@ def recognised(
         AuthError: the authorization server wants what we cannot do.
     """
     secret = client.client_secret
+    if client.client_id:
+        form["client_id"] = client.client_id  # the official SDK wants it also beside a header that names it
     if client.method == SECRET_BASIC and secret is not None:
         # RFC 6749, 2.3.1: both parts are encoded as in a form before they are put together.
         pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
         return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
-    if client.client_id:
-        form["client_id"] = client.client_id
     if client.method == SECRET_POST and secret is not None:
         form["client_secret"] = secret
     elif client.method == PRIVATE_KEY and signer is not None:
