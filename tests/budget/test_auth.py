@@ -5,14 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from dovetail import Principal
-from dovetail.auth import AnyOf, ApiKeys, StaticTokens
+from dovetail.auth import AnyOf, ApiKeys, JwtVerifier, StaticTokens
 from tests.budget.test_http import FACES, Measured, legacy_headers, modern, modern_headers, request, serving
 from tests.support.aio import run
 
 MORE = 8
-TOKEN = {"authorization": "Bearer s3cret"}
 ANN = Principal("ann", "https://id.example", frozenset({"a"}), {"exp": 1 << 40})
 
 
@@ -20,11 +21,30 @@ async def own(token: str, scope: Any) -> Principal | None:
     return ANN
 
 
+KEY = ECKey.generate_key("P-256", {"kid": "k"})
+CLAIMS: dict[str, Any] = {
+    "iss": "https://id.example",
+    "sub": "ann",
+    "aud": "https://shop.example/mcp",
+    "exp": 1 << 40,
+}
+SIGNED = jwt.encode({"alg": "ES256", "kid": "k"}, CLAIMS, KEY)
+
+
+def signed() -> JwtVerifier:
+    return JwtVerifier(issuer=CLAIMS["iss"], audience=CLAIMS["aud"], keys=KEY.as_dict(private=False))
+
+
 VERIFIERS: dict[str, Callable[[], Any]] = {
     "static": lambda: StaticTokens({"s3cret": ANN}),
     "own": lambda: own,
+    "jwt": signed,
     "any": lambda: AnyOf(ApiKeys({"k": ANN}), StaticTokens({"s3cret": ANN})),
 }
+
+
+def token(auth: Any) -> dict[str, str]:
+    return {"authorization": f"Bearer {SIGNED if isinstance(auth, JwtVerifier) else 's3cret'}"}
 
 
 async def modern_calls(face: str, auth: Any) -> list[str]:
@@ -33,7 +53,7 @@ async def modern_calls(face: str, auth: Any) -> list[str]:
     measured = Measured(server, face)
     for _ in range(3):
         message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
-        _, body = await measured.post(message, modern_headers(message) | TOKEN)
+        _, body = await measured.post(message, modern_headers(message) | token(auth))
     assert json.loads(body)["result"]["content"][0]["text"] == "3"
     await measured.app.drain(0)
     return measured.calls
@@ -48,8 +68,8 @@ async def session_calls(face: str, auth: Any) -> list[str]:
         "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     }
-    headers, _ = await measured.post(request("initialize", params), legacy_headers(None) | TOKEN)
-    session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | TOKEN
+    headers, _ = await measured.post(request("initialize", params), legacy_headers(None) | token(auth))
+    session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | token(auth)
     await measured.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
     for _ in range(3):
         _, body = await measured.post(

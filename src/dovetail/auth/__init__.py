@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .client.proof import DPoP
     from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
     from .core.problems import AuthError
+    from .server.introspection import IntrospectionVerifier
+    from .server.jwt import JwtVerifier
     from .server.static import ApiKeys, StaticTokens
     from .server.verifier import AnyOf, InvalidToken, Unavailable, Verifier
 
@@ -28,6 +30,8 @@ _HOMES = {
     "client.proof": "DPoP",
     "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
     "core.problems": "AuthError",
+    "server.introspection": "IntrospectionVerifier",
+    "server.jwt": "JwtVerifier",
     "server.static": "ApiKeys StaticTokens",
     "server.verifier": "AnyOf InvalidToken Unavailable Verifier",
 }
@@ -41,7 +45,9 @@ __all__ = [
     "DPoP",
     "DeviceCode",
     "IdentityAssertion",
+    "IntrospectionVerifier",
     "InvalidToken",
+    "JwtVerifier",
     "KeyringStore",
     "MemoryTokens",
     "OAuth",

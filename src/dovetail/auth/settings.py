@@ -1,4 +1,4 @@
-"""The bounds of a client that logs in; `dovetail.settings` has those that all share."""
+"""The bounds of authorization, of clients and of verifiers; `dovetail.settings` has those that all share."""
 
 from __future__ import annotations
 
@@ -42,3 +42,26 @@ NONCES_KEPT: Final = 64
 """Origins whose nonce for proofs is remembered."""
 NONCE_LENGTH: Final = 1024
 """Characters of such a nonce."""
+
+# --- verifiers ------------------------------------------------------------------------------------------------
+
+VERDICTS: Final = 10_000
+"""Tokens that one verifier remembers."""
+REFUSED_SECONDS: Final = 10.0
+"""Seconds a token or key that was not found is remembered, so that asking again and again costs nobody else."""
+DOCUMENT_BYTES: Final = 512 << 10
+"""Bytes of a key set, of metadata, and of the answer of an introspection."""
+DOCUMENT_SECONDS: Final = 10.0
+"""Seconds one of them may take, from the connection to the last byte."""
+KEYS_SECONDS: Final = 600.0
+"""Seconds after which a key set is fetched again, although nothing seems to be missing."""
+KEYS_READ: Final = 64
+"""Keys of one set that are read."""
+KEYS_TRIED: Final = 8
+"""Keys that are tried on a token that names none."""
+KEY_REFRESHES: Final = 5
+"""Fetches of a key set in a row because of unknown keys; then one each `REFUSED_SECONDS`."""
+INTROSPECTION_SECONDS: Final = 60.0
+"""Seconds for which the answer of an introspection is believed, if the token lives that long."""
+INTROSPECTIONS: Final = 64
+"""Questions to one introspection endpoint at once; a caller more is asked to come back."""

@@ -1,0 +1,102 @@
+"""Tokens that say nothing by themselves: their authorization server is asked (RFC 7662), and believed for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import quote_plus
+
+from ...core.principal import Principal
+from ..client.guarding import AddressGuard
+from ..core import urls
+from ..core.claims import Expected, Refused, principal_of
+from ..core.problems import AuthError
+from ..core.scopes import Hierarchy
+from ..settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, VERDICTS
+from .documents import fetch
+from .verdicts import Verdicts
+from .verifier import InvalidToken, Scope, Unavailable, Verifier
+
+
+class IntrospectionVerifier(Verifier):
+    """Accepts tokens that the introspection ``endpoint`` calls active and that are meant for ``audience``.
+
+    An answer is believed for ``ttl`` seconds, and never beyond the end of the token. The same token is asked for once,
+    however many requests bring it.
+
+    Raises:
+        ValueError: an argument cannot be used; the text says which.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        client_id: str,
+        client_secret: str,
+        audience: str,
+        issuer: str | None = None,
+        exclusive: bool = False,
+        scopes: str | Iterable[str] = (),
+        implies: Mapping[str, str | Iterable[str]] | None = None,
+        ttl: float = INTROSPECTION_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(scopes=scopes)
+        try:
+            urls.secure(endpoint, "the endpoint", "server")
+        except AuthError as error:
+            raise ValueError(error.message) from None
+        self.issuers, self.audience = () if issuer is None else (issuer,), audience
+        self._endpoint = endpoint
+        # RFC 6749, 2.3.1: both are form-encoded before they are joined.
+        secret = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
+        self._headers = {"Authorization": f"Basic {b64encode(secret.encode()).decode()}"}
+        self._guard = AddressGuard(endpoint, allow_private=True)
+        self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
+        self._ttl = ttl
+        self._clock = clock
+        self._verdicts, self._refused = Verdicts(VERDICTS), Verdicts(VERDICTS)
+        self._asking: dict[str, asyncio.Task[Principal | None]] = {}
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        now = self._clock()
+        known = self._verdicts.find(token, now)
+        if known is not None:
+            return known[0]
+        if self._refused.find(token, now) is not None:
+            raise InvalidToken("the token is not active")
+        task = self._asking.get(token)
+        if task is None:
+            if len(self._asking) >= INTROSPECTIONS:
+                raise Unavailable("too many tokens are being asked for")
+            task = self._asking[token] = asyncio.get_running_loop().create_task(self._ask(token))
+            task.add_done_callback(lambda done: self._done(token, done))
+        try:
+            return await asyncio.shield(task)
+        except Refused as error:
+            raise InvalidToken(str(error)) from None
+
+    def _done(self, token: str, task: asyncio.Task[Principal | None]) -> None:
+        del self._asking[token]
+        if not task.cancelled():
+            task.exception()  # whoever asked has heard of it, or has gone
+
+    async def _ask(self, token: str) -> Principal | None:
+        form = {"token": token, "token_type_hint": "access_token"}
+        claims = await fetch(self._endpoint, guard=self._guard, form=form, headers=self._headers)
+        now = self._clock()
+        try:
+            if claims.get("active") is not True:
+                raise Refused("the token is not active")
+            principal = principal_of(claims, self._expected, now, signed=False)
+        except Refused:
+            self._refused.keep(token, None, now + REFUSED_SECONDS)
+            raise
+        until = now + self._ttl
+        self._verdicts.keep(
+            token, principal, until if principal.expires is None else min(until, principal.expires)
+        )
+        return principal

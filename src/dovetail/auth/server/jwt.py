@@ -1,0 +1,148 @@
+"""JSON Web Tokens of one issuer (RFC 7519, RFC 9068), with its keys given or found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ...core.principal import Principal
+from ...extras import missing
+from ..core import urls
+from ..core.claims import Expected, Refused, principal_of
+from ..core.problems import AuthError
+from ..core.scopes import Hierarchy
+from ..settings import VERDICTS
+from .keys import FetchedKeys, Key, KeySet
+from .verdicts import Verdicts
+from .verifier import InvalidToken, Scope, Verifier
+
+try:
+    from joserfc import jws
+    from joserfc.errors import JoseError
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] not in ("joserfc", "cryptography"):
+        raise
+    raise missing("joserfc", "verifying tokens") from None
+
+ASYMMETRIC: Final = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
+)  # fmt: skip
+_SYMMETRIC: Final = ("HS256", "HS384", "HS512")
+_TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
+"""What an access token may call itself; proofs, grants and logout tokens call themselves otherwise."""
+
+
+class JwtVerifier(Verifier):
+    """Accepts tokens that ``issuer`` has signed for ``audience``.
+
+    ``keys`` is a JWK set; without it keys come from ``jwks_uri``, or from where the issuer's metadata says. ``scopes``
+    are those every caller needs, ``implies`` says which scopes include others. An audience in a list is fine unless
+    ``exclusive``. There is no leeway: clocks agree, or tokens live a second longer.
+
+    Raises:
+        ValueError: an argument cannot be used; the text says which.
+    """
+
+    def __init__(
+        self,
+        *,
+        issuer: str,
+        audience: str,
+        keys: Mapping[str, Any] | str | bytes | None = None,
+        jwks_uri: str | None = None,
+        algorithms: Sequence[str] | None = None,
+        exclusive: bool = False,
+        scopes: str | Iterable[str] = (),
+        implies: Mapping[str, str | Iterable[str]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(scopes=scopes)
+        self.issuers, self.audience = (issuer,), audience
+        self._algorithms = _algorithms(algorithms, given=keys is not None)
+        if keys is None or issuer.startswith("http:"):
+            _secure(issuer, "issuer")
+        if jwks_uri is not None:
+            _secure(jwks_uri, "jwks_uri")
+        self._given = None if keys is None else KeySet(keys)
+        self._verdicts = Verdicts(VERDICTS)
+        self._fetched = FetchedKeys(issuer, jwks_uri, clock, self._verdicts.clear)
+        self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
+        self._clock = clock
+
+    async def verify(self, token: str, scope: Scope) -> Principal | None:
+        now = self._clock()
+        known = self._verdicts.find(token, now)
+        if known is not None:
+            return known[0]
+        algorithm, kid = self._header(token)
+        keys = (
+            await self._fetched.find(algorithm, kid)
+            if self._given is None
+            else self._given.find(algorithm, kid)
+        )
+        if not keys:
+            raise InvalidToken("the token is signed with an unknown key")
+        try:
+            principal = principal_of(_claims(token, algorithm, keys), self._expected, now, signed=True)
+        except Refused as error:
+            raise InvalidToken(str(error)) from None
+        assert principal.expires is not None
+        self._verdicts.keep(token, principal, principal.expires)
+        return principal
+
+    def _header(self, token: str) -> tuple[str, str | None]:
+        """What the token says about its signature, before anything of it is believed."""
+        if token.count(".") != 2:
+            raise InvalidToken("the token is no signed JWT")
+        try:
+            header = msgspec.json.decode(_decoded(token.partition(".")[0]), type=dict[str, Any])
+        except (ValueError, RecursionError):
+            raise InvalidToken("the header of the token cannot be read") from None
+        algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise InvalidToken("the token is signed with an algorithm that is not accepted")
+        if (kind.lower() if isinstance(kind, str) else kind) not in _TYPES:
+            raise InvalidToken("the token is no access token (typ)")
+        if "crit" in header or not (kid is None or isinstance(kid, str)):
+            raise InvalidToken("the header of the token asks for what is not supported")
+        return algorithm, kid
+
+
+def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
+    """The claims, once the signature has been found good."""
+    for key in keys:
+        try:
+            signed = jws.deserialize_compact(token, key, algorithms=[algorithm])
+        except (JoseError, ValueError, TypeError):
+            continue
+        try:
+            return msgspec.json.decode(signed.payload or b"", type=dict[str, Any])
+        except (ValueError, RecursionError):
+            raise InvalidToken("the claims of the token cannot be read") from None
+    raise InvalidToken("the signature of the token is wrong")
+
+
+def _decoded(text: str) -> bytes:
+    from base64 import urlsafe_b64decode
+
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _algorithms(given_: Sequence[str] | None, *, given: bool) -> frozenset[str]:
+    """The algorithms to accept; secrets that both sides know only where the author names them and gives the key."""
+    chosen = frozenset(ASYMMETRIC if given_ is None else given_)
+    wrong = chosen - frozenset(ASYMMETRIC) - (frozenset(_SYMMETRIC) if given else frozenset())
+    if wrong or not chosen:
+        names = ", ".join(sorted(wrong)) or "none at all"
+        raise ValueError(f"algorithms cannot be {names}: use some of {', '.join(ASYMMETRIC)}")
+    return chosen
+
+
+def _secure(url: str, what: str) -> None:
+    try:
+        urls.secure(url, f"the {what}", "server")
+    except AuthError as error:
+        raise ValueError(error.message) from None

@@ -1,0 +1,182 @@
+"""The keys that tokens are signed with: given, or fetched and kept, with one refresh at a time.
+
+A token with a key we do not know makes us look for new keys, because that is how rotation shows. Who sends many such
+tokens does not make us look more often: keys that were not found are remembered, and fetches have a budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from ...extras import missing
+from ..client.guarding import AddressGuard
+from ..core import urls
+from ..settings import KEY_REFRESHES, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
+from .documents import fetch
+from .verifier import Unavailable
+
+try:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] not in ("joserfc", "cryptography"):
+        raise
+    raise missing("joserfc", "verifying tokens") from None
+
+Key = ECKey | RSAKey | OKPKey | OctKey
+_TYPES: dict[str, type[ECKey] | type[RSAKey] | type[OKPKey] | type[OctKey]] = {
+    "EC": ECKey, "RSA": RSAKey, "OKP": OKPKey, "oct": OctKey,
+}  # fmt: skip
+
+
+class KeySet:
+    """Keys by name. An algorithm is never used with a key of another type: ``alg`` decides which are looked at."""
+
+    def __init__(self, document: Mapping[str, Any] | str | bytes) -> None:
+        if isinstance(document, str | bytes):
+            document = cast("Mapping[str, Any]", msgspec.json.decode(document))
+        listed: Any = document.get("keys") if "keys" in document else [document]
+        if not isinstance(listed, list):
+            raise ValueError("a key set is an object with a list of keys")
+        found = [_import(one) for one in cast("list[Any]", listed)[:KEYS_READ]]
+        self._keys = [pair for pair in found if pair is not None]
+
+    def find(self, algorithm: str, kid: str | None) -> list[Key]:
+        """The keys that a token with this header may be signed with."""
+        wanted = kty_of(algorithm)
+        fitting = [
+            key
+            for key, jwk in self._keys
+            if jwk["kty"] == wanted
+            and (kid is None or jwk.get("kid") == kid)
+            and jwk.get("alg") in (None, algorithm)
+        ]
+        return fitting[:KEYS_TRIED]
+
+    def names(self) -> frozenset[str]:
+        return frozenset(key.thumbprint() for key, _ in self._keys)
+
+
+class FetchedKeys:
+    """The keys at ``jwks_uri``, or at the place that the metadata of ``issuer`` names."""
+
+    def __init__(
+        self, issuer: str, jwks_uri: str | None, clock: Callable[[], float], changed: Callable[[], None]
+    ) -> None:
+        self._issuer = issuer
+        self._uri = jwks_uri
+        self._guard = AddressGuard(jwks_uri or issuer, allow_private=False)
+        self._clock = clock
+        self._changed = changed
+        self._keys: KeySet | None = None
+        self._fetched = 0.0
+        self._failed = 0.0
+        self._budget = float(KEY_REFRESHES)
+        self._spent = 0.0
+        self._refused: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def find(self, algorithm: str, kid: str | None) -> list[Key]:
+        """The keys for this header; none when nobody knows such a key.
+
+        Raises:
+            Unavailable: they cannot be had now.
+        """
+        now = self._clock()
+        if self._keys is None or now - self._fetched >= KEYS_SECONDS:
+            await self._refresh(now)
+        assert self._keys is not None
+        found = self._keys.find(algorithm, kid)
+        if found or kid is None or self._refused.get(kid, 0.0) > now or not self._may_look(now):
+            return found
+        await self._refresh(now)
+        found = self._keys.find(algorithm, kid)
+        if not found:
+            if len(self._refused) >= KEYS_READ:
+                self._refused.clear()
+            self._refused[kid] = now + REFUSED_SECONDS
+        return found
+
+    def _may_look(self, now: float) -> bool:
+        """Spend one of the fetches that unknown keys are worth."""
+        self._budget = min(KEY_REFRESHES, self._budget + (now - self._spent) / REFUSED_SECONDS)
+        self._spent = now
+        if self._budget < 1:
+            return False
+        self._budget -= 1
+        return True
+
+    async def _refresh(self, now: float) -> None:
+        """Fetch the keys, or wait for who is fetching them. Old ones stay good when that fails."""
+        if self._task is None:
+            if now < self._failed:
+                if self._keys is not None:
+                    return
+                raise Unavailable("the authorization server cannot be asked now")
+            self._task = asyncio.get_running_loop().create_task(self._fetch())
+            self._task.add_done_callback(self._done)
+        try:
+            await asyncio.shield(self._task)
+        except Unavailable:
+            if self._keys is None:
+                raise
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            self._failed = self._clock() + REFUSED_SECONDS
+
+    async def _fetch(self) -> None:
+        if self._uri is None:
+            self._uri = await self._discover()
+        document = await fetch(self._uri, guard=self._guard)
+        try:
+            keys = KeySet(document)
+        except ValueError:
+            raise Unavailable("the authorization server has no readable keys") from None
+        if self._keys is not None and not self._keys.names() <= keys.names():
+            self._changed()  # a key was taken back: what it has signed is not good any more
+        self._keys, self._fetched = keys, self._clock()
+
+    async def _discover(self) -> str:
+        for place in urls.server_metadata(self._issuer):
+            try:
+                document = await fetch(place, guard=self._guard)
+            except Unavailable:
+                continue
+            uri = document.get("jwks_uri")
+            # RFC 8414, 3.3: the issuer returned MUST be identical to the one the URL was made of.
+            if document.get("issuer") == self._issuer and isinstance(uri, str):
+                return uri
+        raise Unavailable("the metadata of the authorization server names no keys")
+
+
+def kty_of(algorithm: str) -> str:
+    """The type of the keys that ``algorithm`` uses."""
+    if algorithm.startswith(("RS", "PS")):
+        return "RSA"
+    if algorithm.startswith("ES"):
+        return "EC"
+    return "oct" if algorithm.startswith("HS") else "OKP"
+
+
+def _import(jwk: Any) -> tuple[Key, dict[str, Any]] | None:
+    """A key that verifies; None for all others: a set may hold what somebody else needs."""
+    if not isinstance(jwk, dict):
+        return None
+    members = cast("dict[str, Any]", jwk)
+    kind = _TYPES.get(members.get("kty") or "")
+    operations = members.get("key_ops")
+    unfit = members.get("use") not in (None, "sig") or (
+        isinstance(operations, list) and "verify" not in operations
+    )
+    if kind is None or unfit:
+        return None
+    try:
+        return kind.import_key(members), members
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
