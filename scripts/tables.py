@@ -110,9 +110,8 @@ def bench(document: dict[str, Any]) -> str:
         "",
         f"{document['date'][:10]}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}; "
         f"{versions}. Medians of interleaved rounds. In brackets: ours over the limit's, and how many times better we "
-        "are than a peer. `make bench` leaves all workloads and figures in `results/bench.json`. All Python servers "
-        "have the same uvicorn, httptools and uvloop, which Dovetail's `http` extra brings and the peers were given; "
-        "Dovetail writes head and body of an answer at once where it knows the host.",
+        "are than a peer. `make bench` leaves all workloads and figures in `results/bench.json`. Dovetail and the "
+        "limit run on granian, which Dovetail's `http` extra brings; the peers on uvicorn with httptools and uvloop.",
     ]
     lines += ["", "![Calls per second, side by side](docs/bench.svg)"]
     return "\n".join(lines)
