@@ -361,7 +361,7 @@ class Admission:
     def _reason(self, arrival: _Arrival, session: Session) -> DovetailError:
         """Why the session has no such request."""
         name, headers = session.revision.name, arrival.headers
-        if headers is not None and _foreign(headers, session.revision):
+        if headers is not None and headers.version not in (None, name):
             said = str(headers.version)[:NAME_ECHO]
             text = f"MCP-Protocol-Version differs from the negotiated {name}: {said!r}"
             return ProtocolError("invalid_request", text)
@@ -426,11 +426,6 @@ class Admission:
             codec = Codec(revision, DIALECTS[dialect], self._server_info)
             self._foreign[revision.name, dialect] = codec
         return codec
-
-
-def _foreign(headers: RoutingHeaders | None, revision: Revision) -> bool:
-    """The request names another revision than its session negotiated."""
-    return headers is not None and headers.version is not None and headers.version != revision.name
 
 
 def _check_phase(row: Method, session: Session) -> None:

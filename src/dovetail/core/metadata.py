@@ -151,11 +151,20 @@ def check_extension(row: Method, declared: ClientCapabilities) -> None:
     Raises:
         ProtocolError: of kind ``missing_required_client_capability``.
     """
-    path = f"extensions.{row.extension}"
-    if row.opt_in and not declared.has(path):
+    if row.opt_in:
+        require(row.name, f"extensions.{row.extension}", declared)
+
+
+def require(what: str, path: str, declared: ClientCapabilities) -> None:
+    """Refuse what needs a capability that this very request does not declare.
+
+    Raises:
+        ProtocolError: of kind ``missing_required_client_capability``.
+    """
+    if not declared.has(path):
         raise ProtocolError(
             "missing_required_client_capability",
-            f"{row.name} needs the client capability {path}",
+            f"{what} needs the client capability {path}",
             data={"requiredCapabilities": ClientCapabilities.requiring(path)},
         )
 

@@ -21,6 +21,7 @@ from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
 from .budget import Account, busy
 from .channel import Session
+from .metadata import require
 from .principal import Principal
 from .rights import Rights, visible
 
@@ -217,12 +218,8 @@ def honour(
     limits = Limits() if limits is None else limits
     most, longest = limits.subscriptions, limits.uri_length
     tasks = wish.task_ids
-    if tasks is not UNSET and not declared.has(_TASKS):
-        raise ProtocolError(
-            "missing_required_client_capability",
-            f"taskIds needs the client capability {_TASKS}",
-            data={"requiredCapabilities": m.ClientCapabilities.requiring(_TASKS)},
-        )
+    if tasks is not UNSET:
+        require("taskIds", _TASKS, declared)
     uris = wish.resource_subscriptions
     return m.SubscriptionFilter(
         tools_list_changed=_granted(wish.tools_list_changed, offered, "tools.listChanged"),

@@ -60,8 +60,15 @@ def outcome(task: TaskMachine) -> Raw | m.Error | None:
     return None
 
 
-def _official(task: TaskMachine) -> m.TaskStatus:
-    return "working" if task.status == "pending" else task.status
+def _members(task: TaskMachine) -> dict[str, Any]:
+    """What both official designs call alike."""
+    return {
+        "task_id": task.id,
+        "status": "working" if task.status == "pending" else task.status,
+        "created_at": moment(task.created),
+        "last_updated_at": moment(task.updated),
+        "status_message": _unset(task.message),
+    }
 
 
 def _unset(value: Any) -> Any:
@@ -72,16 +79,9 @@ def _unset(value: Any) -> Any:
 
 
 def _core_members(task: TaskMachine) -> dict[str, Any]:
+    members = {**_members(task), "ttl": task.ttl, "poll_interval": _unset(task.poll_interval)}
     failed = task.status == "completed" and task.is_error
-    return {
-        "task_id": task.id,
-        "status": "failed" if failed else _official(task),
-        "created_at": moment(task.created),
-        "last_updated_at": moment(task.updated),
-        "ttl": task.ttl,
-        "poll_interval": _unset(task.poll_interval),
-        "status_message": _unset(task.message),
-    }
+    return {**members, "status": "failed"} if failed else members
 
 
 def core_task(task: TaskMachine) -> m.Task:
@@ -108,15 +108,7 @@ CORE: Final = Face(
 
 
 def _extension_members(task: TaskMachine) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "status": _official(task),
-        "created_at": moment(task.created),
-        "last_updated_at": moment(task.updated),
-        "ttl_ms": task.ttl,
-        "poll_interval_ms": _unset(task.poll_interval),
-        "status_message": _unset(task.message),
-    }
+    return {**_members(task), "ttl_ms": task.ttl, "poll_interval_ms": _unset(task.poll_interval)}
 
 
 def detailed_task(task: TaskMachine) -> m.DetailedTask:

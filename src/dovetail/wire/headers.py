@@ -60,30 +60,22 @@ def read(raw: Iterable[tuple[bytes, bytes]]) -> RoutingHeaders:
     for key, value in raw:
         if key[:4] != b"mcp-":
             continue
+        text = value.decode("latin-1").strip(" \t")
         if key == b"mcp-method":
-            if found.method is not None:
-                _twice(found, key)
-            found.method = value.decode("latin-1").strip(" \t")
-        elif key == b"mcp-protocol-version":
-            version = value.decode("latin-1").strip(" \t")
-            if found.version is not None:
-                _twice(found, key)
-                version = f"{found.version[:NAME_ECHO]}, {version}"  # as HTTP joins what comes twice
-            found.version = version
+            before, found.method = found.method, text
         elif key == b"mcp-name":
-            if found.name is not None:
-                _twice(found, key)
-            found.name = value.decode("latin-1").strip(" \t")
+            before, found.name = found.name, text
+        elif key == b"mcp-protocol-version":
+            before = found.version  # joined as HTTP joins what comes twice
+            found.version = text if before is None else f"{before[:NAME_ECHO]}, {text}"
         elif key[:10] == _PARAM:
             name = key[10:].decode("latin-1").lower()
-            if name in found.params:
-                _twice(found, key)
-            found.params[name] = value.decode("latin-1").strip(" \t")
+            before, found.params[name] = found.params.get(name), text
+        else:
+            continue
+        if before is not None:
+            found.duplicated |= {key.decode("latin-1").lower()}
     return found
-
-
-def _twice(found: RoutingHeaders, key: bytes) -> None:
-    found.duplicated |= {key.decode("latin-1").lower()}
 
 
 # --- comparing with the body -------------------------------------------------------------------------------
