@@ -342,8 +342,7 @@ class Endpoint:
     ) -> Session:
         """Settle the outcome of a client's negotiation: from now on everything is said in ``revision``.
 
-        On a modern revision each later request carries version, capabilities and client info in its
-        ``_meta``.
+        On a modern revision each later request carries version, capabilities and client info in its ``_meta``.
         """
         session = Session(
             revision=revision,

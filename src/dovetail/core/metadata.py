@@ -84,8 +84,7 @@ def read(params: Raw | UnsetType) -> dict[str, Any]:
     """The ``_meta`` of a modern request.
 
     Raises:
-        ProtocolError: of kind ``invalid_params``; its data lists the keys that are missing or of another
-        type.
+        ProtocolError: of kind ``invalid_params``; its data lists the keys that are missing or of another type.
     """
     meta = peek(params)
     if meta is not None and Raw in map(type, meta.values()):

@@ -49,8 +49,7 @@ Claims = tuple[tuple[bytes, Alias], ...]
 
 
 class Codec:
-    """Read and write the messages of ``revision``, in ``dialect``, as the server ``server_info`` if it is
-    one.
+    """Read and write the messages of ``revision``, in ``dialect``, as the server ``server_info`` if it is one.
 
     Has no state of its own; one per pair serves all connections (`codec_for`).
     """

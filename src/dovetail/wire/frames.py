@@ -164,8 +164,7 @@ def decode_batch(data: bytes, limit: int = Limits().batch_size) -> list[Frame | 
     """Read an array of messages; a bad entry becomes the error to answer it with.
 
     Raises:
-        RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit``
-        entries
+        RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit`` entries
             (``invalid_request``). Answer with this one error, not with an array.
     """
     try:

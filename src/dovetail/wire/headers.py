@@ -229,8 +229,7 @@ def decode_value(value: str, header: str = NAME_HEADER) -> str:
     """Read such a value.
 
     Raises:
-        RemoteProtocolError: (``header_mismatch``) it claims to be base64 and is not, or holds what no header
-        may.
+        RemoteProtocolError: (``header_mismatch``) it claims to be base64 and is not, or holds what no header may.
     """
     sentinel = _SENTINEL.fullmatch(value)
     if sentinel is None:
@@ -250,8 +249,7 @@ def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """Which arguments of a tool are repeated in which header.
 
     Raises:
-        RegistrationError: an annotation breaks the rules. A server refuses to register the tool, an HTTP
-        client
+        RegistrationError: an annotation breaks the rules. A server refuses to register the tool, an HTTP client
             leaves it out of its list.
     """
     found: dict[tuple[str, ...], str] = {}

@@ -35,8 +35,7 @@ class LineBuffer:
         """Return the next line that is not empty, without its end, or None to ask for more data.
 
         Raises:
-            RemoteProtocolError: (``message_too_large``) the line outgrew the limit, finished or not. Close
-            the
+            RemoteProtocolError: (``message_too_large``) the line outgrew the limit, finished or not. Close the
                 connection: the rest of the stream cannot be framed any more.
         """
         while True:

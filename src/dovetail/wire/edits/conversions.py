@@ -75,8 +75,7 @@ def plain_form(params: m.ElicitRequestParams) -> m.ElicitRequestParams:
     """The form as 2025-06-18 knows it: titled choices become ``enum`` with ``enumNames``.
 
     Raises:
-        LocalProtocolError: (``capability_not_supported``) URL questions and multiple choice do not exist
-        there.
+        LocalProtocolError: (``capability_not_supported``) URL questions and multiple choice do not exist there.
     """
     if params.mode == "url":
         raise LocalProtocolError("capability_not_supported", "URL questions exist since 2025-11-25")
