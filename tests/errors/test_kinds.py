@@ -1,5 +1,8 @@
 """The table of failures: complete, without contradictions, and the same as the documents' tables."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dovetail.errors import (
@@ -179,3 +182,13 @@ def test_the_statuses_of_the_transport_are_those_of_its_table() -> None:
     }
     assert {kind: http_status(kind) for kind in statuses} == statuses
     assert http_status("a_kind_of_the_application") == 200
+
+
+def test_every_kind_is_raised_or_the_page_says_why_not() -> None:
+    root = Path(__file__).resolve().parents[2]
+    code = "".join(p.read_text() for p in (root / "src").rglob("*.py") if p.name != "kinds.py")
+    page = (root / "docs" / "design" / "dialects.md").read_text()
+    section = page.partition("## Kinds that nothing here raises")[2].partition("## Rejected")[0]
+    told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
+    raised = {name for name in KINDS if f'"{name}"' in code}
+    assert set(KINDS) - raised - told == set()
