@@ -161,3 +161,12 @@ def test_a_digest_of_what_is_no_json_is_the_peers_fault() -> None:
         with pytest.raises(RemoteProtocolError) as caught:
             digest(raw)
         assert caught.value.kind == "invalid_params"
+
+
+def test_servers_that_share_keys_open_none_of_each_others_tokens() -> None:
+    one, other = Seal(Keys(SECRET), owner="one"), Seal(Keys(SECRET), owner="other")
+    token = one.seal("session", b"x", expires=100)
+    assert one.open("session", token, now=0) == b"x"
+    for stranger in (other, seal):
+        with pytest.raises(ProtocolError):
+            stranger.open("session", token, now=0)

@@ -107,7 +107,7 @@ class Seal:
     def __init__(self, keys: Keys, limit: int = Limits().request_state, *, owner: str = "") -> None:
         self.keys = keys
         self._limit = limit
-        self._owner = f" of {owner}"
+        self._owner = f" of {owner}" if owner else ""
         # Derivations cost more than short payloads do.
         self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(_keys_for)
 
