@@ -1,0 +1,51 @@
+"""A real browser walks login and consent once: Chromium without a window, moved by Playwright."""
+
+import importlib.util
+import shutil
+from typing import Any
+
+import pytest
+
+from dovetail import Client
+from dovetail.auth import MemoryTokens, OAuth
+
+from .oidc import Oidc
+from .test_oidc_provider import run
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.xdist_group("oidc"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: apt-get install chromium"),
+    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is missing"),
+]
+
+
+def test_a_user_logs_in_and_consents_in_chromium() -> None:
+    from playwright.async_api import async_playwright
+
+    async def test(provider: Oidc) -> None:
+        addresses: list[str] = []
+
+        async def walk(url: str) -> None:
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+                page: Any = await browser.new_page()
+                await page.goto(url, wait_until="domcontentloaded")
+                await page.wait_for_selector('h1:text("Sign-in")')
+                await page.fill('input[name="login"]', "somebody")
+                await page.fill('input[name="password"]', "anything")
+                await page.click('button[type="submit"]')
+                await page.wait_for_selector('h1:text("Authorize")')
+                await page.click('button[type="submit"]')
+                await page.wait_for_selector('h1:text("Logged in")')
+                addresses.append(page.url)
+                await browser.close()
+
+        auth = OAuth(store=MemoryTokens(), open_browser=walk)
+        async with Client(provider.url, revision="modern", auth=auth) as client:
+            await client.list_tools()
+        assert addresses[0].startswith("http://127.0.0.1:")
+        assert "/callback?" in addresses[0]
+        assert provider.seen[-1]["sub"] == "somebody"
+
+    run(test)
