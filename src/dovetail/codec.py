@@ -32,15 +32,7 @@ from .wire.frames import encode_batch as join_batch
 from .wire.methods import METHODS, Method
 from .wire.revisions import BY_NAME, newest
 
-__all__ = [
-    "ErrorResponse",
-    "Message",
-    "MessageCodec",
-    "Notification",
-    "Request",
-    "Response",
-    "is_batch",
-]
+__all__ = ["ErrorResponse", "Message", "MessageCodec", "Notification", "Request", "Response", "is_batch"]
 
 
 class Request(Struct, frozen=True):

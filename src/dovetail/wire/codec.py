@@ -54,22 +54,6 @@ class Codec:
     Has no state of its own; one per pair serves all connections (`codec_for`).
     """
 
-    __slots__ = (
-        "_decoders",
-        "_names",
-        "_null_error_id",
-        "_opening",
-        "_openings",
-        "_outbound",
-        "_params_in",
-        "_result_in",
-        "_server_meta",
-        "_sieve",
-        "dialect",
-        "revision",
-        "server_info",
-    )
-
     def __init__(
         self, revision: Revision, dialect: Dialect = OFFICIAL, server_info: Implementation | None = None
     ) -> None:

@@ -7,17 +7,6 @@ from .profiles import MCP_CLIENT, MINIMCP, OFFICIAL
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OFFICIAL, ERLMCP, MINIMCP, MCP_CLIENT)}
 
 __all__ = [
-    "DIALECTS",
-    "ERLMCP",
-    "MCP_CLIENT",
-    "MINIMCP",
-    "OFFICIAL",
-    "VENDOR",
-    "Alias",
-    "Dialect",
-    "error_from_wire",
-    "rewrite",
-    "status_of",
-    "strictly",
-    "wire_error",
-]
+    "DIALECTS", "ERLMCP", "MCP_CLIENT", "MINIMCP", "OFFICIAL", "VENDOR", "Alias", "Dialect", "error_from_wire",
+    "rewrite", "status_of", "strictly", "wire_error",
+]  # fmt: skip
