@@ -110,8 +110,8 @@ async def exchange(
 
     ``session`` is what a legacy message is served in; without one it is told to initialize. Write what ``writer`` was
     given, then the reply. ``runner`` is that of the app, which knows when it shuts down; ``failed`` hears of the error
-    of a single call. Raises nothing for what a
-    message holds; `asyncio.CancelledError` means that nobody waits for the reply.
+    of a single call. Raises nothing for what a message holds; `asyncio.CancelledError` means that nobody waits for
+    the reply.
     """
     limits = service.limits
     if limits.event_size is not None:
@@ -129,7 +129,9 @@ async def exchange(
         error = ProtocolError("subscription_failed", "there is no stream here to listen on")
         return service.admission.status_of(error, event.revision), endpoint.send_error(event, error)
     reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
-    if failure is not None and failed is not None:
+    if failure is None:
+        return 200, reply
+    if failed is not None:
         failed(failure)
     return status_of(service.admission, event, failure), reply
 
