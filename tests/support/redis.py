@@ -15,7 +15,7 @@ import pytest
 from .waiting import wait_until
 
 SERVER = shutil.which("redis-server")
-needs_redis = pytest.mark.skipif(SERVER is None, reason="scripts/redis.sh installs redis-server")
+needs_redis = pytest.mark.skipif(SERVER is None, reason="`make peers` installs redis-server")
 
 
 def free_port() -> int:
