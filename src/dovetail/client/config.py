@@ -235,10 +235,11 @@ def _read_reconnect(option: Reconnect | bool) -> Reconnect:
 
 # --- what signatures show -------------------------------------------------------------------------------------------
 
-_OPTIONS: dict[str, dict[str, str]] = {
-    f"Unpack[{options.__name__}]": {
-        name: kind.__forward_arg__ for name, kind in options.__annotations__.items()
-    }
+_OPTIONS: dict[str, list[inspect.Parameter]] = {
+    f"Unpack[{options.__name__}]": [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind.__forward_arg__)
+        for name, kind in options.__annotations__.items()
+    ]
     for options in (ClientOptions, CallOptions, CachedOptions, ToolOptions, RequestOptions)
 }
 
@@ -246,14 +247,11 @@ _OPTIONS: dict[str, dict[str, str]] = {
 def name_options(cls: type[T]) -> type[T]:
     """Let the members of ``**options`` show in the signatures of ``cls``, where ``help`` and programs look for them."""
     for function in vars(cls).values():
+        # Made of a function that shows them: it shows them, too.
         if not isinstance(function, FunctionType) or "__wrapped__" in vars(function):
             continue
-        if names := _OPTIONS.get(function.__annotations__.get("options", "")):
+        if named := _OPTIONS.get(function.__annotations__.get("options", "")):
             signature = inspect.signature(function)
-            shown = [each for each in signature.parameters.values() if each.name != "options"]
-            kind = inspect.Parameter.KEYWORD_ONLY
-            shown += [
-                inspect.Parameter(name, kind, default=..., annotation=each) for name, each in names.items()
-            ]
-            cast("Any", function).__signature__ = signature.replace(parameters=shown)
+            *shown, _ = signature.parameters.values()
+            cast("Any", function).__signature__ = signature.replace(parameters=[*shown, *named])
     return cls

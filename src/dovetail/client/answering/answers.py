@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from inspect import Parameter
 from pathlib import Path, PurePath
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -36,12 +37,17 @@ from .forms import read_answer
 
 log = logging.getLogger("dovetail.client")
 
+_BY_POSITION = frozenset(
+    {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL}
+)
 # What each callback lets us declare, under the method it answers.
 _DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
     "roots/list": ("roots", {"listChanged": True}),
     "sampling/createMessage": ("sampling", {}),
     "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
 }
+_TASKS = {"sampling/createMessage": {"createMessage": {}}, "elicitation/create": {"create": {}}}
+"""The questions that 2025-11-25 may ask as tasks."""
 
 
 @runtime_checkable
@@ -77,7 +83,9 @@ class Answers:
         able = ClientCapabilities(_DECLARED[method] for method in self._callbacks)
         if self._sample_tools:
             able["sampling"] = {"tools": {}}
-        if requests := self._taskable():
+        if requests := {
+            _DECLARED[method][0]: task for method, task in _TASKS.items() if method in self._callbacks
+        }:
             able["tasks"] = {"list": {}, "cancel": {}, "requests": requests}
         found: dict[str, Any] = sieve_for(revision).edit(able)
         if revision.modern:
@@ -88,15 +96,6 @@ class Answers:
             merge = isinstance(old, dict) and isinstance(setting, dict)
             found[name] = {**cast("dict[str, Any]", old), **setting} if merge else setting
         return ClientCapabilities(found)
-
-    def _taskable(self) -> dict[str, Any]:
-        """Which questions 2025-11-25 may ask as tasks."""
-        found: dict[str, Any] = {}
-        if "sampling/createMessage" in self._callbacks:
-            found["sampling"] = {"createMessage": {}}
-        if "elicitation/create" in self._callbacks:
-            found["elicitation"] = {"create": {}}
-        return found
 
     def answers(self, method: str) -> bool:
         """Whether somebody answers this question."""
@@ -191,16 +190,7 @@ def with_metadata(callback: Callback) -> Callback:
     return tell
 
 
-_BY_POSITION = frozenset(
-    (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.VAR_POSITIONAL,
-    )
-)
-
-
-def _parameters(callback: Callback) -> list[inspect.Parameter] | None:
+def _parameters(callback: Callback) -> list[Parameter] | None:
     """What ``callback`` takes; None where it does not say."""
     try:
         return list(inspect.signature(callback).parameters.values())
