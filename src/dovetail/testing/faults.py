@@ -103,16 +103,14 @@ class Faults:
                 continue
             if self.duplicate:
                 data += data
-            if self.cut is not None and sent + len(data) >= self.cut:
-                data = data[: self.cut - sent]
-                self.passed += len(data)
-                writer.write(data)
-                await writer.drain()
-                return
+            if self.cut is not None:
+                data = data[: max(0, self.cut - sent)]
             sent += len(data)
             self.passed += len(data)
             writer.write(data)
             await writer.drain()
+            if self.cut is not None and sent >= self.cut:
+                return
 
     def _hang_up(self, writer: asyncio.StreamWriter) -> None:
         connection: socket.socket | None = writer.get_extra_info("socket")

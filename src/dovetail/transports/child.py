@@ -196,6 +196,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
+            self._look()  # now: it may be gone as soon as its input has ended
             if self._pipes is not None:
                 self._pipes.ignore()
             if self._sink is not None:
@@ -230,8 +231,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     async def _finish_process(self, grace: float) -> None:
         try:
-            if not self._exited.is_set():
-                self._family.look(self.pid)
+            self._look()
             if grace and not await self._exits_within(grace):
                 self._kill(signal.SIGTERM)
                 await self._exits_within(grace)
@@ -255,10 +255,14 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     def _kill_all(self) -> None:
         """End the child and all that it started, at once."""
-        if not self._exited.is_set():  # else its number may be somebody else's by now
-            self._family.look(self.pid)
+        self._look()
         self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
         self._family.kill()
+
+    def _look(self) -> None:
+        """Take note of whom the child started, while it is there to tell."""
+        if not self._exited.is_set():  # else its number may be somebody else's by now
+            self._family.look(self.pid)
 
     def _kill(self, number: int) -> None:
         try:

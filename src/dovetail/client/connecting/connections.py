@@ -46,12 +46,6 @@ from .openers import opener_for
 
 log = logging.getLogger("dovetail.client")
 
-_LISTS = {
-    "notifications/tools/list_changed": "tools",
-    "notifications/prompts/list_changed": "prompts",
-    "notifications/resources/list_changed": "resources",
-}
-
 
 class Connections:
     """Makes and keeps the connections of one client, one after the other."""
@@ -162,7 +156,7 @@ class Connections:
 
     def _events_missed(self) -> None:
         """A stream broke and is back: whatever it would have told may have happened."""
-        for method in _LISTS:
+        for method in CHANGED_BY:
             self._list_changed(method)
         for uri in list(self.listening.uris):
             self._resource_updated(uri)
@@ -194,7 +188,7 @@ class Connections:
         method, params = notice.method, notice.params
         if method == "notifications/message":
             self._tell(self._config.on_log, params)
-        elif method in _LISTS:
+        elif method in CHANGED_BY:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
             self._resource_updated(params.uri, params.meta)
@@ -210,8 +204,9 @@ class Connections:
     def _list_changed(self, method: str) -> None:
         if self._config.cache is not None:
             self._config.cache.forget(self._config.origin, *CHANGED_BY[method])
-        self.list_changed(_LISTS[method])
-        self._tell(self._config.on_list_changed, _LISTS[method])
+        _, kind, _ = method.split("/")
+        self.list_changed(kind)
+        self._tell(self._config.on_list_changed, kind)
 
     def _resource_updated(self, uri: str, meta: Mapping[str, Any] | UnsetType = UNSET) -> None:
         if self._config.cache is not None:
