@@ -1,0 +1,267 @@
+"""Every row of the table of kinds has its cause: something of ours raises it, or peers do and we understand them."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Context, ProtocolError, Refusal, RegistrationError, Server
+from dovetail.kinds import KINDS, REFUSALS, kind_of_code
+from dovetail.settings import LONGEST_DESCRIPTION, Limits
+from tests.server.works import DECLARED
+from tests.support.aio import run
+from tests.support.peer import Peer
+
+TESTS = Path(__file__).parent.parent
+
+PROMPT = {"type": "ref/prompt", "name": "greet"}
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "method_not_found": ("no/such", {}),
+    "invalid_params": ("tools/call", {}),
+    "internal_error": ("resources/read", {"uri": "x://broken"}),
+    "invalid_request_state": ("tools/call", {"name": "asks", "arguments": {}, "requestState": "x"}),
+    "tool_not_found": ("tools/call", {"name": "none"}),
+    "prompt_not_found": ("prompts/get", {"name": "none"}),
+    "resource_not_found": ("resources/read", {"uri": "x://none"}),
+    "resource_template_not_found": ("resources/read", {"uri": "y://{name}"}),
+    "invalid_uri": ("resources/read", {"uri": "none"}),
+    "uri_syntax_error": ("resources/read", {"uri": "x://%zz"}),
+    "uri_too_long": ("resources/read", {"uri": "x://" + "a" * 9000}),
+    "resource_access_denied": ("resources/read", {"uri": "x://denied"}),
+    "resource_locked": ("resources/read", {"uri": "x://locked"}),
+    "resource_not_readable": ("resources/read", {"uri": "x://unreadable"}),
+    "template_render_failed": ("resources/read", {"uri": "x://any/thing"}),
+    "request_timeout": ("resources/read", {"uri": "x://slow"}),
+    "tool_execution_failed": ("tools/call", {"name": "fails"}),
+    "tool_timeout": ("tools/call", {"name": "slow"}),
+    "invalid_tool_arguments": ("tools/call", {"name": "fails", "arguments": {"a": 1}}),
+    "prompt_argument_missing": ("prompts/get", {"name": "greet"}),
+    "invalid_prompt_arguments": ("prompts/get", {"name": "greet", "arguments": {"age": "old"}}),
+    "prompt_render_failed": ("prompts/get", {"name": "greet", "arguments": {"age": "1"}}),
+    "invalid_cursor": ("tools/list", {"cursor": "x"}),
+    "task_not_found": ("tasks/get", {"taskId": "none"}),
+    "completion_not_found": (
+        "completion/complete", {"ref": {"type": "ref/prompt", "name": "no"}, "argument": {"name": "a", "value": ""}},
+    ),
+    "completion_failed": ("completion/complete", {"ref": PROMPT, "argument": {"name": "age", "value": ""}}),
+    "invalid_completion_ref": ("completion/complete", {"ref": {"type": "x"}, "argument": {"name": "a", "value": ""}}),
+    "invalid_completion_argument": ("completion/complete", {"ref": PROMPT, "argument": 1}),
+}  # fmt: skip
+"""What a client sends to get it."""
+
+AUTHORS = [
+    "resource_version_mismatch", "tool_disabled", "tool_not_allowed", "tool_dependency_failed", "content_policy",
+    "safety", "rate_limited", "resource_constraints", "permission_denied", "invalid_input", "unsupported_operation",
+    "temporarily_unavailable", "dependency_failed", "custom", "unauthorized_operation", "circuit_open",
+    "quota_exceeded", "too_many_connections", "peer_too_slow", "overloaded", "storage_full", "unhealthy",
+    "memory_exhausted",
+]  # fmt: skip
+"""What handlers and layers raise by name or number."""
+
+UNNAMED: dict[str, Callable[[Server], object]] = {
+    "registration": lambda server: server.add_tool(print_it, name="fails"),
+    "tool_description_too_long": lambda server: server.add_tool(
+        print_it, description="x" * (LONGEST_DESCRIPTION + 1)
+    ),
+    "resource_already_exists": lambda server: server.add_resource("x://slow", print_it),
+    "invalid_uri_template": lambda server: server.add_resource_template("x://{a}{b}", print_it),
+    "tool_schema_invalid": lambda server: server.add_tool(
+        name="raw", handler=lambda given: given, input_schema={"type": "object", "$ref": "#/nowhere"}
+    ),
+    "invalid_mime_type": lambda server: server.add_resource("x://new", print_it, mime_type="text"),
+}
+"""What cannot be registered (with erlmcp, which minds the length of a description)."""
+
+ELSEWHERE = {
+    "parse_error": "wire/test_frames.py",
+    "invalid_request": "wire/test_frames.py",
+    "header_mismatch": "wire/test_headers.py",
+    "missing_required_client_capability": "dialects/test_failures.py",
+    "unsupported_protocol_version": "core/test_admit.py",
+    "capability_not_supported": "core/test_admit.py",
+    "not_initialized": "core/test_admit.py",
+    "subscription_failed": "server/test_register.py",
+    "validation_failed": "wire/test_codec.py",
+    "transport_error": "cli/test_call.py",
+    "message_too_large": "http/test_sizes.py",
+    "invalid_content_type": "client/test_refused_questions.py",
+    "content_too_large": "http/test_sizes.py",
+    "invalid_encoding": "wire/test_frames.py",
+    "binary_too_large": "http/test_sizes.py",
+    "text_too_long": "http/test_sizes.py",
+    "tool_result_too_large": "http/test_sizes.py",
+    "too_many_tools": "server/test_running.py",
+    "url_elicitation_required": "dialects/test_failures.py",
+    "sampling_failed": "client/test_samplers.py",
+    "sampling_timeout": "client/test_samplers.py",
+    "invalid_model_preferences": "client/test_refused_questions.py",
+    "model_not_available": "client/test_samplers.py",
+    "sampling_rate_limited": "client/test_samplers.py",
+    "authentication_failed": "client/test_negotiating_http.py",
+    "insufficient_permissions": "auth/test_rights.py",
+    "invalid_token": "auth/test_gate.py",
+    "session_expired": "http/test_legacy.py",
+    "session_not_found": "http/test_legacy.py",
+    "cursor_expired": "server/test_register.py",
+    "task_failed": "core/test_tasks.py",
+    "task_cancelled": "server/test_tasks_core.py",
+    "task_timeout": "server/test_tasks_extension.py",
+    "task_state_invalid": "core/test_tasks.py",
+    "too_many_tasks": "server/test_tasks_extension.py",
+    "task_result_not_ready": "core/test_tasks.py",
+    "task_already_completed": "core/test_tasks.py",
+    "invalid_progress_token": "core/test_endpoint.py",
+    "progress_token_expired": "core/test_endpoint.py",
+    "progress_update_failed": "wire/test_codec.py",
+    "notification_failed": "wire/test_codec.py",
+    "notification_queue_full": "client/test_callbacks.py",
+    "invalid_notification_type": "core/test_admit.py",
+    "user_rejected": "client/test_refused_questions.py",
+    "state": "server/test_methods.py",
+    "call_interrupted": "server/test_once.py",
+    "handle_not_found": "server/test_handles.py",
+}
+"""Where else a test shows it, by its name."""
+
+OTHERWISE = {
+    "unsupported_media_type": ("http/test_guards.py", "status == 415"),
+    "not_acceptable": ("http/test_guards.py", "status == 406"),
+    "access_denied": ("http/test_guards.py", "status == 403"),
+    "authorization_failed": ("auth/test_login.py", "raises(AuthError"),
+    "page_size_too_large": ("server/test_register.py", "-32074"),
+    "invalid_page_size": ("server/test_register.py", "-32075"),
+    "session_lost": ("drivers/test_duplex.py", "SessionLost"),
+    "no_back_channel": ("server/test_asking.py", "no way back"),
+}
+"""Where a test shows it by a status, a number or a class."""
+
+RECEIVED = {
+    "tool_cancelled": "what was cancelled is not answered",
+    "invalid_credentials": "a token is all we are shown, and what is wrong with it is `invalid_token`",
+    "token_expired": "the same; RFC 6750 has one word for both",
+    "pagination_not_supported": "every list of ours has pages",
+    "invalid_offset": "our pages have cursors, and no offsets",
+    "task_already_exists": "the ids of our tasks are ours",
+    "task_dependency_failed": "our tasks depend on no others",
+    "notification_not_delivered": "nobody is told what became of a notification",
+    "sampling_not_supported": "the Elixir client asks a server to sample; ours has no such method",
+    "unknown_error": "the meaning of a number that has none",
+    "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",
+}
+"""What only peers say, and why we do not. It stays in the table so that a client knows what it was told."""
+
+
+def print_it() -> None: ...
+
+
+def build(**options: Any) -> Server:
+    server = Server("kinds", limits=Limits(tasks=4), **options)
+
+    def raising(error: Exception) -> Callable[[], str]:
+        def read() -> str:
+            raise error
+
+        return read
+
+    for name, error in {
+        "denied": PermissionError(), "locked": BlockingIOError(), "unreadable": OSError(), "broken": KeyError(),
+    }.items():  # fmt: skip
+        server.add_resource(f"x://{name}", raising(error), name=name)
+
+    @server.resource("x://slow", timeout=0.01)
+    async def slow_resource() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    @server.resource("x://{a}/{b}")
+    def template(a: str, b: str) -> str:
+        raise KeyError(a)
+
+    @server.tool(task="optional")
+    def works() -> str:
+        """Work."""
+        return ""
+
+    @server.tool
+    def fails() -> str:
+        """Fail."""
+        raise KeyError("masked")
+
+    @server.tool(timeout=0.01)
+    async def slow() -> str:
+        """Take long."""
+        await asyncio.Event().wait()
+        return ""
+
+    @server.tool
+    async def asks(ctx: Context) -> str:
+        """Ask."""
+        return (await ctx.elicit("which?", ["a"])).action
+
+    @server.tool
+    def refuses(kind: str) -> str:
+        """Fail by name."""
+        number = next((code for code, name in REFUSALS.items() if name == kind), None)
+        raise ProtocolError(kind) if number is None else Refusal(number)
+
+    @server.prompt
+    def greet(age: int) -> str:
+        raise KeyError(age)
+
+    @server.completion(ref="greet", argument="age")
+    def ages(value: str) -> list[str]:
+        raise KeyError(value)
+
+    return server
+
+
+async def told(method: str, **params: Any) -> str:
+    """The kind in the answer, wherever it is said."""
+    reply = await Peer(build(), capabilities=DECLARED).send(method, **params)
+    if "error" in reply:
+        return reply["error"]["data"]["kind"]
+    return reply["result"]["_meta"]["dovetail/kind"]
+
+
+def test_every_kind_is_accounted_for_once() -> None:
+    tables = [ASKED, AUTHORS, UNNAMED, ELSEWHERE, OTHERWISE, RECEIVED]
+    names = [name for table in tables for name in table]
+    assert sorted(names) == sorted(KINDS)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+@run
+async def test_what_a_client_sends_to_get_it(kind: str) -> None:
+    method, params = ASKED[kind]
+    assert await told(method, **params) == kind
+
+
+@pytest.mark.parametrize("kind", AUTHORS)
+@run
+async def test_what_a_handler_raises_keeps_its_name(kind: str) -> None:
+    assert await told("tools/call", name="refuses", arguments={"kind": kind}) == kind
+
+
+@pytest.mark.parametrize("kind", UNNAMED)
+def test_what_cannot_be_registered_says_why(kind: str) -> None:
+    server = build(dialect="erlmcp")
+    with pytest.raises(RegistrationError) as caught:
+        UNNAMED[kind](server)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("kind", [*ELSEWHERE, *OTHERWISE])
+def test_another_test_shows_it(kind: str) -> None:
+    file, words = OTHERWISE.get(kind) or (ELSEWHERE[kind], f'"{kind}"')
+    assert words in (TESTS / file).read_text()
+
+
+@pytest.mark.parametrize("kind", RECEIVED)
+def test_what_only_peers_say_is_understood(kind: str) -> None:
+    row = KINDS[kind]
+    for dialect, code in (("erlmcp", row.erlmcp), ("mcp_client", row.elixir)):
+        if code is not None:
+            assert kind_of_code(code, modern=False, dialect=dialect) == kind
+    assert row.erlmcp or row.elixir or kind in ("unknown_error", "connection_closed")
