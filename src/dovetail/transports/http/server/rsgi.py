@@ -194,9 +194,9 @@ class RsgiExchange(RsgiHead, eq=False):
             # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
             if declared is None or "transfer-encoding" in self.headers:
                 return await self._read_pieces(limit, account)
+            if int(declared[:20]) > limit:
+                raise too_large(limit)
             if len(declared) > SHORT_LENGTH:
-                if int(declared[:20]) > limit:
-                    raise too_large(limit)
                 hold(self, account, int(declared))
             return await self.protocol()
         except GONE:
