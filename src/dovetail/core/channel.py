@@ -199,6 +199,8 @@ class Service(Responder, Protocol):
 
     limits: Limits
     admission: Admission
+    auth: Any = None
+    """Who verifies tokens; None for nobody."""
 
     async def start(self) -> None:
         """Be ready: called before the first connection, perhaps more than once."""

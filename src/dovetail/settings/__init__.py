@@ -264,6 +264,8 @@ CHALLENGES_READ: Final = 16
 """Challenges that are read of one answer."""
 LONGEST_TOKEN: Final = 16 << 10
 """Characters of an Authorization header; a longer one is refused unread."""
+LONGEST_TIMER: Final = 31_536_000.0
+"""Seconds; no stream lives that long, whatever its token says."""
 
 # --- HTTP server ------------------------------------------------------------------------------------------
 

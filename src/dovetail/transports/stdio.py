@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 from ..core.channel import Service
+from ..core.principal import Principal
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import TransportError
 from ..settings import GRACE_SECONDS
@@ -128,6 +129,12 @@ def _source(link: LineLink, descriptor: int) -> Source:
     return (PipeSource if _pollable(descriptor) else FileSource)(descriptor, link)
 
 
+async def _starter(auth: Any) -> Principal | None:
+    from ..auth.server.links import environment_principal  # a pipe without authentication pays nothing for it
+
+    return await environment_principal(auth)
+
+
 async def serve(
     service: Service,
     *,
@@ -139,7 +146,8 @@ async def serve(
     wire = wire or divert()
     source, sink = wire.private()
     async with lifespan(service):
-        duplex = accept(service, scope={"transport": "stdio"}, grace=grace)
+        principal = None if service.auth is None else await _starter(service.auth)
+        duplex = accept(service, principal=principal, scope={"transport": "stdio"}, grace=grace)
         await open_link(duplex, source, sink)
         await running.until_closed(duplex, stop)
     for descriptor in (wire.source, wire.sink):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from ssl import CERT_REQUIRED, SSLContext
 from typing import Any, cast
 
+from ..auth.server.links import certificate_principal
 from ..core.channel import Receiver, Service
 from ..drivers.duplex import Duplex, accept, lifespan
 from ..errors import RequestTimeout, TransportError
@@ -88,7 +89,9 @@ class _Connection(SocketLink):
             self.data_received(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.duplex.endpoint.scope = _scope(transport)
+        scope = self.duplex.endpoint.scope = _scope(transport)
+        if "peer_certificate" in scope:
+            self.duplex.endpoint.principal = certificate_principal(scope["peer_certificate"])
         super().connection_made(transport)
         if len(self._listener.connections) >= self._listener.limit:
             self.abort()
@@ -187,13 +190,8 @@ async def listen(
     Raises:
         TransportError: the address cannot be used, or may not without ``allow_remote``.
     """
-    trusted = allow_remote or (ssl is not None and ssl.verify_mode == CERT_REQUIRED)
-    if path is None and not trusted and not is_loopback(host):
-        raise TransportError(
-            f"serving on {host} would let everybody who can reach it call this server: ask for client "
-            "certificates, or say allow_remote=True (--allow-remote)",
-            cause="refused",
-        )
+    if not allow_remote and (ssl is None or ssl.verify_mode != CERT_REQUIRED):
+        _check_strangers(service, host, path)
     listener = Listener(service, connections=connections, idle=idle, grace=grace)
     try:
         return await listener.open(host, port, path, ssl)
@@ -202,6 +200,22 @@ async def listen(
         raise TransportError(
             f"cannot listen on {where}: {error.strerror or error}", cause="refused"
         ) from None
+
+
+def _check_strangers(service: Service, host: str | None, path: str | None) -> None:
+    """Raises `TransportError`: callers without a certificate could not be told apart, or are not wanted."""
+    if service.auth is not None:
+        raise TransportError(
+            "this server verifies who calls, which TCP can say by client certificates alone: ask for them, or say "
+            "allow_remote=True (--allow-remote) to let everybody in as nobody",
+            cause="refused",
+        )
+    if path is None and not is_loopback(host):
+        raise TransportError(
+            f"serving on {host} would let everybody who can reach it call this server: ask for client "
+            "certificates, or say allow_remote=True (--allow-remote)",
+            cause="refused",
+        )
 
 
 async def serve(

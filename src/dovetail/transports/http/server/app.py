@@ -10,7 +10,7 @@ The server is started by whichever comes first, the host's lifespan or a request
 
 from __future__ import annotations
 
-from asyncio import CancelledError, current_task, timeout
+from asyncio import CancelledError, Future, current_task, ensure_future, timeout
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -37,7 +37,7 @@ from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .exchange import CLOSE, TEXT_TYPE, Exchange, Head, Headers, HttpService, Posted, Socket, refuse
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
-from .identity import Identity, status_of_stranger
+from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
 from .life import Life
 from .modern import Modern
@@ -375,7 +375,11 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
-                await serve_websocket(self.service, socket, duplex)
+                ending: list[Future[None]] = []  # somebody has to hold it
+                with until_expiry(
+                    principal, self.service.clock(), lambda: ending.append(ensure_future(duplex.close()))
+                ):
+                    await serve_websocket(self.service, socket, duplex)
         except TimeoutError:
             duplex.lost(None)
         finally:

@@ -55,8 +55,6 @@ class HttpService(Service, Protocol):
 
     seal: Seal
     clock: Callable[[], float]
-    auth: Any
-    """Who verifies tokens; None for nobody."""
 
     @property
     def name(self) -> str: ...

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from ....auth.core.resource import WELL_KNOWN
@@ -13,7 +16,7 @@ from ....core.principal import Principal, as_principal
 from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
-from ....settings import HttpOptions
+from ....settings import LONGEST_TIMER, HttpOptions
 from .exchange import Exchange, Head, Headers, HttpService
 
 
@@ -91,6 +94,22 @@ _ANYBODY: Headers = (
     ("cache-control", "no-store"),
 )
 """Pages of every origin may read what is no secret; shared caches may not, as it names the host that was asked."""
+
+
+@contextmanager
+def until_expiry(
+    principal: Principal | None, now: float, end: Callable[[], object]
+) -> Generator[None, None, None]:
+    """Call ``end`` when the token of ``principal`` expires, unless the block is left before: what it opened is over."""
+    expires = None if principal is None else principal.expires
+    if expires is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(min(max(0.0, expires - now), LONGEST_TIMER), end)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def status_of_stranger(error: DovetailError) -> int:

@@ -29,7 +29,7 @@ from .ended_sessions import EndedSessions
 from .event_log import EventLog, LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, Posted, refuse
-from .identity import Identity
+from .identity import Identity, until_expiry
 from .session_calls import Calls, SessionChannel
 from .sessions import LiveSession, Sessions, unknown_session
 from .waiting import Watch, Work
@@ -303,15 +303,21 @@ class Legacy:
         elif error is not None:
             await refuse(exchange, self.service.admission, error, status=503)
         else:
-            await self._follow(live, log, *found, exchange)
+            await self._follow(live, log, *found, exchange, principal)
 
     async def _follow(
-        self, live: LiveSession, log: EventLog, stream: LoggedStream, missed: list[bytes], exchange: Exchange
+        self,
+        live: LiveSession,
+        log: EventLog,
+        stream: LoggedStream,
+        missed: list[bytes],
+        exchange: Exchange,
+        principal: Principal | None,
     ) -> None:
         limits, options = self.service.limits, self.options
         # What was missed may be as much as the log holds; it must not count as unread.
         sink = EventStream(exchange, limits.write_buffer + limits.event_bytes, options.write_timeout)
-        sink.principal = live.session.principal
+        sink.principal = principal
         live.listened = live.listened or stream is log.general
         stream.sinks.append(sink)
         if len(stream.sinks) > SESSION_STREAMS:
@@ -327,7 +333,8 @@ class Legacy:
             else:
                 sink.write(b":\n\n")  # the head of the response must reach the client before any message
             if not stream.over:
-                await sink.wait()
+                with until_expiry(principal, self.service.clock(), sink.close_soon):
+                    await sink.wait()
         finally:
             watch.stop()
             live.open_streams -= 1

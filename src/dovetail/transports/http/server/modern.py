@@ -18,7 +18,7 @@ from ....errors import ProtocolError, Refusal
 from ....settings import HttpOptions
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, Headers, HttpService, retry_after
-from .identity import Identity
+from .identity import Identity, until_expiry
 from .waiting import Watching, Work, watch_call
 
 
@@ -99,7 +99,8 @@ class Modern:
         self.streams.add(stream)
         self.listening.add(task)
         try:
-            data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
+            with until_expiry(call.principal, self.service.clock(), watch.gone):
+                data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
         finally:
             watch.stop()
             stream.on_abandon = None

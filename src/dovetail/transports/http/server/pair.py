@@ -18,6 +18,7 @@ from ....settings import HttpOptions
 from ....wire.sse import encode_event
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, refuse
+from .identity import until_expiry
 from .waiting import Watch
 
 
@@ -77,7 +78,8 @@ class Pair:
         self._streams.add(stream)
         watch = Watch(exchange, stream.abandon)
         try:
-            await stream.wait()
+            with until_expiry(principal, self._service.clock(), stream.close_soon):
+                await stream.wait()
         finally:
             watch.stop()
             del self._live[id]

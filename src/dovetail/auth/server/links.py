@@ -1,0 +1,60 @@
+"""Who is at the other end where there are no headers: a client certificate, or a token in the environment."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...core.principal import Principal
+from ...errors import DovetailError
+from .verifier import as_verifier
+
+TOKEN: Final = "DOVETAIL_TOKEN"
+"""The variable a client sets for the server it starts."""
+
+
+def certificate_principal(certificate: Mapping[str, Any] | None) -> Principal | None:
+    """Who a verified certificate (as `ssl` gives it) belongs to: its common name, or else its first other name."""
+    if not certificate:
+        return None
+    names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in ("URI", "email", "DNS")]
+    common = _part(certificate.get("subject", ()), "commonName")
+    subject = common or (names[0] if names else None)
+    if subject is None:
+        return None
+    claims: dict[str, Any] = {"serialNumber": certificate.get("serialNumber"), "subjectAltName": names}
+    if "notAfter" in certificate:
+        claims["exp"] = ssl.cert_time_to_seconds(certificate["notAfter"])
+    return Principal(subject, _name(certificate.get("issuer", ())), claims=claims)
+
+
+async def environment_principal(auth: Any) -> Principal | None:
+    """Who has started us, by the token in the environment; None without one. Nothing else is asked of a pipe.
+
+    Raises:
+        DovetailError: there is a token, and it is not good.
+    """
+    token = os.environ.get(TOKEN)
+    if auth is None or not token:
+        return None
+    scope, reason = {"transport": "stdio"}, "it is not accepted"
+    for verifier in as_verifier(auth).members():
+        try:
+            found = await verifier.verify(token, scope)
+        except DovetailError as error:
+            reason = error.message
+        else:
+            if found is not None:
+                return found
+    raise DovetailError(f"the token in {TOKEN} is refused: {reason}", kind="authentication_failed")
+
+
+def _part(name: Any, wanted: str) -> str | None:
+    return next((value for parts in name for kind, value in parts if kind == wanted), None)
+
+
+def _name(name: Any) -> str:
+    """A distinguished name on one line."""
+    return ",".join(f"{kind}={value}" for parts in name for kind, value in parts)
