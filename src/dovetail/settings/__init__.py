@@ -134,6 +134,25 @@ LAYER_QUEUE: Final = 100
 """Calls that may wait for one of a limited number of places."""
 LAYER_KEYS: Final = 10_000
 """Names a guard or a memory of results keeps something for."""
+RETRY_ATTEMPTS: Final = 3
+RETRY_FIRST: Final = 0.1
+RETRY_LONGEST: Final = 5.0
+"""Attempts of one call, and seconds between them at first and at most."""
+LOGGED_DEPTH: Final = 6
+LOGGED_ITEMS: Final = 50
+LOGGED_TEXT: Final = 500
+"""Levels, members and characters of arguments that are logged."""
+TIMING_NAMES: Final = 500
+TIMING_SAMPLES: Final = 1000
+"""Names that are timed apart, and how many of the latest of each."""
+BUDGET_PAGES: Final = 1000
+BUDGET_SECONDS: Final = 3600.0
+"""Results whose rest is kept to be read, and for how long."""
+AUDIT_CHECKPOINT: Final = 1000
+AUDIT_ROTATE: Final = 256 << 20
+AUDIT_LINE: Final = 1 << 20
+AUDIT_WRITERS: Final = 1000
+"""Lines between two signatures, bytes of one file, bytes of one line, processes that write beside each other."""
 BREAKER_FAILURES: Final = 5
 BREAKER_RESET: Final = 60.0
 BREAKER_SUCCESSES: Final = 2

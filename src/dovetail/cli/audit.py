@@ -1,0 +1,44 @@
+"""``dovetail audit verify FILE``: whether an audit file is what was written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..errors import DovetailError
+from ..layers.audit import KEY_VARIABLE, verify
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail audit", description="Check a file written by the Audit layer."
+    )
+    result.add_argument("action", choices=("verify",))
+    result.add_argument(
+        "file", metavar="FILE", help="the newest file; those set aside before it are checked too"
+    )
+    result.add_argument(
+        "--key-file", metavar="FILE", help=f"the key of the signatures (default: ${KEY_VARIABLE})"
+    )
+    return result
+
+
+def main(command: str, arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        key = None
+        if options.key_file:
+            with open(options.key_file, "rb") as file:
+                key = file.read().strip()
+        found = verify(options.file, key=key)
+    except OSError as error:
+        raise DovetailError(f"{options.file}: {error.strerror or error}") from None
+    signed = (
+        f"{found.signed} of them signed with this key"
+        if found.signed
+        else "their signatures not checked: no key"
+    )
+    sys.stdout.write(f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}\n")
+    if found.unsigned:
+        sys.stdout.write(f"{found.unsigned} lines follow the last checkpoint\n")
+    return 0

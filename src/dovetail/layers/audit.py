@@ -1,0 +1,298 @@
+"""`Audit`: who did what, in a file nobody can change unnoticed.
+
+Every request is one line of JSON with the hash of the line before, refusals included. Each ``checkpoint`` lines, and
+when the file is closed, a line signs the hash so far with the key; whoever has the key can tell a file that was written
+anew from one that was kept. ``dovetail audit verify FILE`` finds a changed, removed or reordered line. A file that has
+grown beyond ``rotate`` bytes is set aside as ``FILE.1``, ``FILE.2``, …; the next one begins with the hash the last one
+ended with.
+
+Arguments are hashed unless ``arguments`` says "redacted" or "none". Hashes of short values can be guessed, so they are
+keyed. When the file cannot be written, calls are refused with 1079; with ``on_full="continue"`` they go on, and the gap
+is noted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..drivers.layering import Layer, Respond
+from ..errors import DovetailError, ProtocolError
+from ..settings import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS, NAME_ECHO
+from .log import arguments_of, subject_of
+from .outcomes import code_of, of_error, of_result
+from .redaction import one_line, redacted
+
+log = logging.getLogger("dovetail.audit")
+
+FIRST: Final = "0" * 64
+"""What the first line of all names as the hash before it."""
+KEY_VARIABLE: Final = "DOVETAIL_AUDIT_KEY"
+Arguments = Literal["hashed", "redacted", "none"]
+
+
+class Audit(Layer):
+    """Write every request to ``path``. The key is ``key`` or ``DOVETAIL_AUDIT_KEY``; without one nothing is signed.
+
+    ``methods`` are the requests to write; by default those that run an author's code.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        checkpoint: int = AUDIT_CHECKPOINT,
+        *,
+        key: str | bytes | None = None,
+        arguments: Arguments = "hashed",
+        rotate: int = AUDIT_ROTATE,
+        on_full: Literal["refuse", "continue"] = "refuse",
+        methods: frozenset[str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = self._given = Path(path)
+        self._checkpoint, self._rotate, self._arguments, self._clock = checkpoint, rotate, arguments, clock
+        self._key = _key(key)
+        self._refuses = on_full == "refuse"
+        self._methods = methods or frozenset({"tools/call", "resources/read", "prompts/get", "initialize"})
+        self._file: IO[bytes] | None = None
+        self._hash, self._number = FIRST, 0
+        self._since = 0
+        self.missed = 0
+        """Requests that could not be written."""
+
+    async def message(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
+        if call.method not in self._methods:
+            return await proceed(call, channel)
+        if self._refuses:
+            self._check_room()
+        try:
+            result = await proceed(call, channel)
+        except BaseException as error:
+            self._record(call, of_error(error), code_of(error))
+            raise
+        self._record(call, of_result(result), None)
+        return result
+
+    def close(self) -> None:
+        """Sign what was written, and let go of the file; the next request opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            with file:
+                if self._since:
+                    self._write(file, self._signed())
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def _check_room(self) -> None:
+        """Raises: ProtocolError: what is done now could not be written down."""
+        try:
+            file = self._open()
+            if self.missed:
+                self._write(file, {"missed": self.missed, "time": self._now()})
+                self.missed = 0
+        except OSError as error:
+            raise self._full(error) from None
+
+    def _full(self, error: OSError) -> ProtocolError:
+        log.error("the audit file cannot be written: %s", error)
+        return ProtocolError("storage_full", "this request cannot be audited", data={"retryAfterMs": 60_000})
+
+    def _record(self, call: Call, outcome: str, code: int | None) -> None:
+        record: dict[str, Any] = {
+            "time": self._now(),
+            "method": call.method,
+            "name": subject_of(call),
+            "principal": None if call.principal is None else str(call.principal)[:NAME_ECHO],
+            "session": None if call.session is None else call.session.id,
+            "outcome": outcome,
+            "code": code,
+            "revision": call.revision.name,
+        }
+        given = UNSET if self._arguments == "none" else arguments_of(call)
+        if given is not UNSET:
+            record["arguments"] = redacted(given) if self._arguments == "redacted" else self._hashed(given)
+        try:
+            file = self._open()
+            self._write(file, {name: value for name, value in record.items() if value not in (None, "")})
+            self._since += 1
+            if self._since >= self._checkpoint:
+                self._write(file, self._signed())
+            if file.tell() >= self._rotate:
+                self._set_aside()
+        except OSError as error:
+            self.missed += 1
+            log.error("a request could not be audited: %s", error)
+
+    def _now(self) -> float:
+        return round(self._clock(), 3)
+
+    def _hashed(self, given: Any) -> str:
+        return hmac.digest(self._key or b"", msgspec.json.encode(given, order="sorted"), "sha256").hex()
+
+    def _write(self, file: IO[bytes], record: dict[str, Any]) -> None:
+        number = self._number + 1
+        line = one_line({"n": number, "before": self._hash, **record})
+        try:
+            file.write(line.encode() + b"\n")
+            file.flush()
+        except OSError:
+            # A line that was written in part would break the chain for good.
+            file.truncate(self._whole)
+            file.seek(self._whole)
+            raise
+        self._whole = file.tell()
+        self._number, self._hash = number, hashlib.sha256(line.encode()).hexdigest()
+
+    def _signed(self) -> dict[str, Any]:
+        self._since = 0
+        record: dict[str, Any] = {"checkpoint": self._number, "time": self._now()}
+        if self._key is not None:
+            record["signature"] = sign(self._key, self._hash, self._number)
+        return record
+
+    def _open(self) -> IO[bytes]:
+        """The file, ours alone: where several workers share a path, each has one of its own beside it."""
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            for number in range(1, AUDIT_WRITERS):
+                self.path = self._given if number == 1 else _beside(self._given, number)
+                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+                if _is_ours(file):
+                    self._resume(file)
+                    self._file = file
+                    return file
+                file.close()
+            raise OSError(f"{AUDIT_WRITERS} processes write to {self._given} already")
+        return self._file
+
+    def _resume(self, file: IO[bytes]) -> None:
+        """Go on where the file ends; what a crash left half-written is cut off, a rotated file is followed."""
+        end = 0
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            end += len(line)
+            self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line[:-1]).hexdigest()
+        file.truncate(end)
+        file.seek(end)
+        self._whole = end
+        if not end:
+            earlier = older(self.path)
+            for _, _, line in _lines(earlier[-1:]):
+                self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line).hexdigest()
+
+    def _set_aside(self) -> None:
+        self.close()
+        count = len(older(self.path)) + 1
+        os.replace(self.path, self.path.with_name(f"{self.path.name}.{count}"))
+
+
+def _beside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}-{number}")
+
+
+def _is_ours(file: IO[bytes]) -> bool:
+    """Whether nobody else writes this file; where files cannot be locked, one process is all there may be."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _key(given: str | bytes | None) -> bytes | None:
+    key = given if given is not None else os.environ.get(KEY_VARIABLE) or None
+    return key.encode() if isinstance(key, str) else key
+
+
+def sign(key: bytes, hash: str, number: int) -> str:
+    """The signature of a chain that has reached ``hash`` with line ``number``."""
+    return hmac.digest(key, f"{number}:{hash}".encode(), "sha256").hex()
+
+
+def older(path: Path) -> list[Path]:
+    """The files that were set aside, the oldest first."""
+    found = [one for one in path.parent.glob(f"{path.name}.*") if one.suffix[1:].isdecimal()]
+    return sorted(found, key=lambda one: int(one.suffix[1:]))
+
+
+# --- verifying --------------------------------------------------------------------------------------------------------
+
+
+class Broken(DovetailError):
+    """The file is not what was written. The message says where."""
+
+
+class Verified(Struct, frozen=True):
+    """What was found in a file that is whole."""
+
+    lines: int
+    checkpoints: int
+    signed: int
+    """Checkpoints whose signature was checked."""
+    unsigned: int
+    """Lines after the last checkpoint, which could have been removed unnoticed."""
+
+
+def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Verified:
+    """Check a file, and what was set aside before it.
+
+    Raises:
+        Broken: a line was changed, removed or put elsewhere, or a signature is wrong.
+        OSError: there is no such file.
+    """
+    secret, where = _key(key), Path(path)
+    before, number, checkpoints, signed, since = FIRST, 0, 0, 0, 0
+    earlier = older(where)
+    # A file that has just been set aside has no successor yet.
+    for name, place, line in _lines([*earlier, where] if where.exists() or not earlier else earlier):
+        record = _read(name, place, line)
+        if record["n"] != number + 1 or record["before"] != before:
+            raise Broken(
+                f"{name}, line {place}: it does not follow line {number}, which was changed, removed or moved"
+            )
+        since += 1
+        if "checkpoint" in record:
+            checkpoints, since = checkpoints + 1, 0
+            given = record.get("signature")
+            if secret is not None:
+                wanted = sign(secret, before, number)
+                if not isinstance(given, str) or not hmac.compare_digest(given, wanted):
+                    raise Broken(f"{name}, line {place}: the signature is not made with this key")
+                signed += 1
+        number, before = record["n"], hashlib.sha256(line).hexdigest()
+    return Verified(number, checkpoints, signed, since)
+
+
+def _lines(paths: list[Path]) -> Iterator[tuple[str, int, bytes]]:
+    for path in paths:
+        with path.open("rb") as file:
+            for place, line in enumerate(iter(lambda: file.readline(AUDIT_LINE), b""), 1):
+                if not line.endswith(b"\n"):
+                    raise Broken(f"{path.name}, line {place}: it has no end")
+                yield path.name, place, line[:-1]
+
+
+def _read(name: str, place: int, line: bytes) -> dict[str, Any]:
+    try:
+        record: Any = json.loads(line)
+        if isinstance(record["n"], int) and isinstance(record["before"], str):
+            return record
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise Broken(f"{name}, line {place}: this is no line of an audit")

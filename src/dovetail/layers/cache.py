@@ -1,0 +1,104 @@
+"""`Cache`: what a read-only tool said to the same client about the same arguments, for a while."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..drivers.layering import Layer, Respond
+from ..model import CallToolResult, ReadResourceResult
+from ..server import Server
+from ..settings import CACHE_BYTES, CACHE_ENTRIES
+from .outcomes import of_result
+from .rate import client_of
+
+
+class Cache(Layer):
+    """Answer again what was answered less than ``ttl`` seconds ago, to the same client.
+
+    ``tools`` names the tools that may be answered so; by default those that say they are read-only. Resources are kept
+    as well. Answers that ask something, or that failed, are not kept; what is kept is bounded in number and in bytes.
+    """
+
+    def __init__(
+        self,
+        ttl: float,
+        *,
+        tools: Collection[str] | None = None,
+        entries: int = CACHE_ENTRIES,
+        size: int = CACHE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if ttl <= 0:
+            raise ValueError(f"a time to live is more than 0 seconds, not {ttl}")
+        self._ttl, self._most, self._size, self._clock = ttl, entries, size, clock
+        self._tools = None if tools is None else frozenset(tools)
+        self._kept: OrderedDict[Hashable, tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._server: Server | None = None
+        self.hits = self.misses = 0
+
+    def attach(self, service: Any) -> None:
+        self._server = service if isinstance(service, Server) else None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
+        params = call.params
+        if params.request_state is not UNSET or params.task is not UNSET or not self._is_kept(params.name):
+            return await proceed(call, channel)
+        given = b"{}" if params.arguments is UNSET else bytes(params.arguments)
+        try:  # the same arguments in another order are the same
+            given = msgspec.json.encode(msgspec.json.decode(given), order="sorted")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return await proceed(call, channel)
+        return await self._answer((params.name, given), CallToolResult, call, channel, proceed)
+
+    async def read_resource(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
+        if call.params.request_state is not UNSET:
+            return await proceed(call, channel)
+        return await self._answer((call.params.uri, b""), ReadResourceResult, call, channel, proceed)
+
+    async def _answer(
+        self, what: tuple[str, bytes], kind: type[Struct], call: Call, channel: Channel, proceed: Respond
+    ) -> Struct | Raw:
+        # What a handler can see of a client may change its answer: revision and capabilities are part of the key.
+        said = msgspec.json.encode(call.capabilities, order="sorted")
+        key = (client_of(call), call.method, what, call.revision.name, said)
+        found = self._kept.get(key)
+        if found is not None and 0 <= found[0] - self._clock() <= self._ttl:
+            self.hits += 1
+            self._kept.move_to_end(key)
+            return msgspec.json.decode(found[1], type=kind)
+        self.misses += 1
+        result = await proceed(call, channel)
+        if type(result) is kind and of_result(result) == "ok":
+            self._keep(key, result)
+        return result
+
+    def _keep(self, key: Hashable, result: Struct | Raw) -> None:
+        data = msgspec.json.encode(result)
+        self._drop(key)
+        self._kept[key] = (self._clock() + self._ttl, data)
+        self._bytes += len(data)
+        while len(self._kept) > self._most or self._bytes > self._size:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        found = self._kept.pop(key, None)
+        if found is not None:
+            self._bytes -= len(found[1])
+
+    def _is_kept(self, name: str) -> bool:
+        if self._tools is not None:
+            return name in self._tools
+        tool = None if self._server is None else self._server.tools.get(name)
+        notes = UNSET if tool is None else tool.definition.annotations
+        return notes is not UNSET and notes.get("readOnlyHint") is True

@@ -1,0 +1,55 @@
+"""`Deadline`: no call takes longer, whatever its handler says. The time a user takes to answer a question counts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..drivers.layering import Layer, Respond
+from ..errors import ProtocolError, RequestTimeout
+from ..server import Server
+from ..server.running import Deadline as HandlerDeadline
+from .concurrency import WORK
+
+
+class Deadline(Layer):
+    """End requests that run an author's code after ``seconds``.
+
+    A tool ends as it does with a timeout of its own, in the words of revision and dialect. On a client the caller gets
+    a `RequestTimeout`.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        if seconds <= 0:
+            raise ValueError(f"a deadline is more than 0 seconds, not {seconds}")
+        self._seconds = seconds
+        self._server: Server | None = None
+
+    def attach(self, service: Any) -> None:
+        self._server = service if isinstance(service, Server) else None
+
+    async def message(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
+        if call.method not in WORK:
+            return await proceed(call, channel)
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                return await proceed(call, channel)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return self._late(call)
+
+    def _late(self, call: Call) -> Struct:
+        if self._server is None:
+            raise RequestTimeout(
+                f"{call.method} did not end within {self._seconds:g} s", limit="total"
+            ) from None
+        if call.method == "tools/call":
+            name = call.params.name
+            late = HandlerDeadline(f"tool {name!r}", self._seconds)
+            return self._server.failures.of_tool(late, name, call)
+        raise ProtocolError("internal_error", "the request took too long") from None

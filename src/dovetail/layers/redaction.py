@@ -1,0 +1,62 @@
+"""What is no business of a log: values under names that sound like secrets, and text that looks like one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from ..settings import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT
+
+MASK: Final = "[masked]"
+_SECRET_NAME: Final = re.compile(
+    r"pass(word|wd|phrase)?|secret|token|api_?key|credential|authori[sz]ation|cookie|private|session|\bpin\b|cvv",
+    re.IGNORECASE,
+)
+SECRETS: Final[Mapping[str, re.Pattern[str]]] = {
+    "private_key": re.compile(
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
+    ),
+    "jwt": re.compile(r"\beyJ[\w-]{8,4000}\.[\w-]{4,8000}\.[\w-]{4,2000}\b"),
+    "bearer": re.compile(r"\b[Bb]earer\s{1,4}[\w.~+/=-]{12,4000}"),
+    "api_key": re.compile(
+        r"\b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,200}\b|\bAKIA[0-9A-Z]{16}\b"
+        r"|\bgh[pousr]_[A-Za-z0-9]{30,255}\b|\bxox[abprs]-[A-Za-z0-9-]{10,200}\b|\bAIza[\w-]{35}\b"
+    ),
+}
+PERSONAL: Final[Mapping[str, re.Pattern[str]]] = {
+    "email": re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b"),
+    "card": re.compile(r"\b(?:\d{4}[ -]?){3}\d{1,7}\b"),
+    "iban": re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+    "phone": re.compile(r"(?<![\w+])\+\d{1,3}(?:[ -]?\d{2,4}){2,5}\b"),
+}
+
+
+def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
+    """``value`` without what sounds or looks like a secret, and not too much of it."""
+    if isinstance(value, str):
+        for pattern in SECRETS.values():
+            value = pattern.sub(MASK, value)
+        return value if len(value) <= LOGGED_TEXT else f"{value[:LOGGED_TEXT]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value)
+        if depth <= 0:
+            return f"({len(members)} members)"
+        return {
+            str(name)[:LOGGED_TEXT]: MASK if _SECRET_NAME.search(str(name)) else redacted(member, depth - 1)
+            for name, member in list(members.items())[:LOGGED_ITEMS]
+        }
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return (
+            [redacted(item, depth - 1) for item in items[:LOGGED_ITEMS]]
+            if depth > 0
+            else f"({len(items)} items)"
+        )
+    return value
+
+
+def one_line(record: Mapping[str, Any]) -> str:
+    """A record as one line of ASCII: no newline and no escape code of anybody's text is left in it."""
+    return json.dumps(record, separators=(",", ":"), default=str).replace("\x7f", "\\u007f")
