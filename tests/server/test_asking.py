@@ -344,3 +344,8 @@ async def test_a_handler_without_a_context_cannot_ask_by_returning_questions() -
 
     for revision in REVISIONS:
         assert (await Peer(server, revision).call("confused"))["isError"] is True
+
+
+def test_a_misspelt_option_of_a_question_is_refused() -> None:
+    with pytest.raises(TypeError, match="takes no temprature"):
+        Sample("hello", temprature=1)  # pyright: ignore[reportCallIssue]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
@@ -17,19 +17,26 @@ from ..model import (
     ClientCapabilities,
     LoggingLevel,
     LoggingMessageNotificationParams,
-    ModelPreferences,
     ProgressNotificationParams,
     ResourceContents,
     Root,
-    SamplingMessage,
-    Tool,
 )
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
-from ..settings import SAMPLE_TOKENS
 from ..wire.dialects.base import VENDOR
 from ..wire.methods import METHODS, OpenParams
 from .asking.ask import Asking
-from .asking.questions import Accepted, Declined, Elicit, ElicitUrl, Question, Roots, Sample, Sampled
+from .asking.questions import (
+    Accepted,
+    Declined,
+    Elicit,
+    ElicitUrl,
+    Messages,
+    Question,
+    Roots,
+    Sample,
+    Sampled,
+    SampleOptions,
+)
 from .handles import keep
 from .signatures.plain_types import encode
 from .state import State
@@ -187,44 +194,14 @@ class Context:
         self._check_open()
         return (await self._asking.ask((ElicitUrl(message, url, key=key),)))[0]
 
-    async def sample(
-        self,
-        messages: str
-        | SamplingMessage
-        | Mapping[str, Any]
-        | Sequence[str | SamplingMessage | Mapping[str, Any]],
-        *,
-        max_tokens: int = SAMPLE_TOKENS,
-        system: str | None = None,
-        temperature: float | None = None,
-        tools: Sequence[Tool | Mapping[str, Any]] | None = None,
-        tool_choice: Literal["auto", "required", "none"] | None = None,
-        model_preferences: ModelPreferences | Mapping[str, Any] | str | Sequence[str] | None = None,
-        stop_sequences: Sequence[str] | None = None,
-        include_context: Literal["none", "thisServer", "allServers"] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> Sampled:
+    async def sample(self, messages: Messages, **options: Unpack[SampleOptions]) -> Sampled:
         """Ask the client's model.
 
         Raises:
             CapabilityError: the client has no model for us, or not one that takes ``tools``.
         """
-        question = Sample(
-            messages,
-            max_tokens=max_tokens,
-            system=system,
-            temperature=temperature,
-            tools=tools,
-            tool_choice=tool_choice,
-            model_preferences=model_preferences,
-            stop_sequences=stop_sequences,
-            include_context=include_context,
-            metadata=metadata,
-            key=key,
-        )
         self._check_open()
-        return (await self._asking.ask((question,)))[0]
+        return (await self._asking.ask((Sample(messages, **options),)))[0]
 
     async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """The folders the client lets us know about.

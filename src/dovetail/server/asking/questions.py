@@ -6,8 +6,8 @@ is `asking.py`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import UNSET
@@ -141,43 +141,39 @@ class ElicitUrl(Question["Accepted[None] | Declined"]):
         return Accepted(None) if result.action == "accept" else Declined(result.action)
 
 
+class SampleOptions(TypedDict, total=False):
+    """Options of `Sample` and of ``ctx.sample``; what is None is not sent."""
+
+    max_tokens: int
+    system: str | None
+    temperature: float | None
+    tools: Sequence[Tool | Mapping[str, Any]] | None
+    tool_choice: Literal["auto", "required", "none"] | None
+    model_preferences: Preferences | None
+    stop_sequences: Sequence[str] | None
+    include_context: Literal["none", "thisServer", "allServers"] | None
+    metadata: Mapping[str, Any] | None
+    key: str | None
+
+
 class Sample(Question[Sampled]):
     """Ask the client's model."""
 
     method = "sampling/createMessage"
 
-    def __init__(
-        self,
-        messages: Messages,
-        *,
-        max_tokens: int = SAMPLE_TOKENS,
-        system: str | None = None,
-        temperature: float | None = None,
-        tools: Sequence[Tool | Mapping[str, Any]] | None = None,
-        tool_choice: Literal["auto", "required", "none"] | None = None,
-        model_preferences: Preferences | None = None,
-        stop_sequences: Sequence[str] | None = None,
-        include_context: Literal["none", "thisServer", "allServers"] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> None:
-        params = CreateMessageRequestParams(messages=_messages(messages), max_tokens=max_tokens)
+    def __init__(self, messages: Messages, **options: Unpack[SampleOptions]) -> None:
+        unknown = options.keys() - SampleOptions.__annotations__
+        if unknown:
+            raise TypeError(f"a question to a model takes no {', '.join(sorted(unknown))}")
+        given: dict[str, Any] = {"max_tokens": SAMPLE_TOKENS, **options}
+        key = given.pop("key", None)
+        params = CreateMessageRequestParams(messages=_messages(messages), max_tokens=given.pop("max_tokens"))
         if (fault := broken_tool_loop(params.messages)) is not None:
             raise ValueError(f"these messages cannot be sent: {fault}")
-        # What was not given stays unset, so each member is written only when it is there.
-        given: dict[str, Any] = {
-            "system_prompt": system,
-            "temperature": temperature,
-            "tools": None if tools is None else msgspec.convert(list(tools), list[Tool]),
-            "tool_choice": None if tool_choice is None else ToolChoice(mode=tool_choice),
-            "model_preferences": None if model_preferences is None else _preferences(model_preferences),
-            "stop_sequences": None if stop_sequences is None else list(stop_sequences),
-            "include_context": include_context,
-            "metadata": None if metadata is None else dict(metadata),
-        }
         for name, value in given.items():
             if value is not None:
-                setattr(params, name, value)
+                member, convert = _MEMBERS.get(name, (name, None))
+                setattr(params, member, value if convert is None else convert(value))
         super().__init__(CreateMessageRequest(params), key)
 
     def read(self, result: CreateMessageResult) -> Sampled:
@@ -229,3 +225,14 @@ def _preferences(preferences: Preferences) -> ModelPreferences:
         return msgspec.convert(preferences, ModelPreferences)
     names = [preferences] if isinstance(preferences, str) else preferences
     return ModelPreferences(hints=[ModelHint(name=name) for name in names])
+
+
+_MEMBERS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
+    "system": ("system_prompt", None),
+    "tools": ("tools", lambda tools: msgspec.convert(list(tools), list[Tool])),
+    "tool_choice": ("tool_choice", lambda mode: ToolChoice(mode=mode)),
+    "model_preferences": ("model_preferences", _preferences),
+    "stop_sequences": ("stop_sequences", list),
+    "metadata": ("metadata", dict),
+}
+"""Options that the protocol calls or writes otherwise."""
