@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dovetail import Client
 from dovetail.auth import AuthError, MemoryTokens
 from dovetail.client.fetch import StatusError
 from tests.client.fake_http import Reply, Request
@@ -379,5 +380,20 @@ def test_a_refused_registration_says_what_was_refused() -> None:
         provider.answers["/register"] = lambda _: refuse("invalid_redirect_uri", "no localhost here")
         with pytest.raises(AuthError, match="invalid_redirect_uri: no localhost here"):
             await log_in(provider)
+
+    run(test)
+
+
+def test_a_websocket_that_is_refused_is_tried_again_after_a_login() -> None:
+    async def test(provider: Provider) -> None:
+        provider.answers["/mcp"] = lambda r: Reply(418) if "authorization" in r.headers else None
+        target = provider.url.replace("http://", "ws://")
+        with pytest.raises(StatusError) as caught:
+            async with Client(target, auth=oauth()):
+                pass
+        assert caught.value.status == 418
+        upgrades = [each.headers.get("authorization") for each in provider.asked("/mcp")]
+        assert upgrades == [None, f"Bearer {next(iter(provider.granted))}"]
+        assert provider.forms()[0]["resource"] == provider.url
 
     run(test)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from .. import extras
+from ..client.fetch import StatusError
 from ..core.channel import Link, Receiver
 from ..errors import RequestTimeout, TransportError
 from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
@@ -184,9 +185,8 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         refusal = self._protocol.handshake_exc
         if refusal is not None or response.status_code != 101:
             status = response.status_code
-            self._reason = TransportError(
-                f"{self._where} refused the WebSocket with HTTP {status}", cause="status"
-            )
+            text = f"{self._where} refused the WebSocket with HTTP {status}"
+            self._reason = StatusError(status, text, challenge=response.headers.get("WWW-Authenticate"))
             self.abort()
             return
         self.opened.set_result(None)

@@ -7,14 +7,15 @@ An opener is made once per client and opens as many links as the life of the cli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.channel import Link
+from ...settings import CHALLENGES
 from ..auth import AuthRequest
 from ..config import ClientConfig
 from ..conversation import Conversation
-from ..fetch import Fetch
+from ..fetch import Fetch, StatusError
 from .targets import Opener
 
 
@@ -110,16 +111,37 @@ class WebSocketOpener(_Opener):
     """A WebSocket."""
 
     async def open(self, conversation: Conversation, transport: str) -> None:
+        config, url = self._config, self._target.url
+        if config.auth is None:
+            await self._connect(conversation, {})
+            return
+        async with own_fetch(config).session() as send:
+            request = AuthRequest("GET", url, url, send)
+            for challenges in range(CHALLENGES + 1):
+                sent = await config.auth.authorize(request)
+                try:
+                    await self._connect(conversation, sent)
+                    return
+                except StatusError as error:
+                    said = {"WWW-Authenticate": error.challenge or ""}
+                    with conversation.unhurried():
+                        better = await config.auth.answered(request, sent, error.status, said)
+                    if not better or challenges == CHALLENGES:
+                        raise
+
+    async def _connect(self, conversation: Conversation, more: Mapping[str, str]) -> None:
         from ...transports import websocket
 
-        config, url = self._config, self._target.url
-        headers = dict(config.headers)
-        if config.auth is not None:
-            async with own_fetch(config).session() as send:
-                headers.update(await config.auth.authorize(AuthRequest("GET", url, url, send)))
+        config, headers = self._config, {**self._config.headers, **more}
         timeout, ssl, proxy = config.timeouts.connect, config.ssl, config.proxy
         await websocket.connect(
-            conversation, url, headers=headers, limits=self._limits, timeout=timeout, ssl=ssl, proxy=proxy
+            conversation,
+            self._target.url,
+            headers=headers,
+            limits=self._limits,
+            timeout=timeout,
+            ssl=ssl,
+            proxy=proxy,
         )
 
 
