@@ -6,9 +6,8 @@ from a header and from nowhere else; it is handed to the verifiers, and neither 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ...core.principal import Principal
 from ...core.rights import MissingScope
@@ -18,8 +17,6 @@ from ..core import resource
 from ..core.challenge import bearer, write
 from ..core.scopes import scope_text
 from .verifier import InvalidToken, as_verifier
-
-_BEARER: Final = re.compile(r"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
 
 
 class Head(Protocol):
@@ -151,9 +148,11 @@ def _token(headers: Mapping[str, str], name: str) -> str | None:
         raise InvalidToken(f"the token exceeds {LONGEST_TOKEN} characters")
     if name != "authorization":
         return value or None
-    found = _BEARER.fullmatch(value)
-    if found is not None:
-        return found[1]
-    if value[:6].lower() == "bearer":
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() != "bearer":
+        return None  # another scheme: nobody here asked for it
+    token = token.strip(" ")
+    # RFC 6750, 2.1, as far as it matters: verifiers know their tokens, and a pattern costs more than they do.
+    if not token or not token.isascii() or " " in token or "," in token:
         raise InvalidToken("what follows the word Bearer is no token")
-    return None  # another scheme: nobody here asked for it
+    return token
