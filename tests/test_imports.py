@@ -35,7 +35,7 @@ STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}
 # Upward arrows that are meant: importer → what it may import although it stands to the right. All of them are
 # lazy, inside a function, so that `import dovetail` stays small.
 MEANT: dict[str, frozenset[str]] = {
-    "dovetail.server.tasks.work": frozenset(
+    "dovetail.server.tasks.kept": frozenset(
         {"stores"}
     ),  # where results of tasks are kept without a store given
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names

@@ -46,6 +46,18 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, Status]]] = {
 """Status → event → next status. What is not here is refused; a terminal status never changes."""
 
 
+class Caller(Struct, omit_defaults=True):
+    """Who asked for a task and how, as far as it takes to run it again. No token and no claim is kept."""
+
+    revision: str
+    capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
+    client_info: dict[str, Any] | None = None
+    subject: str | None = None
+    issuer: str | None = None
+    scopes: list[str] = field(default_factory=list[str])
+    client_id: str | None = None
+
+
 class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """One task. Change it through its methods only, and store it before you tell anybody."""
 
@@ -61,6 +73,8 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """What the task is the result of."""
     name: str | None = None
     """The tool or action it runs."""
+    caller: Caller | None = None
+    """Kept where another worker may have to run it again."""
     parameters: Raw | UnsetType = UNSET
     status: Status = "pending"
     message: str | None = None
@@ -92,6 +106,13 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     def start(self, now: float) -> None:
         """The work begins."""
         self._advance("start", now)
+
+    def start_again(self, now: float) -> None:
+        """Another worker takes the work up from its beginning; what was asked last will be asked again."""
+        if not self.over:
+            self.status = "working"
+            self.questions, self.answers = {}, {}
+            self.updated = max(now, self.updated)
 
     def ask(self, questions: InputRequests, now: float) -> None:
         """The work needs answers; more questions may join those that wait already.
@@ -178,6 +199,12 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     def expires(self) -> float | None:
         """The moment from which the task may be forgotten; None: never."""
         return None if self.ttl is None else self.created + self.ttl / 1000
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the work may take: past its time to live nobody could ask for its result."""
+        limits = [limit for limit in (self.ttl, self.timeout) if limit is not None]
+        return min(limits) / 1000 if limits else None
 
     def expired(self, now: float) -> bool:
         """Whether the task may be forgotten, finished or not."""

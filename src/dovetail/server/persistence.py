@@ -24,6 +24,7 @@ from ..core.subscriptions import News
 from ..errors import DovetailError
 from ..settings import NEWS_WAITING
 from ..stores.base import Store, StoreError
+from ..stores.bounds import TASK_LOOK
 from ..wire.seal import Keys, Seal
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
         if keep_keys:
             server.seal = Seal(await _kept_keys(store), server.limits.request_state)
         spread = _Spread(server, store)
+        watch = asyncio.create_task(_watch_tasks(server), name="dovetail-tasks")
         try:
             if enter is None:
                 yield None
@@ -99,10 +101,20 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
                 async with enter() as value:
                     yield value
         finally:
+            watch.cancel()
+            await asyncio.wait([watch])
             await spread.close()
             await store.close()
 
     return manager
+
+
+async def _watch_tasks(server: Server) -> None:
+    """Look after tasks, ours and those of the dead, from the first tool on that may run as one."""
+    while server.tasks is None:  # noqa: ASYNC110  it comes with a tool, seldom while the server runs
+        await asyncio.sleep(TASK_LOOK)
+    if server.tasks.tasks.durable is not None:
+        await server.tasks.tasks.durable.watch()
 
 
 async def _kept_keys(store: Store) -> Keys:

@@ -194,6 +194,8 @@ KEPT_BYTES: Final = 1 << 20
 """Bytes of one value that a handler keeps, as JSON."""
 NEWS_WAITING: Final = 10_000
 """Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
+TASK_GRACE: Final = 60.0
+"""Seconds beyond its time to live for which a task is known to be unfinished."""
 TASK_CANCEL_SECONDS: Final = 5.0
 """Seconds cancelled work of tasks gets to give in when the server stops."""
 SKILL_FILES: Final = 512

@@ -42,3 +42,7 @@ ONCE_LOOK: Final = 1.0
 """Between two looks at such a call, for those who wait without being told."""
 ONCE_GRACE: Final = 10.0
 """For which such a call goes on when its connection is lost and nobody has asked for it again."""
+TASK_LOOK: Final = LEASE_SECONDS / 3
+"""Seconds between two signs of life for tasks, and between two looks at one that runs elsewhere."""
+TASK_LOOKS: Final = 3
+"""How many signs of life are given between two looks for tasks whose worker is dead."""

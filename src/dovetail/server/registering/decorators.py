@@ -115,6 +115,7 @@ class Registration:
             definition=tool_definition(prepared, description, options),
             task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
+            resume=options.get("resume", False),
             headers=header_map(prepared.input_schema),
             **self._shared(prepared, what, options),
         )

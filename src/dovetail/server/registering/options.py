@@ -64,6 +64,8 @@ class ToolOptions(SharedOptions, total=False):
     """Whether a client may, must or cannot have it run as a task and fetch the result later."""
     asks_first: bool
     """On 2026-07-28 it becomes a task only with ``await ctx.detach()``; until then it asks within the call."""
+    resume: bool
+    """A task whose worker died is run again by another; `ctx.step` results and answers are kept for it."""
     version: str | None
     deprecated: bool | str
     """True, or a sentence that says what to use in its place."""

@@ -44,6 +44,7 @@ class RegisteredTool(Registered, kw_only=True, eq=False):
     definition: Tool
     task: TaskSupport = "forbidden"
     asks_first: bool = False
+    resume: bool = False
     headers: Mapping[tuple[str, ...], Any] | None = None
     """Which arguments are mirrored in ``Mcp-Param-*`` headers; None for none."""
 

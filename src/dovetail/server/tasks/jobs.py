@@ -38,6 +38,10 @@ class Job:
         """What the call is answered with, while the handler has not detached."""
         self.lock = asyncio.Lock()
         """States are stored in the order in which they came about."""
+        self.fence: int | None = None
+        """The number of our lease on it, where other workers may take it up."""
+        self.abandoned = False
+        """Another worker has taken it up: nothing of what is still done here counts."""
         self._watching: set[asyncio.Future[None]] = set()
 
     def changed(self) -> asyncio.Future[None]:

@@ -10,17 +10,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct
 
 from ...core.channel import Call, Channel, NoBackChannel, PlainChannel
 from ...model import InputRequest, InputRequiredResult, ProgressNotificationParams
 from ...wire.methods import METHODS
-from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind
+from ...wire.seal import digest
+from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, plain
 from ..asking.questions import Question
 from ..running import off_the_clock
 
 if TYPE_CHECKING:
     from ..server import Server
+    from .durable import Steps
 
 PROGRESS = "notifications/progress"
 
@@ -33,9 +36,17 @@ class TaskAsking(LegacyAsking):
     asker = "task"
 
     def __init__(
-        self, server: Server, call: Call, channel: Channel, put: Put, asked: Callable[[str], bool]
+        self,
+        server: Server,
+        call: Call,
+        channel: Channel,
+        put: Put,
+        asked: Callable[[str], bool],
+        steps: Steps | None = None,
     ) -> None:
         super().__init__(server, call, channel)
+        self._steps = steps
+        self._asks = 0
         self._put = put
         self._asked = asked
         self._count = 0
@@ -48,6 +59,14 @@ class TaskAsking(LegacyAsking):
         for question in questions:
             self._checked(question)
         self._count_round()  # each of them is kept, whichever way it is asked
+        raws = await self._known(questions) or await self._wait(questions)
+        decode = self._call.codec.decode_result
+        return [
+            question.read(decode(METHODS[question.method], raw))
+            for question, raw in zip(questions, raws, strict=True)
+        ]
+
+    async def _wait(self, questions: Sequence[Question[Any]]) -> list[Raw]:
         answers = await self._put({self._key(question.key): question.request for question in questions})
         try:
             with off_the_clock():
@@ -55,11 +74,29 @@ class TaskAsking(LegacyAsking):
         finally:
             for answer in answers.values():
                 answer.cancel()
-        decode = self._call.codec.decode_result
-        return [
-            question.read(decode(METHODS[question.method], raw))
-            for question, raw in zip(questions, raws, strict=True)
-        ]
+        if self._steps is not None:
+            kept = [_mark(questions), *(msgspec.json.decode(raw) for raw in raws)]
+            await self._steps.keep(f"asked-{self._asks}", kept)
+        return raws
+
+    async def _known(self, questions: Sequence[Question[Any]]) -> list[Raw] | None:
+        """The answers that a worker before us got to the same questions."""
+        if self._steps is None:
+            return None
+        self._asks += 1
+        found = await self._steps.get(f"asked-{self._asks}")
+        if found is UNSET or found[0] != _mark(questions):
+            return None
+        return [Raw(msgspec.json.encode(answer)) for answer in found[1:]]
+
+    async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self._steps is not None and key not in self._memo:
+            found = await self._steps.get(f"step-{key}")
+            if found is UNSET:
+                found = plain(await self._runner.call(function, *args))
+                await self._steps.keep(f"step-{key}", found)
+            self._memo[key] = found
+        return await super().step(key, function, args)
 
     def _key(self, key: str | None) -> str:
         """A key nobody was asked under: in the life of a task none is used twice."""
@@ -69,6 +106,10 @@ class TaskAsking(LegacyAsking):
             number += key is not None
             wish = f"input_{self._count}" if key is None else f"{key}_{number}"
         return wish
+
+
+def _mark(questions: Sequence[Question[Any]]) -> str:
+    return digest([msgspec.to_builtins(question.request) for question in questions]).hex()[:32]
 
 
 class DetachableAsking:

@@ -157,9 +157,13 @@ class TaskMethods:
         task = await self.tasks.find(call, call.params.task_id)
         if not FACES[task.face].waits:
             return erlmcp_result(task)
-        job = self.tasks.job(task)
+        job = self.tasks.job(task.id)
         if job is not None:
             await self._attend(job, channel)
+            task = job.machine
+        elif not task.over and self.tasks.durable is not None:
+            async with self.tasks.durable.followed(task, call) as job:
+                await self._attend(job, channel)
             task = job.machine
         return self._outcome(task, call)
 

@@ -8,42 +8,37 @@ others are what the store has. Who may see a task is decided by its key: it has 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel, Session
 from ...core.principal import key_of
-from ...core.task_faces import FACES, detailed_task
+from ...core.task_faces import FACES
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest
 from ...model.meta import PROGRESS_TOKEN
 from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS
-from ...stores.base import Store, StoreFull
+from ...stores.base import StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
+from .durable import Command, Durable, Steps, caller_of
 from .jobs import EndedTasks, Executor, InProcessExecutor, Job, too_many
-from .task_channel import PROGRESS, DetachableAsking, TaskAsking, TaskChannel
+from .kept import LEGACY, MODERN, KeptTasks
+from .task_channel import DetachableAsking, TaskAsking, TaskChannel
+from .telling import publish, say, tell
 
 if TYPE_CHECKING:
     from ..server import Server
 
 log = logging.getLogger("dovetail.server")
-
-_LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
-_MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
-"""Designs whose tasks are there for the clients of an era."""
-
-_decode = msgspec.json.Decoder(TaskMachine).decode
 
 
 class Tasks:
@@ -51,7 +46,9 @@ class Tasks:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._store = server.store if server.store is not None else _memory(server)
+        self._kept = KeptTasks(server)
+        self.durable = None if server.store is None else Durable(server, self._kept, self)
+        """Present where tasks outlive their worker."""
         self._executor: Executor = InProcessExecutor(server.limits.tasks)
         self._options = server.task_options
         self._jobs: dict[str, Job] = {}
@@ -76,7 +73,7 @@ class Tasks:
             ProtocolError: of kind ``too_many_tasks``.
         """
         job = self._job(call, face, ttl, timeout)
-        job.channel = TaskChannel(partial(self._say, job), partial(self._tell, job))
+        job.channel = TaskChannel(partial(say, self._server, job), partial(tell, job))
         if face == "erlmcp":
             # It has no way to ask through a task: questions are requests on the connection.
             job.channel.asking = LegacyAsking(self._server, job.call, channel)
@@ -94,7 +91,7 @@ class Tasks:
         """Run a handler that asks first: what it ends with, or the created task once it has detached."""
         job = self._job(call, "extension", None, None)
         job.channel = TaskChannel(
-            partial(self._say, job), partial(self._tell, job), channel, partial(self._detach, job)
+            partial(say, self._server, job), partial(tell, job), channel, partial(self._detach, job)
         )
         job.channel.asking = DetachableAsking(asking_for(self._server, job.call, channel), self._asking(job))
         first = job.first = asyncio.get_running_loop().create_future()
@@ -124,14 +121,17 @@ class Tasks:
             poll_interval=round(options.poll_interval * 1000),
             timeout=timeout if limit is None else min(limit, timeout or limit),
             progress_token=call.meta.get(PROGRESS_TOKEN),
+            caller=None if self.durable is None else caller_of(call),
         )
         return Job(machine, replace(call, cancelled=False, batch=None))
 
     def _asking(self, job: Job) -> TaskAsking:
         machine = job.machine
-        return TaskAsking(
-            self._server, job.call, job.channel, partial(self._ask, job), lambda key: key in machine.asked
-        )
+        steps = None
+        if self.durable is not None and self.durable.may_run_again(machine):
+            steps = Steps(self._kept, machine)
+        ask = partial(self._ask, job)
+        return TaskAsking(self._server, job.call, job.channel, ask, lambda key: key in machine.asked, steps)
 
     async def _detach(self, job: Job) -> None:
         await self._remember(job)
@@ -147,6 +147,8 @@ class Tasks:
         self._jobs[machine.id] = job
         try:
             await self._save_new(job)
+            if self.durable is not None:
+                await self.durable.hold(job)
         except BaseException:
             self._jobs.pop(machine.id, None)
             raise
@@ -161,23 +163,20 @@ class Tasks:
         while await self._held(job) >= share:
             if (old := self._ended.take(job)) is None:
                 raise too_many(share)
-            await self._store.delete(self._key(*old))
+            await self._kept.delete(*old)
         while True:
             try:
                 return await self._save(job)
             except StoreFull:
                 if (old := self._ended.take(job) or self._ended.take(None)) is None:
                     raise too_many(limit) from None
-                await self._store.delete(self._key(*old))
+                await self._kept.delete(*old)
 
     async def _held(self, job: Job) -> int:
         """How many tasks are kept for the owner of ``job``: a principal or, without one, a session."""
         if job.machine.principal is None:
             return len(await self._of_session(job.call.session))
-        at, count = "", 0
-        while entries := await self._store.scan(_folder(job.machine.principal), after=at):
-            at, count = entries[-1][0], count + len(entries)
-        return count
+        return await self._kept.held(job.machine.principal)
 
     async def _of_session(self, session: Session | None) -> list[TaskMachine]:
         """The tasks of a session without a principal, in the order of their creation."""
@@ -190,19 +189,19 @@ class Tasks:
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
-        await self._store.delete(self._key(job.machine.principal, job.machine.id))
+        await self._kept.forget(job.machine)
+        await self._let_go(job)
 
     # --- working ------------------------------------------------------------------------------------------
 
     async def _run(self, job: Job) -> None:
         """The work from its start to its end. Raises nothing but its cancellation."""
         machine = job.machine
-        # Past its time to live nobody could ask for its result.
-        limits = [limit for limit in (machine.ttl, machine.timeout) if limit is not None]
-        timer = asyncio.timeout(min(limits) / 1000 if limits else None)
+        timer = asyncio.timeout(machine.seconds)
         try:
             if job.first is None:
-                machine.start(self._server.clock())
+                if machine.status == "pending":
+                    machine.start(self._server.clock())
                 await self._save(job)
                 # Without a token a handler's progress would go nowhere; a task's message is worth having.
                 job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
@@ -215,13 +214,25 @@ class Tasks:
         except DovetailError as error:
             await self._failed(job, error)
         except asyncio.CancelledError:
-            await self._failed(job, ProtocolError("task_cancelled", "the server stopped"))
+            if not self._left_to_others(job):
+                await self._failed(job, ProtocolError("task_cancelled", "the server stopped"))
             raise
         except Exception:  # noqa: BLE001  the net below the server's own boundary, and below the store
             await self._failed(job, mask("tools/call"))
         finally:
             self._jobs.pop(machine.id, None)
             job.wake()
+            await self._let_go(job)
+
+    async def _let_go(self, job: Job) -> None:
+        if self.durable is not None:
+            await self.durable.let_go(job)
+
+    def _left_to_others(self, job: Job) -> bool:
+        """Whether another worker does it, or will once this one has stopped."""
+        if self.durable is None or job.machine.over or job.first is not None:
+            return False
+        return job.abandoned or self.durable.may_run_again(job.machine)
 
     async def _done(self, job: Job, result: Struct) -> None:
         if job.first is not None:
@@ -243,7 +254,7 @@ class Tasks:
         ended.complete(written, now, is_error=is_error)
         try:
             async with job.lock:
-                await self._put(ended)
+                await self._kept.put(ended, job.fence)
         except StoreFull:
             await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
             return
@@ -289,6 +300,8 @@ class Tasks:
         """
         job = self._jobs.get(task.id)
         if job is None:
+            if self.durable is not None and task.answer(responses, call.codec, self._server.clock()):
+                await self.durable.tell(task, Command(answers=dict(responses)))
             return
         taken = job.machine.answer(responses, call.codec, self._server.clock())
         for key in taken:
@@ -301,6 +314,11 @@ class Tasks:
 
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
         """The client answered a question with an error; the handler gets to know it."""
+        if self.durable is not None and job.machine.id not in self._jobs:
+            codec = job.call.codec
+            code, message, data = wire_error(error, codec.revision, codec.dialect)
+            await self.durable.tell(job.machine, Command(refused=key, error=Error(code, message, data=data)))
+            return
         future = job.answers.get(key)
         if future is not None and not future.done():
             data = getattr(error, "data", UNSET)
@@ -310,9 +328,9 @@ class Tasks:
 
     # --- looking ------------------------------------------------------------------------------------------
 
-    def job(self, task: TaskMachine) -> Job | None:
+    def job(self, id: str) -> Job | None:
         """The work of a task, while it runs in this process."""
-        return self._jobs.get(task.id)
+        return self._jobs.get(id)
 
     async def find(self, call: Call, id: str) -> TaskMachine:
         """The task ``id``, if the caller of ``call`` may know of it.
@@ -322,7 +340,7 @@ class Tasks:
                 not there.
         """
         machine = await self._load(key_of(call.principal), id)
-        if machine is None or machine.face not in (_MODERN if call.revision.modern else _LEGACY):
+        if machine is None or machine.face not in (MODERN if call.revision.modern else LEGACY):
             raise ProtocolError("task_not_found", data={"taskId": id[:NAME_ECHO]})
         return machine
 
@@ -336,21 +354,14 @@ class Tasks:
         the session."""
         if call.principal is None:
             return [task for task in await self._of_session(call.session) if task.id > after][:size]
-        folder = _folder(call.principal.key)
-        found: list[TaskMachine] = []
-        at = f"{folder}/{after}"
-        while len(found) < size and (entries := await self._store.scan(folder, after=at, limit=size)):
-            at = entries[-1][0]
-            found += [task for _, value in entries if (task := _decode(value)).face in _LEGACY]
-        return found[:size]
+        return await self._kept.scan(call.principal.key, after, size)
 
     async def _load(self, principal: str | None, id: str) -> TaskMachine | None:
         job = self._jobs.get(id)
         if job is not None:
             machine = job.machine if job.machine.principal == principal else None
         else:
-            data = await self._store.get(self._key(principal, id))
-            machine = None if data is None else _decode(data)
+            machine = await self._kept.load(principal, id)
         return None if machine is None or machine.expired(self._server.clock()) else machine
 
     # --- ending -------------------------------------------------------------------------------------------
@@ -364,11 +375,18 @@ class Tasks:
         task.cancel(self._server.clock(), reason)
         job = self._jobs.get(task.id)
         if job is None:
-            await self._put(task)
+            await self._cancel_elsewhere(task, reason)
             return
         job.call.cancelled = True
         await self._tell_change(job)
         self._executor.cancel(task.id)
+
+    async def _cancel_elsewhere(self, task: TaskMachine, reason: str | None) -> None:
+        if self.durable is not None:
+            if await self.durable.tell(task, Command(cancel=True, reason=reason)):
+                return
+            await self._kept.end_work(task.id)
+        await self._kept.put(task)
 
     async def close(self) -> None:
         """Stop all work: tasks that were running have failed."""
@@ -387,64 +405,42 @@ class Tasks:
             mask(f"storing task {job.machine.id}")
         if job.machine.over:
             self._ended.add(job.machine)
-        self._publish(job)
+        publish(self._server, job)
         job.wake()
-
-    def _publish(self, job: Job) -> None:
-        machine = job.machine
-        if machine.face == "extension":
-            self._server.hub.publish_task(detailed_task(machine))
-            return
-        face = FACES[machine.face]
-        self._notify_session(job, face.notification, face.status(machine))
-
-    def _say(self, job: Job, message: str) -> None:
-        job.machine.say(message, self._server.clock())
-        self._publish(job)
-
-    def _tell(self, job: Job, method: str, params: Struct) -> None:
-        """Progress and logs of a task. Of the extension they are no part."""
-        machine = job.machine
-        if machine.face == "extension" or (method == PROGRESS and machine.progress_token is None):
-            return
-        self._notify_session(job, method, job.related(params))
-
-    @staticmethod
-    def _notify_session(job: Job, method: str, params: Struct) -> None:
-        session = job.call.session
-        if session is None or session.notify is None or session.phase != "ready":
-            return
-        try:
-            session.notify(method, params)
-        except DovetailError:
-            pass  # a revision that has no word for it
 
     # --- the store ----------------------------------------------------------------------------------------
 
     async def _save(self, job: Job) -> None:
         async with job.lock:
-            await self._put(job.machine)
+            kept = await self._kept.put(job.machine, job.fence)
+        if not kept:
+            self.lost(job.machine.id)
+        elif self.durable is not None:
+            await self.durable.changed(job.machine.id)
 
-    async def _put(self, machine: TaskMachine) -> None:
-        expires = machine.expires
-        ttl = None if expires is None else expires - self._server.clock()
-        if ttl is None or ttl > 0:
-            await self._store.put(
-                self._key(machine.principal, machine.id), msgspec.json.encode(machine), ttl=ttl
-            )
+    # --- other workers ------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _key(principal: str | None, id: str) -> str:
-        return f"{_folder(principal)}/{id}"
+    def resume(self, machine: TaskMachine, call: Call, fence: int) -> None:
+        """Run again what a dead worker began; its lease is ours.
 
+        Raises:
+            ProtocolError: of kind ``too_many_tasks``.
+        """
+        machine.start_again(self._server.clock())
+        job = Job(machine, call)
+        job.fence = fence
+        job.channel = TaskChannel(partial(say, self._server, job), partial(tell, job))
+        job.channel.asking = self._asking(job)
+        self._jobs[machine.id] = job
+        try:
+            self._executor.start(machine.id, partial(self._run, job))
+        except ProtocolError:
+            del self._jobs[machine.id]
+            raise
 
-def _folder(principal: str | None) -> str:
-    """Where the tasks of a principal are kept."""
-    owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
-    return f"task/{owner}"
-
-
-def _memory(server: Server) -> Store:
-    from ...stores.memory import MemoryStore  # stores stand to the right of servers
-
-    return MemoryStore(server.limits.tasks, clock=server.clock)
+    def lost(self, id: str) -> None:
+        """Another worker has taken the task up: stop, and say nothing."""
+        job = self._jobs.pop(id, None)
+        if job is not None:
+            job.abandoned = job.call.cancelled = True
+            self._executor.cancel(id)

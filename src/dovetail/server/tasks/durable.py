@@ -1,0 +1,319 @@
+"""Tasks that outlive their worker: leases, signs of life, and taking up what the dead left.
+
+Every process of a server with a store does the same. While it works on a task it holds the task's lease and renews it;
+what it writes is fenced, so a worker that was thought dead cannot overwrite its successor. Every few seconds it looks
+through the tasks that have not ended: one whose lease is free has lost its worker. Such a task runs again if its author
+says that this does no harm (``idempotentHint``, ``readOnlyHint``) or that the handler knows how (``resume=True``; its
+`ctx.step` results and the answers it got are kept); otherwise it has failed, with the reason.
+
+Cancellations and answers that arrive elsewhere are handed to the worker by the store's news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from ...core.channel import Call
+from ...core.principal import Principal
+from ...core.task_machine import Caller, TaskMachine
+from ...errors import INTERNAL_ERROR, DovetailError, ProtocolError
+from ...model import CallToolRequestParams, ClientCapabilities, Error
+from ...model.meta import PROGRESS_TOKEN
+from ...stores.base import Store, StoreError
+from ...stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
+from ...stores.records import Records
+from ...wire.dialects.base import error_from_wire, wire_error
+from .jobs import Job
+from .kept import KeptTasks, key_of
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.server")
+
+_GONE: Final = "the worker that ran it is gone"
+
+
+class Command(Struct, omit_defaults=True):
+    """What a worker is told about a task it holds."""
+
+    cancel: bool = False
+    reason: str | None = None
+    answers: dict[str, Raw] | None = None
+    refused: str | None = None
+    """The key of a question the client answered with this error."""
+    error: Error | None = None
+
+
+_read_command = msgspec.json.Decoder(Command).decode
+
+
+class Worker(Protocol):
+    """What `Tasks` does for us."""
+
+    def job(self, id: str) -> Job | None: ...
+    def resume(self, machine: TaskMachine, call: Call, fence: int) -> None: ...
+    def lost(self, id: str) -> None: ...
+    async def cancel(self, task: TaskMachine, reason: str | None) -> None: ...
+    async def answer(self, task: TaskMachine, responses: Mapping[str, Raw], call: Call) -> None: ...
+    async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None: ...
+
+
+class Durable:
+    """The leases of one process on tasks, and its look for those of the dead."""
+
+    def __init__(self, server: Server, kept: KeptTasks, worker: Worker) -> None:
+        self._server = server
+        self._kept = kept
+        self._store: Store = kept.store
+        self._worker = worker
+        self._me = secrets.token_hex(8)
+        self._held: dict[str, tuple[str, Callable[[], None]]] = {}
+        """Task → its key, and how to stop listening for commands."""
+        self._obeying: set[asyncio.Task[None]] = set()
+
+    # --- holding ------------------------------------------------------------------------------------------------
+
+    async def hold(self, job: Job) -> None:
+        """Take the lease of a task that begins here."""
+        machine = job.machine
+        key = key_of(machine)
+        job.fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        await self._kept.note_work(machine)
+        self._listen(machine.id, key)
+
+    def _listen(self, id: str, key: str) -> None:
+        def take(message: bytes) -> None:
+            task = asyncio.get_running_loop().create_task(self._obey(id, _read_command(message)))
+            self._obeying.add(task)
+            task.add_done_callback(self._obeying.discard)
+
+        self._held[id] = (key, self._store.subscribe(_commands(id), take))
+
+    async def _obey(self, id: str, command: Command) -> None:
+        job, worker = self._worker.job(id), self._worker
+        if job is None:
+            return
+        try:
+            if command.cancel:
+                await worker.cancel(job.machine, command.reason)
+            if command.answers is not None:
+                await worker.answer(job.machine, command.answers, job.call)
+            if command.refused is not None and command.error is not None:
+                codec, error = job.call.codec, command.error
+                told = error_from_wire(error.code, error.message, error.data, codec.revision, codec.dialect)
+                await worker.refuse_answer(job, command.refused, told)
+        except DovetailError as error:
+            log.info("what another worker wanted of task %s was not done: %s", id, error.message)
+
+    async def let_go(self, job: Job) -> None:
+        """The work has ended, or is left for another worker."""
+        machine = job.machine
+        key, stop = self._held.pop(machine.id, (None, None))
+        if key is None or stop is None:
+            return
+        stop()
+        try:
+            if machine.over:
+                await self._kept.end_work(machine.id)
+            await self._store.lease(key, self._me, 0)
+            await self._store.publish(_news(machine.id), b"")
+        except StoreError as error:
+            log.warning("the lease of task %s was not given back: %s", machine.id, error.message)
+
+    async def changed(self, id: str) -> None:
+        """Tell those who wait on other workers to look again."""
+        await self._store.publish(_news(id), b"")
+
+    # --- signs of life ------------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Renew what is held and look for what the dead left, until cancelled."""
+        for turn in itertools.count():
+            try:
+                await self._renew()
+                if turn % TASK_LOOKS == 0:
+                    await self._look()
+            except StoreError as error:
+                log.warning("tasks could not be looked after: %s", error.message)
+            await asyncio.sleep(TASK_LOOK)
+
+    async def _renew(self) -> None:
+        for id, (key, _) in tuple(self._held.items()):
+            if not await self._store.lease(key, self._me, LEASE_SECONDS) and id in self._held:
+                self._worker.lost(id)
+
+    async def _look(self) -> None:
+        for id, key in await self._kept.unfinished():
+            if id in self._held:
+                continue
+            fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+            if fence and id not in self._held:
+                await self._take_up(id, key, fence)
+
+    async def _take_up(self, id: str, key: str, fence: int) -> None:
+        machine = await self._kept.read(key)
+        if machine is None or machine.over:
+            await self._kept.end_work(id)
+            await self._store.lease(key, self._me, 0)
+            return
+        call = self._call(machine)
+        if call is not None and self.may_run_again(machine):
+            try:
+                self._worker.resume(machine, call, fence)
+            except ProtocolError:
+                await self._store.lease(key, self._me, 0)  # full: somebody with room takes it
+                return
+            self._listen(id, key)
+            log.info("task %s is taken up again", id)
+            return
+        codec = self._server.admission.codecs.get(machine.caller.revision) if machine.caller else None
+        error: DovetailError = ProtocolError("task_failed", _GONE, data={"taskId": id})
+        if codec is not None:
+            code, message, data = wire_error(error, codec.revision, codec.dialect)
+        else:
+            code, message, data = INTERNAL_ERROR, _GONE, UNSET
+        machine.fail(Error(code, message, data=data), self._server.clock())
+        await self._kept.put(machine, fence)
+        await self._kept.end_work(id)
+        await self._store.lease(key, self._me, 0)
+        await self.changed(id)
+
+    def may_run_again(self, machine: TaskMachine) -> bool:
+        tool = self._server.register.tools.entries.get(machine.name or "")
+        if tool is None or tool.asks_first:
+            return False  # of the latter, what was done before the task began is not kept
+        notes = tool.definition.annotations or {}
+        return bool(tool.resume or notes.get("idempotentHint") or notes.get("readOnlyHint"))
+
+    def _call(self, machine: TaskMachine) -> Call | None:
+        """The call a task was made of, as far as it was kept."""
+        caller = machine.caller
+        codec = None if caller is None else self._server.admission.codecs.get(caller.revision)
+        if caller is None or codec is None:
+            return None
+        principal = None
+        if caller.subject is not None:
+            principal = Principal(
+                caller.subject, caller.issuer, frozenset(caller.scopes), client_id=caller.client_id
+            )
+        return Call(
+            id=machine.id,
+            method=machine.method,
+            params=CallToolRequestParams(machine.name or "", arguments=machine.parameters),
+            revision=codec.revision,
+            codec=codec,
+            capabilities=ClientCapabilities(caller.capabilities),
+            meta={PROGRESS_TOKEN: machine.progress_token or machine.id},
+            client_info=caller.client_info,
+            principal=principal,
+        )
+
+    # --- elsewhere ----------------------------------------------------------------------------------------------
+
+    async def tell(self, task: TaskMachine, command: Command) -> bool:
+        """Hand ``command`` to the worker of ``task``; False: it has none.
+
+        Returns when the worker has most likely done it: at its next news, or after a look's time.
+        """
+        if await self._store.lease(key_of(task), self._me, LEASE_SECONDS):
+            await self._store.lease(key_of(task), self._me, 0)
+            return False
+        async with self.news(task.id) as changed:
+            await self._store.publish(_commands(task.id), msgspec.json.encode(command))
+            try:
+                async with asyncio.timeout(TASK_LOOK):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+        return True
+
+    @asynccontextmanager
+    async def news(self, id: str) -> AsyncGenerator[asyncio.Event, None]:
+        """An event that is set whenever the task changes on another worker."""
+        changed = asyncio.Event()
+        stop = self._store.subscribe(_news(id), lambda _: changed.set())
+        try:
+            yield changed
+        finally:
+            stop()
+
+    @asynccontextmanager
+    async def followed(self, task: TaskMachine, call: Call) -> AsyncGenerator[Job, None]:
+        """A task that runs elsewhere, as a job whose state follows what happens there."""
+        job = Job(task, call)
+        async with self.news(task.id) as changed:
+            following = asyncio.create_task(self._follow(job, changed))
+            try:
+                yield job
+            finally:
+                following.cancel()
+                await asyncio.wait([following])
+
+    async def _follow(self, job: Job, changed: asyncio.Event) -> None:
+        while not job.machine.over:
+            try:
+                async with asyncio.timeout(TASK_LOOK):
+                    await changed.wait()
+            except TimeoutError:
+                pass  # look all the same: its worker may be dead
+            changed.clear()
+            fresh = await self._kept.read(key_of(job.machine))
+            if fresh is None:
+                job.machine.fail(Error(INTERNAL_ERROR, "the task has expired"), self._server.clock())
+            else:
+                job.machine = fresh
+            job.wake()
+
+
+class Steps:
+    """What a handler has done and heard already, kept for the next worker."""
+
+    _records: Records[Any] = Records(cast("Any", Any))
+
+    def __init__(self, kept: KeptTasks, machine: TaskMachine) -> None:
+        self._store = kept.store
+        self._folder = f"step/{machine.id}"
+        self._ttl = None if machine.ttl is None else machine.ttl / 1000
+
+    async def get(self, key: str) -> Any:
+        """What was kept under ``key``; UNSET when nothing."""
+        data = await self._store.get(f"{self._folder}/{quote(key, safe='')}")
+        return UNSET if data is None else self._records.read(data)
+
+    async def keep(self, key: str, value: Any) -> None:
+        await self._store.put(
+            f"{self._folder}/{quote(key, safe='')}", self._records.write(value), ttl=self._ttl
+        )
+
+
+def caller_of(call: Call) -> Caller:
+    """What has to be known to make ``call`` again."""
+    principal = call.principal
+    return Caller(
+        revision=call.revision.name,
+        capabilities=dict(call.capabilities),
+        client_info=None if call.client_info is None else dict(call.client_info),
+        subject=None if principal is None else principal.subject,
+        issuer=None if principal is None else principal.issuer,
+        scopes=[] if principal is None else sorted(principal.scopes),
+        client_id=None if principal is None else principal.client_id,
+    )
+
+
+def _commands(id: str) -> str:
+    return f"task-commands/{id}"
+
+
+def _news(id: str) -> str:
+    return f"task-news/{id}"

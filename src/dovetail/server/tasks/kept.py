@@ -1,0 +1,108 @@
+"""Tasks as the store has them. Who may see a task is decided by its key: it has the principal in it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from ...core.task_machine import FaceName, TaskMachine
+from ...settings import TASK_GRACE
+from ...stores.base import Store, split
+from ...stores.records import Records
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+LEGACY: Final[frozenset[FaceName]] = frozenset({"core", "erlmcp"})
+MODERN: Final[frozenset[FaceName]] = frozenset({"extension", "erlmcp"})
+"""Designs whose tasks are there for the clients of an era."""
+WORK: Final = "work"
+"""The folder that names the tasks somebody works on, or should."""
+
+_records = Records(TaskMachine)
+
+
+class KeptTasks:
+    """The tasks of one server; with a store that was given to it, those of all its processes."""
+
+    def __init__(self, server: Server) -> None:
+        self.store = server.store if server.store is not None else _memory(server)
+        self._clock = server.clock
+
+    async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
+        """Keep the task as it is now; False: the lease behind ``fence`` is another worker's."""
+        expires = machine.expires
+        ttl = None if expires is None else expires - self._clock()
+        if ttl is not None and ttl <= 0:
+            return True
+        return await self.store.put(key_of(machine), _records.write(machine), ttl=ttl, fence=fence)
+
+    async def load(self, principal: str | None, id: str) -> TaskMachine | None:
+        """The task ``id`` of ``principal``, if it is there and not expired."""
+        return None if "/" in id else await self.read(f"{_folder(principal)}/{id}")
+
+    async def read(self, key: str) -> TaskMachine | None:
+        data = await self.store.get(key)
+        machine = None if data is None else _records.read(data)
+        return None if machine is None or machine.expired(self._clock()) else machine
+
+    async def delete(self, principal: str | None, id: str) -> None:
+        """Forget a task that has ended."""
+        await self.store.delete(f"{_folder(principal)}/{id}")
+
+    async def forget(self, machine: TaskMachine) -> None:
+        await self.store.delete(key_of(machine))
+        await self.store.delete(f"{WORK}/{machine.id}")
+
+    async def scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
+        """Tasks of ``principal`` that a legacy client may know of, in the order of their creation."""
+        folder = _folder(principal)
+        found: list[TaskMachine] = []
+        at = f"{folder}/{after}"
+        while len(found) < size and (entries := await self.store.scan(folder, after=at, limit=size)):
+            at = entries[-1][0]
+            found += [task for _, value in entries if (task := _records.read(value)).face in LEGACY]
+        return found[:size]
+
+    async def held(self, principal: str) -> int:
+        """How many tasks are kept for ``principal``."""
+        folder, at, count = _folder(principal), "", 0
+        while entries := await self.store.scan(folder, after=at):
+            at = entries[-1][0]
+            count += len(entries)
+        return count
+
+    # --- who works on what ------------------------------------------------------------------------------------
+
+    async def note_work(self, machine: TaskMachine) -> None:
+        """Name the task among those that have to come to an end, whoever dies."""
+        ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE
+        await self.store.put(f"{WORK}/{machine.id}", key_of(machine).encode(), ttl=ttl)
+
+    async def end_work(self, id: str) -> None:
+        await self.store.delete(f"{WORK}/{id}")
+
+    async def unfinished(self) -> list[tuple[str, str]]:
+        """The ids and keys of all tasks that have not come to an end yet."""
+        found: list[tuple[str, str]] = []
+        at = ""
+        while entries := await self.store.scan(WORK, after=at):
+            at = entries[-1][0]
+            found += [(split(key)[1], value.decode()) for key, value in entries]
+        return found
+
+
+def key_of(machine: TaskMachine) -> str:
+    """Where a task is kept."""
+    return f"{_folder(machine.principal)}/{machine.id}"
+
+
+def _folder(principal: str | None) -> str:
+    owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
+    return f"task/{owner}"
+
+
+def _memory(server: Server) -> Store:
+    from ...stores.memory import MemoryStore  # stores stand to the right of servers
+
+    return MemoryStore(server.limits.tasks, clock=server.clock)

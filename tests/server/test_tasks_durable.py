@@ -1,0 +1,204 @@
+"""Tasks that outlive their worker: seen, answered and ended from everywhere, and taken up after a death."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Context, Server
+from dovetail.stores import SqliteStore
+from dovetail.stores.records import Records
+from tests.support.aio import run, run_limited
+from tests.support.peer import Peer
+from tests.support.waiting import turns, until
+
+from .mortal import NAMES, make
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {"form": {}}}
+CORE = "2025-11-25"
+
+
+class Worker:
+    """One process of a server, as far as a test in one process can have it."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.gate = asyncio.Event()
+        self.runs = 0
+        self.server = server = Server("works", store=SqliteStore(path, clock=clock), clock=clock)
+
+        @server.tool(task="optional")
+        async def wait(ctx: Context) -> str:
+            self.runs += 1
+            await ctx.report_progress(1, 2, "half")
+            await self.gate.wait()
+            return "done"
+
+        @server.tool(task="optional")
+        async def confirm(ctx: Context) -> str:
+            answer = await ctx.elicit("Sure?", ["yes", "no"])
+            return f"{answer.action} {answer.data}"
+
+        @server.tool(task="optional", resume=True)
+        async def again(ctx: Context) -> str:
+            self.runs += 1
+            await self.gate.wait()
+            return f"done by {self.runs}"
+
+    def modern(self, principal: str | None = "ann") -> Peer:
+        return Peer(self.server, capabilities=TASKS, principal=principal)
+
+    def core(self, **options: Any) -> Peer:
+        return Peer(self.server, CORE, principal="ann", **options)
+
+
+async def begun(peer: Peer, name: str) -> str:
+    if peer.session is None:
+        return (await peer.result("tools/call", name=name, arguments={}))["taskId"]
+    return (await peer.result("tools/call", name=name, arguments={}, task={}))["task"]["taskId"]
+
+
+async def reaches(peer: Peer, id: str, *wanted: str) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while (task := await peer.result("tasks/get", taskId=id))["status"] not in wanted:
+            await turns(1)
+    return task
+
+
+@run
+async def test_a_task_is_seen_on_every_worker_by_its_principal_alone(tmp_path: Path) -> None:
+    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+    async with one.server.running(), two.server.running():
+        id = await begun(one.modern(), "wait")
+        assert (await two.modern().result("tasks/get", taskId=id))["status"] == "working"
+        for stranger in (two.modern("bob"), two.modern(None)):
+            assert (await stranger.error("tasks/get", taskId=id))["code"] == -32602
+        one.gate.set()
+        done = await reaches(two.modern(), id, "completed")
+        assert done["result"]["content"][0]["text"] == "done"
+
+
+@run
+async def test_a_task_is_cancelled_from_another_worker(tmp_path: Path) -> None:
+    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+    async with one.server.running(), two.server.running():
+        id = await begun(one.core(), "wait")
+        await until(lambda: one.runs == 1)
+        cancelled = await two.core().result("tasks/cancel", taskId=id)
+        assert cancelled["status"] == "cancelled"
+        assert (await reaches(one.core(), id, "cancelled"))["status"] == "cancelled"
+        assert (await two.core().error("tasks/cancel", taskId=id))["code"] == -32602
+
+
+@run
+async def test_questions_of_a_task_are_answered_on_another_worker(tmp_path: Path) -> None:
+    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+    async with one.server.running(), two.server.running():
+        id = await begun(one.modern(), "confirm")
+        task = await reaches(two.modern(), id, "input_required")
+        (key,) = task["inputRequests"]
+        answer = {"action": "accept", "content": {"value": "yes"}}
+        await two.modern().result("tasks/update", taskId=id, inputResponses={key: answer})
+        done = await reaches(two.modern(), id, "completed")
+        assert done["result"]["content"][0]["text"] == "accept yes"
+
+
+@run
+async def test_the_result_is_waited_for_and_its_questions_come_on_another_worker(tmp_path: Path) -> None:
+    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+    async with one.server.running(), two.server.running():
+        id = await begun(one.core(), "confirm")
+        peer = two.core(answer=lambda method, params: {"action": "accept", "content": {"value": "no"}})
+        result = await peer.result("tasks/result", taskId=id)
+        assert result["content"][0]["text"] == "accept no"
+        waiting = await begun(one.core(), "wait")
+        elsewhere = asyncio.create_task(two.core().result("tasks/result", taskId=waiting))
+        await until(lambda: one.runs == 1)
+        one.gate.set()
+        assert (await elsewhere)["content"][0]["text"] == "done"
+
+
+@run
+async def test_a_worker_that_stops_in_order_leaves_to_others_what_may_run_again(tmp_path: Path) -> None:
+    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+    async with one.server.running():
+        left, failed = await begun(one.modern(), "again"), await begun(one.modern(), "wait")
+        await until(lambda: one.runs == 2)
+    two.gate.set()
+    async with two.server.running():
+        done = await reaches(two.modern(), left, "completed", "failed")
+        assert done["result"]["content"][0]["text"] == "done by 1"
+        assert (await reaches(two.modern(), failed, "failed"))["error"]["message"] == "the server stopped"
+
+
+def effects(path: Path) -> list[str]:
+    return sorted(path.read_text().split()) if path.exists() else []
+
+
+def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_where_not(
+    tmp_path: Path,
+) -> None:
+    mark = tmp_path / "effects"
+    command = [sys.executable, "-m", "tests.server.mortal", str(tmp_path / "s.db"), str(mark)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    ids = [child.stdout.readline().strip() for _ in NAMES]
+
+    async def scenario() -> None:
+        await until(lambda: effects(mark) == ["idempotent", "once", "paid", "resumed"])
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        # A minute later: the leases of the dead have run out.
+        server = make(str(tmp_path / "s.db"), str(mark), lambda: time.time() + 60, ends=True)
+        async with server.running():
+            peer = Peer(server, capabilities=TASKS)
+            first = await reaches(peer, ids[0], "completed", "failed")
+            assert first["result"]["content"][0]["text"] == "done again"
+            second = await reaches(peer, ids[1], "completed", "failed")
+            assert second["result"]["content"][0]["text"] == "paid 42"
+            third = await reaches(peer, ids[2], "completed", "failed")
+            assert third["status"] == "failed"
+            assert third["error"]["message"] == "the worker that ran it is gone"
+        assert effects(mark) == ["idempotent", "idempotent", "once", "paid", "resumed", "resumed"]
+
+    try:
+        run_limited(scenario())
+    finally:
+        child.kill()
+        child.stdout.close()
+
+
+@run
+async def test_a_worker_that_was_thought_dead_changes_nothing_any_more(tmp_path: Path) -> None:
+    now = time.time()
+    late = [0.0]
+    one = Worker(tmp_path / "s.db", clock=lambda: now)
+    two = Worker(tmp_path / "s.db", clock=lambda: now + late[0])
+    async with one.server.running():
+        id = await begun(one.modern(), "again")
+        await until(lambda: one.runs == 1)
+        late[0] = 60.0  # to the other one its lease has run out
+        two.gate.set()
+        async with two.server.running():
+            assert (await reaches(two.modern(), id, "completed"))["status"] == "completed"
+            one.gate.set()
+            await until(lambda: one.runs == 1)
+            task = await two.modern().result("tasks/get", taskId=id)
+            assert task["result"]["content"][0]["text"] == "done by 1"
+
+
+def test_a_task_of_a_newer_version_is_refused_not_guessed() -> None:
+    newer, older = Records(dict[str, int], 2), Records(dict[str, int], 1)
+    assert newer.read(older.write({"a": 1})) == {"a": 1}
+    with pytest.raises(Exception, match="newer version"):
+        older.read(newer.write({"a": 1}))
+    for damaged in (b"", b"1", b"1 {", b"x {}", b'{"a":1}'):
+        with pytest.raises(Exception, match=r"version|damaged"):
+            older.read(damaged)
