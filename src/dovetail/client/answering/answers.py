@@ -46,7 +46,10 @@ _DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
     "sampling/createMessage": ("sampling", {}),
     "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
 }
-_TASKS = {"sampling/createMessage": {"createMessage": {}}, "elicitation/create": {"create": {}}}
+_TASKS: dict[str, dict[str, Any]] = {
+    "sampling/createMessage": {"createMessage": {}},
+    "elicitation/create": {"create": {}},
+}
 """The questions that 2025-11-25 may ask as tasks."""
 
 
