@@ -72,11 +72,12 @@ class Signals:
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
         self._seen = False
-        self.starting = False
-        """The host is not ready to be told to end: who is told so now just ends. (granian would wait for ever.)"""
+        self.starting: Callable[[], bool] | None = None
+        """Whether the host is not ready to be told to end: who is told so then just ends. (granian would wait for
+        ever.)"""
 
     def started(self) -> None:
-        self.starting = False
+        self.starting = None
 
     def install(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -89,7 +90,7 @@ class Signals:
             signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if self.starting:
+        if self.starting is not None and self.starting():
             exit_now(128 + number)
         if not self._seen:
             self._seen = True
@@ -191,7 +192,8 @@ class Worker:
         loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.threads)))
         # Where the host hears of signals through its loop, it goes on to do so.
         signals = Signals(self.app.options, self._watchdog, self._drain, host_too=True)
-        signals.starting = True
+        # A host that has brought us a call does serve, however young it is.
+        signals.starting = lambda: not self.app.life.running
         signals.install()
         hold_signals(on=False)
         await self.app.life.start()
