@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from dovetail import Context, Principal, Server
-from dovetail.auth import AnyOf, ApiKeys, StaticTokens
+from dovetail.auth import AnyOf, ApiKeys, StaticTokens, Unavailable, Verifier
 from dovetail.auth.core.challenge import read
 from tests.support.aio import run
 from tests.support.rawclient import MODERN
@@ -250,6 +250,26 @@ async def test_a_key_of_an_own_header_or_a_bearer_token() -> None:
             ({"X-API-Key": "k3y"}, 401),
         ):
             assert (await post(site, call("who"), headers)).status == status
+
+
+class Away(Verifier):
+    """Its authorization server cannot be reached."""
+
+    async def verify(self, token: str, scope: Any) -> Principal | None:
+        raise Unavailable("the authorization server cannot be asked now")
+
+
+@run
+async def test_an_authorization_server_that_is_away_keeps_out_only_those_who_need_it() -> None:
+    both = AnyOf(Away(), StaticTokens(TOKENS))
+    async with served(mail(both)) as site:
+        assert (await post(site, call("who"), ANN)).status == 200
+        found = await post(site, call("who"), {"Authorization": "Bearer other"})
+        assert (found.status, "retry-after" in found.headers) == (503, True)
+        assert "www-authenticate" not in found.headers
+    assert await both.verify("ann-token", {}) == "ann"
+    with pytest.raises(Unavailable):
+        await both.verify("other", {})
 
 
 @run

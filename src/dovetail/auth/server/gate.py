@@ -16,7 +16,7 @@ from ...settings import LONGEST_TOKEN
 from ..core import resource
 from ..core.challenge import bearer, write
 from ..core.scopes import scope_text
-from .verifier import InvalidToken, as_verifier
+from .verifier import InvalidToken, Unavailable, as_verifier
 
 
 class Head(Protocol):
@@ -65,6 +65,7 @@ class Gate:
             Unavailable: it cannot be told now.
         """
         refusal: DovetailError | None = None
+        away: Unavailable | None = None
         for verifier in self._verifiers:
             try:
                 token = _token(head.headers, verifier.header)
@@ -74,13 +75,16 @@ class Gate:
             except InvalidToken as error:
                 refusal = error
                 continue
+            except Unavailable as error:
+                away = error  # another verifier may do without whoever is away
+                continue
             if principal is None:
                 refusal = InvalidToken("the token is not accepted")
             elif verifier.scopes and not principal.scopes.issuperset(verifier.scopes):
                 refusal = MissingScope(frozenset(verifier.scopes))
             else:
                 return principal
-        raise refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
+        raise away or refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
 
     def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
         """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""

@@ -99,12 +99,14 @@ class AnyOf(Verifier):
         yield from self._members
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
-        refusal: InvalidToken | None = None
+        refusal: InvalidToken | Unavailable | None = None
         for one in self._members:
             try:
                 found = await one.verify(token, scope)
+            except Unavailable as error:
+                refusal = error  # another verifier may do without whoever is away
             except InvalidToken as error:
-                refusal = error
+                refusal = refusal or error
             else:
                 if found is not None:
                     return found
