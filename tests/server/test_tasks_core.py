@@ -489,6 +489,7 @@ async def test_erlmcp_s_timeout_is_kept() -> None:
     task = await ends(peer, id)
     assert task["status"] == "failed"
     assert task["error"]["code"] == -32085
+    assert (await peer.error("tasks/result", taskId=id))["code"] == -32085
     assert (await peer.error("tasks/create", action={"type": "work"}, metadata={"timeout": 0}))[
         "code"
     ] == -32602

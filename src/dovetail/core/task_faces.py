@@ -162,6 +162,14 @@ def erlmcp_list(tasks: Sequence[TaskMachine], cursor: str | UnsetType = UNSET) -
     return m.ErlmcpListTasksResult([erlmcp_task(task) for task in tasks], cursor, cursor)
 
 
+def _ending(task: TaskMachine, error: m.Error) -> str:
+    """The kind of how a task without a result ended."""
+    if task.status == "cancelled":
+        return "task_cancelled"
+    data = cast("dict[str, Any]", error.data) if isinstance(error.data, dict) else {}
+    return "task_timeout" if data.get("kind") == "task_timeout" else "task_failed"
+
+
 def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
     """The result of ``tasks/result``, which does not wait.
 
@@ -172,8 +180,7 @@ def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
     if found is None:
         raise ProtocolError("task_result_not_ready", data={"taskId": task.id, "status": _erlmcp_status(task)})
     if isinstance(found, m.Error):
-        kind = "task_cancelled" if task.status == "cancelled" else "task_failed"
-        raise ProtocolError(kind, found.message, data={"taskId": task.id})
+        raise ProtocolError(_ending(task, found), found.message, data={"taskId": task.id})
     return m.ErlmcpTaskResult(msgspec.json.decode(found))
 
 
