@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
 from ..errors import DovetailError, ProtocolError, RegistrationError
+from ..layers.health import Health
 from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
@@ -260,6 +261,8 @@ class Lifecycle:
 
     def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
+        self.health = Health()
+        """What this server needs, watched while it runs; ``/readyz`` follows."""
         self._listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where subscribers are told of changes; known once there are any."""
@@ -273,10 +276,12 @@ class Lifecycle:
         """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
         if self._lifespan is not None:
             await self._lifespan.start()
+        self.health.start()
 
     async def stop(self) -> None:
         """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
         self.end_listening()
+        await self.health.stop()
         self.added.stop()
         if self.tasks is not None:
             await self.tasks.tasks.close()

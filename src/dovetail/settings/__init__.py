@@ -134,6 +134,12 @@ LAYER_QUEUE: Final = 100
 """Calls that may wait for one of a limited number of places."""
 LAYER_KEYS: Final = 10_000
 """Names a guard or a memory of results keeps something for."""
+HEALTH_EVERY: Final = 30.0
+HEALTH_LIMIT: Final = 5.0
+HEALTH_FAILURES: Final = 3
+HEALTH_THREADS: Final = 8
+"""erlmcp: seconds between two looks at a component, seconds one may take, failures in a row until it is not ok; and
+threads for checks that are plain functions."""
 RETRY_ATTEMPTS: Final = 3
 RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0

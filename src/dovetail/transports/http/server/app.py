@@ -14,6 +14,7 @@ from asyncio import CancelledError, Future, current_task, ensure_future, timeout
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from ....core.channel import Call, Notice, Rejection, Violation
@@ -390,10 +391,14 @@ class HttpApp:
         return False
 
     async def _ready(self, exchange: Exchange) -> bool:
-        if self.life.draining:
-            await exchange.answer(503, b"draining\n", [("retry-after", "1")], TEXT_TYPE)
+        health = self.service.health
+        word = "draining" if self.life.draining else health.status
+        status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
+        if "application/json" in exchange.headers.get("accept", ""):
+            body = msgspec.json.encode({"status": word, "components": health.told()})
+            await exchange.answer(status, body, headers)
         else:
-            await exchange.answer(200, b"ready\n", kind=TEXT_TYPE)
+            await exchange.answer(status, f"{word}\n".encode(), headers, TEXT_TYPE)
         return False
 
     async def _refuse_stranger(self, exchange: Exchange, error: DovetailError) -> None:

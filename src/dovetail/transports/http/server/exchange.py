@@ -26,6 +26,7 @@ from ....errors import (
     TransportError,
     http_status,
 )
+from ....layers.health import Health
 from ....settings import SMALL_MESSAGE
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
@@ -55,6 +56,7 @@ class HttpService(Service, Protocol):
 
     seal: Seal
     clock: Callable[[], float]
+    health: Health
 
     @property
     def name(self) -> str: ...
