@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from .. import model as m
 from ..errors import ProtocolError
 from ..model.meta import RELATED_TASK
+from ..shapes import is_object
 from .task_machine import TaskMachine
 
 
@@ -166,8 +167,8 @@ def _ending(task: TaskMachine, error: m.Error) -> str:
     """The kind of how a task without a result ended."""
     if task.status == "cancelled":
         return "task_cancelled"
-    data = cast("dict[str, Any]", error.data) if isinstance(error.data, dict) else {}
-    return "task_timeout" if data.get("kind") == "task_timeout" else "task_failed"
+    late = is_object(error.data) and error.data.get("kind") == "task_timeout"
+    return "task_timeout" if late else "task_failed"
 
 
 def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
