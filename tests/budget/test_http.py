@@ -266,6 +266,6 @@ async def test_a_call_is_watched_only_when_it_takes_a_while() -> None:
     for _ in range(50):
         await measured.post(message, modern_headers(message))
     watching = measured.app.app.modern.watching
-    assert not watching.calls
+    assert not watching.posts
     assert not watching.watches
     await measured.app.drain(0)

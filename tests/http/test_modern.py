@@ -69,7 +69,7 @@ def test_hanging_up_cancels_within_a_tenth_of_a_second(streaming: bool) -> None:
             await over.wait()
             assert time.monotonic() - left < 0.1
             await until(lambda: not site.app.life.running)
-            assert not site.app.modern.watching.calls
+            assert not site.app.modern.watching.posts
             assert not site.app.modern.watching.watches
 
     scenario()

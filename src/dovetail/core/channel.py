@@ -220,6 +220,9 @@ class Service(Responder, Protocol):
     def session_closed(self, session: Session) -> None:
         """It is over."""
 
+    def hung_up(self, call: Call) -> None:
+        """The client left while ``call`` was running: nobody hears its answer."""
+
 
 class Process(Protocol):
     """The child process behind a link."""

@@ -162,6 +162,10 @@ class Duplex:
             self._closer = self._loop.create_task(self.close(drain=self.grace))
 
     def lost(self, error: TransportError | None) -> None:
+        if not self._closing:
+            for call in self._tasks:
+                if call.method != LISTEN:  # that is how one ends
+                    self.service.hung_up(call)
         self._closing = True
         self.endpoint.close()
         self._requests.fail(error)

@@ -7,6 +7,7 @@ transports and drivers hand it calls through `respond`; whoever has bytes and wa
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,9 @@ _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "completions": {},
 }
 """What is declared once something of that kind is registered."""
+
+
+logger = logging.getLogger("dovetail.server")
 
 
 class Server(Registration, Answering, Lifecycle):
@@ -135,6 +139,8 @@ class Server(Registration, Answering, Lifecycle):
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
         headers = self.register.tools.param_headers
+        self.counts: dict[str, int] = {}
+        """How often happened what nobody could be told of, by kind: ``connection_closed`` for a client that left."""
         self.admission = Admission(
             "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
         )
@@ -340,6 +346,12 @@ class Server(Registration, Answering, Lifecycle):
         if session.subscriber is not None:
             self.hub.discard(session.subscriber)
             session.subscriber = None
+
+    def hung_up(self, call: Call) -> None:
+        """The client left while ``call`` ran: nobody can be told, so it is logged and counted."""
+        kind = "connection_closed"
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        logger.info("499 %s: the client closed the connection while it ran", call.method)
 
     # --- serving --------------------------------------------------------------------------------------------
 

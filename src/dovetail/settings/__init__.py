@@ -306,6 +306,16 @@ SESSION_STREAMS: Final = 8
 """General streams of one legacy session; the oldest makes room."""
 ENDED_SESSIONS: Final = 10_000
 """Deleted session ids remembered by one process; older ones are forgotten first."""
+UNSENT_LOOK: Final = 0.02
+"""Seconds between two looks whether a client has taken what was sent to it."""
+UNSENT_YOUNG: Final = 0.1
+"""Seconds a host gets to hand an answer to the kernel."""
+UNSENT_STREAM: Final = 1 << 20
+"""Bytes of a stream after which its client has to have taken them all, where the host does not wait for it."""
+UNREAD_PONGS: Final = 64 << 10
+"""Bytes that wait for a WebSocket client though we have sent nothing: what answers its pings."""
+HANGUP_SWEEP: Final = 5.0
+"""Seconds between two looks of the kernel at clients we work for: those behind a pipeline hang up unseen otherwise."""
 PREFLIGHT_NAMES: Final = 64
 """Header names read of a CORS preflight."""
 HTTP_TICK: Final = 1.0

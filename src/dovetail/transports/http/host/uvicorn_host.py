@@ -22,6 +22,7 @@ from ....settings import HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_LOOK, HTTP_MARGIN, H
 from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
+from ..server.connections import limit_writes
 from ..server.exchange import HttpService
 from .places import Place, say
 from .process import Work, Worker, supervised
@@ -36,6 +37,7 @@ class Host:
     def __init__(self, app: HttpApp, place: Place, *, face: str = "asgi") -> None:
         self.bound = place.listen()
         self._place = place
+        self._patience = app.options.write_timeout
         config = uvicorn.Config(
             AsgiFace(app), lifespan="off", **_options(place, app.service.limits, HTTP_FLUSH)
         )
@@ -52,6 +54,7 @@ class Host:
         # Nobody says so; there is only something to look at.
         while not self._server.started:  # noqa: ASYNC110
             await asyncio.sleep(HTTP_LOOK)
+        limit_writes(self._patience)
 
     def stop(self) -> None:
         self._server.should_exit = True

@@ -44,7 +44,7 @@ from .life import Life
 from .modern import Modern
 from .pair import Pair
 from .waiting import Bodies, Work
-from .websockets import GOING_AWAY, choose, say_goodbye, serve_websocket
+from .websockets import GOING_AWAY, SocketLink, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
@@ -69,8 +69,9 @@ class HttpApp:
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits)
         self.life = life = Life(service, options, self._bodies, runner)
-        self.legacy = life.legacy = Legacy(service, options, runner, life.streams, self.identity, ended)
-        self.modern = life.modern = Modern(service, options, runner, life.streams, self.identity)
+        shared = service, options, runner, life.streams, life.watching, self.identity
+        self.legacy = life.legacy = Legacy(*shared, ended)
+        self.modern = life.modern = Modern(*shared)
         self.pair = life.pair = Pair(service, options, life.streams)
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
@@ -376,15 +377,19 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
+                link = life.unread[duplex] = SocketLink(
+                    socket, self.service.limits.write_buffer, self.options.write_timeout
+                )
                 ending: list[Future[None]] = []  # somebody has to hold it
                 with until_expiry(
                     principal, self.service.clock(), lambda: ending.append(ensure_future(duplex.close()))
                 ):
-                    await serve_websocket(self.service, socket, duplex)
+                    await serve_websocket(socket, duplex, link)
         except TimeoutError:
             duplex.lost(None)
         finally:
             del life.sockets[duplex]
+            life.unread.pop(duplex, None)
 
     async def _alive(self, exchange: Exchange) -> bool:
         await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)

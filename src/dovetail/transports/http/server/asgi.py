@@ -106,6 +106,11 @@ class AsgiHead(Struct, eq=False):
         return (self.scope.get("root_path") or "").rstrip("/")
 
     @property
+    def peer(self) -> tuple[str, int] | None:
+        client = self.scope.get("client")
+        return (client[0], int(client[1])) if client else None
+
+    @property
     def query(self) -> str:
         return self.scope.get("query_string", b"").decode("latin-1")
 

@@ -93,6 +93,11 @@ class Head(Protocol):
         ...
 
     @property
+    def peer(self) -> tuple[str, int] | None:
+        """The address and port of the client; None over a Unix socket."""
+        ...
+
+    @property
     def query(self) -> str: ...
 
     @property

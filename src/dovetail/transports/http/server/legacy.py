@@ -7,18 +7,20 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from ....core import phases
+from ....core.budget import busy
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE, Endpoint
 from ....core.principal import Principal
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
-from ....drivers.run import Runner
+from ....drivers.run import Outcome, Runner
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
 from ....settings import SESSION_STREAMS, HttpOptions
@@ -32,7 +34,7 @@ from .exchange import Exchange, HttpService, Posted, refuse
 from .identity import Identity, until_expiry
 from .session_calls import Calls, SessionChannel
 from .sessions import LiveSession, Sessions, unknown_session
-from .waiting import Watch, Work
+from .waiting import Watch, Watching, Work
 
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -48,6 +50,7 @@ class Legacy:
         options: HttpOptions,
         runner: Runner,
         streams: set[EventStream],
+        watching: Watching,
         identity: Identity,
         ended: EndedSessions | None = None,
     ) -> None:
@@ -56,7 +59,7 @@ class Legacy:
         self.running: set[Work] = set()
         """Every task that works on a call."""
         self.sessions = Sessions(service, options, self._entered, ended)
-        self.calls = Calls(service, options, runner, self.sessions, streams, self.running, identity)
+        self.calls = Calls(service, options, runner, self.sessions, streams, self.running, watching, identity)
         self._runner = runner
         self._identity = identity
         self._streamless = options.shared or options.json_only
@@ -274,15 +277,35 @@ class Legacy:
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
             members = [SessionChannel(self.calls, live, exchange, call, together=channel) for call in calls]
-            await self._runner.together(
-                [self.calls.run(one, call) for call, one in zip(calls, members, strict=True)]
-            )
+            runs = [self.calls.run(one, call) for call, one in zip(calls, members, strict=True)]
+            await self._together(runs, calls, exchange)
             whole = calls[0].batch.finished()
         self.sessions.settle(live)
         if channel.stream is not None:
             await channel.conclude(whole)
+        elif whole is not None and not await self.calls.watching.connections.owes(exchange.peer, len(whole)):
+            await refuse(exchange, self.service.admission, busy("large answers"), status=503)
         else:
             await exchange.answer(202 if whole is None else 200, whole or b"")
+
+    async def _together(
+        self, runs: Sequence[Coroutine[Any, Any, Outcome]], calls: list[Call], exchange: Exchange
+    ) -> None:
+        """Run the calls of an array until all have ended, or too many others run for nobody as well."""
+        watching, task = self.calls.watching, asyncio.current_task()
+        assert task is not None
+        watching.posts[exchange] = (task, calls)
+        if watching.idle:
+            watching.start()
+        try:
+            await self._runner.together(runs)
+        except asyncio.CancelledError:
+            if not all(call.cancelled for call in calls):
+                raise
+            task.uncancel()
+        finally:
+            del watching.posts[exchange]
+            watching.leave(exchange)
 
     # --- GET and DELETE -------------------------------------------------------------------------------------
 

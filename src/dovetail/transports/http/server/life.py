@@ -12,13 +12,15 @@ from typing import Any
 
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
-from ....settings import HTTP_FLUSH, HTTP_TICK, HttpOptions
+from ....settings import HANGUP_SWEEP, HTTP_FLUSH, HTTP_TICK, UNREAD_PONGS, HttpOptions
+from .connections import Connections, cut, key_of
 from .event_streams import EventStream
 from .exchange import HttpService
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
-from .waiting import Bodies, Work
+from .waiting import Bodies, Watching, Work, watches
+from .websockets import SocketLink
 
 
 class Life:
@@ -37,6 +39,13 @@ class Life:
         """Every open event stream, whatever it belongs to."""
         self.sockets: dict[Duplex, Work] = {}
         """Every open WebSocket, and who serves it."""
+        self.unread: dict[Duplex, SocketLink] = {}
+        """Their links, which know whether anything of ours waits to be read."""
+        budget = service.admission.budget
+        self.connections = Connections(budget.answers, options.write_timeout)
+        self.watching = Watching(service, budget.abandoned, self.connections)
+        self._swept = 0.0
+        self._sweeping: asyncio.Task[None] | None = None
         self.legacy: Legacy
         self.modern: Modern
         self.pair: Pair
@@ -47,7 +56,7 @@ class Life:
     @property
     def running(self) -> set[Work]:
         """Every task that works on a call."""
-        return {*self.legacy.running, *(task for task, _ in self.modern.watching.calls.values())}
+        return {*self.legacy.running, *(task for task, _ in self.watching.posts.values())}
 
     async def start(self) -> None:
         """Start the service; whoever comes second waits for the first."""
@@ -72,8 +81,24 @@ class Life:
             for stream in list(self.streams):
                 stream.keep_alive()
             self.legacy.sessions.reap()
+        if self._sweeping is None and (
+            self.unread or self.connections.waiting or (watches and now - self._swept >= HANGUP_SWEEP)
+        ):
+            self._swept = now
+            self._sweeping = loop.create_task(self._sweep())
         pause = min(HTTP_TICK, self._options.keep_alive, self._options.body_timeout)
         self._tick = loop.call_later(pause, self._on_tick)
+
+    async def _sweep(self) -> None:
+        """Compare what we think of our clients with what the kernel knows."""
+        seen = await self.connections.look()
+        for watch in list(watches):
+            watch.compare(seen)
+        for link in list(self.unread.values()):
+            one = None if link.peer is None else seen.get(key_of(link.peer))
+            if link.peer is not None and one is not None and one.unsent > UNREAD_PONGS and link.silent:
+                await asyncio.to_thread(cut, link.peer)
+        self._sweeping = None
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""

@@ -10,16 +10,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from ....core.budget import busy
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
 from ....core.principal import Principal
 from ....drivers.run import Outcome, Runner, status_of
 from ....errors import ProtocolError, Refusal
-from ....settings import HttpOptions
+from ....settings import LARGE_ANSWER, HttpOptions
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, Headers, HttpService, retry_after
+from .exchange import Exchange, Headers, HttpService, refuse, retry_after
 from .identity import Identity, until_expiry
-from .waiting import Watching, Work, watch_call
+from .waiting import Watch, Watching, Work
 
 
 class Modern:
@@ -31,13 +32,14 @@ class Modern:
         options: HttpOptions,
         runner: Runner,
         streams: set[EventStream],
+        watching: Watching,
         identity: Identity,
     ) -> None:
         self.service = service
         self._identity = identity
         self.streams = streams
         self.listening: set[Work] = set()
-        self.watching = Watching()
+        self.watching = watching
         self.json_only = options.json_only
         self._runner = runner
         self._limit = service.limits.write_buffer
@@ -52,18 +54,21 @@ class Modern:
             return
         channel = ModernChannel(call, exchange, self)
         watching = self.watching
-        watching.calls[call] = (task, exchange)
+        watching.posts[exchange] = (task, (call,))
         if watching.idle:
             watching.start()
         try:
             data, error = await self._runner.run(call, channel)
         finally:
-            del watching.calls[call]
+            del watching.posts[exchange]
             if watching.watches:
-                watching.leave(call)
+                watching.leave(exchange)
         if channel.stream is not None:
             await channel.stream.end(data)
         elif error is None and data is not None:
+            if len(data) > LARGE_ANSWER and not await watching.connections.owes(exchange.peer, len(data)):
+                await refuse(exchange, self.service.admission, busy("large answers"), id=call.id, status=503)
+                return
             await exchange.answer(200, data)
         else:
             await self._reply(exchange, call, (data, error))
@@ -94,8 +99,13 @@ class Modern:
             return
         stream = self.stream(exchange)
         stream.principal = call.principal
-        watch = watch_call(call, task, exchange)
-        stream.on_abandon = watch.gone
+
+        def gone() -> None:  # that is how a client ends its listening
+            call.cancelled = True
+            task.cancel()
+
+        watch = Watch(exchange, gone)
+        stream.on_abandon = watch.found
         self.streams.add(stream)
         self.listening.add(task)
         try:

@@ -17,11 +17,12 @@ from msgspec import Struct
 
 from ....core.budget import Account
 from ....errors import RemoteProtocolError
-from ....settings import ADDRESSES_KEPT, HttpOptions
+from ....settings import ADDRESSES_KEPT, UNSENT_STREAM, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from ...loopback import is_loopback
 from .app import HttpApp
+from .connections import Connections
 from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, SHORT_LENGTH, Headers, HttpService, Living, gone, hold
 
 _JSON: Final = [JSON_TYPE]
@@ -43,6 +44,7 @@ class RsgiFace:
         self._known: dict[str, str] = {}
         """The address of each of our listeners; there are only a few."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = app.life.connections
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         native = scope.headers
@@ -53,6 +55,7 @@ class RsgiFace:
         if scope.proto == "http":
             seen = RsgiScope(scope, "http")
             exchange = RsgiExchange(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
+            exchange.connections = self._connections
             await self.app.handle(exchange)
         else:
             seen = RsgiScope(scope, "websocket")
@@ -168,6 +171,11 @@ class RsgiHead(Struct, eq=False):
         return ""
 
     @property
+    def peer(self) -> tuple[str, int] | None:
+        host, port = _address(self.native.client) if self.native.client else ("", None)
+        return None if port is None else (host, port)
+
+    @property
     def query(self) -> str:
         return self.native.query_string
 
@@ -187,6 +195,7 @@ class RsgiExchange(RsgiHead, eq=False):
 
     extra: Headers = ()
     held: int = 0
+    connections: Connections | None = None
 
     async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length")
@@ -229,7 +238,8 @@ class RsgiExchange(RsgiHead, eq=False):
             self.protocol.response_empty(status, [*headers, *self.extra])
 
     def stream(self, headers: Headers = ()) -> RsgiSink:
-        return RsgiSink(self.protocol, [*EVENT_HEADERS, *headers, *self.extra])
+        head = [*EVENT_HEADERS, *headers, *self.extra]
+        return RsgiSink(self.protocol, head, self.connections, self.peer)
 
     async def disconnected(self) -> None:
         await self.protocol.client_disconnect()
@@ -240,7 +250,11 @@ class RsgiSink(Struct, eq=False):
 
     protocol: Any
     head: Headers
+    connections: Connections | None
+    peer: tuple[str, int] | None
     transport: Any = None
+    unsent: int = 0
+    """Bytes since we last knew that all had been taken: RSGI itself never waits."""
 
     async def write(self, data: bytes) -> None:
         try:
@@ -249,6 +263,10 @@ class RsgiSink(Struct, eq=False):
             await self.transport.send_bytes(data)
         except GONE:
             raise gone() from None
+        self.unsent += len(data)
+        if self.unsent > UNSENT_STREAM and self.connections is not None:
+            self.unsent = 0
+            await self.connections.taken(self.peer)
 
     async def close(self) -> None:
         if self.transport is None:

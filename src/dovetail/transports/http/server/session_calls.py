@@ -11,16 +11,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from ....core.budget import busy
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome, Runner
 from ....errors import DovetailError, RequestTimeout, TransportError
-from ....settings import HttpOptions, Timeouts
+from ....settings import LARGE_ANSWER, HttpOptions, Timeouts
 from .event_log import LoggedStream
 from .event_streams import EventStream
-from .exchange import Exchange, Headers, HttpService, retry_after
+from .exchange import Exchange, Headers, HttpService, refuse, retry_after
 from .identity import Identity
 from .sessions import LiveSession, Sessions
-from .waiting import Work
+from .waiting import Watching, Work
 
 
 class Calls:
@@ -34,6 +35,7 @@ class Calls:
         sessions: Sessions,
         streams: set[EventStream],
         running: set[Work],
+        watching: Watching,
         identity: Identity,
     ) -> None:
         self.service = service
@@ -44,6 +46,7 @@ class Calls:
         self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
         self._runner = runner
         self._running = running
+        self.watching = watching
         self._identity = identity
 
     def primes(self, live: LiveSession) -> bool:
@@ -58,6 +61,11 @@ class Calls:
         live = channel.live
         live.running[call.id] = task
         self._running.add(task)
+        watching, exchange = self.watching, channel.exchange
+        if channel.together is None:
+            watching.posts[exchange] = (task, (call,))
+            if watching.idle:
+                watching.start()
         try:
             data, error = await self._runner.run(call, channel, live.endpoint)
         finally:
@@ -65,6 +73,10 @@ class Calls:
                 # A call that was cancelled may end after another one has taken its id.
                 del live.running[call.id]
             self._running.discard(task)
+            if channel.together is None:
+                watching.posts.pop(exchange, None)
+                if watching.watches:
+                    watching.leave(exchange)
             if channel.together is None and (live.at_work or live.session.phase == "draining"):
                 self.sessions.settle(live)
         if channel.together is not None:
@@ -72,9 +84,12 @@ class Calls:
         if channel.stream is not None:
             await channel.conclude(data)
         elif data is None:
-            await channel.exchange.answer(202)  # cancelled: there is nothing to say
+            await exchange.answer(202)  # cancelled: there is nothing to say
         elif error is None:
-            await channel.exchange.answer(200, data, channel.headers)
+            if len(data) > LARGE_ANSWER and not await watching.connections.owes(exchange.peer, len(data)):
+                await refuse(exchange, self.service.admission, busy("large answers"), id=call.id, status=503)
+            else:
+                await exchange.answer(200, data, channel.headers)
         else:
             await self._answer(channel, call, data, error)
         return data, error
@@ -139,6 +154,8 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         if self.calls.options.json_only or self.together is not None or not self.calls.primes(self.live):
             return
         stream = self.open()
+        self.calls.watching.posts.pop(self.exchange, None)
+        self.calls.watching.leave(self.exchange)  # from here on it is us who hang up
         for sink in list(stream.sinks):
             stream.detach(sink)
             self.calls.streams.discard(sink)

@@ -7,14 +7,17 @@ client leaves, stand in tables; a clock looks through them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from ....core.budget import Account
 from ....core.channel import Call
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
-from .exchange import Exchange
+from .connections import Connections, Seen, key_of
+from .exchange import Exchange, HttpService
 
 Work = asyncio.Task[Any]
 
@@ -62,71 +65,105 @@ class Bodies:
 
 
 class Watching:
-    """The calls of one app that end when their client hangs up.
+    """The requests of one app whose clients may hang up while we work on them.
 
     Hosts tell of a disconnect only to whoever waits for it, and a task that waits costs more than a quick call. So
-    only a call that has been seen at two looks gets one.
+    only a request that has been seen at two looks gets one.
     """
 
-    def __init__(self) -> None:
-        self.calls: dict[Call, tuple[Work, Exchange]] = {}
-        """Who works on each call, and who would tell us. Put a call in, `start` if idle, `leave` when done."""
+    def __init__(self, service: HttpService, account: Account, connections: Connections) -> None:
+        self.connections = connections
+        self._service = service
+        self._account = account
+        self.posts: dict[Exchange, tuple[Work, Sequence[Call]]] = {}
+        """Who works on which calls of a request. Put one in, `start` if idle, take it out and `leave` when done."""
         self.idle = True
-        """Nobody looks; call `start` after putting a call in."""
-        self._seen: set[Call] = set()
-        self.watches: dict[Call, Watch] = {}
-        """The calls that have taken so long that somebody waits for their client to hang up."""
+        """Nobody looks; call `start` after putting one in."""
+        self._seen: set[Exchange] = set()
+        self.watches: dict[Exchange, Watch] = {}
+        """The requests that have taken so long that somebody waits for their client to hang up."""
+        self._abandoned: dict[Exchange, int] = {}
 
     def start(self) -> None:
         """Begin to look every now and then, for as long as there are calls."""
         self.idle = False
         asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
 
-    def leave(self, call: Call) -> None:
-        """The call is over; nobody needs to wait for its client any more."""
-        watch = self.watches.pop(call, None)
+    def leave(self, exchange: Exchange) -> None:
+        """The request is over; nobody needs to wait for its client any more."""
+        self._account.give(self._abandoned.pop(exchange, 0))
+        watch = self.watches.pop(exchange, None)
         if watch is not None:
             watch.stop()
 
     def _look(self) -> None:
-        calls = set(self.calls)
-        for call in (calls & self._seen) - self.watches.keys():
-            self.watches[call] = watch_call(call, *self.calls[call])
-        self._seen = calls
-        if calls:
+        posts = set(self.posts)
+        for exchange in (posts & self._seen) - self.watches.keys():
+            self.watches[exchange] = Watch(exchange, partial(self.gone, exchange))
+        self._seen = posts
+        if posts:
             asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
         else:
             self.idle = True
 
+    def gone(self, exchange: Exchange) -> None:
+        """The client of a request has hung up.
+
+        Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Up to 2025-11-25, Sending
+        Messages: "Disconnection SHOULD NOT be interpreted as the client cancelling its request"; but only so many run
+        on for nobody.
+        """
+        task, calls = self.posts[exchange]
+        running = [call for call in calls if not call.cancelled]
+        if exchange in self._abandoned or not running:
+            return
+        for call in running:
+            self._service.hung_up(call)
+        if not running[0].revision.modern and self._account.take(len(running)):
+            self._abandoned[exchange] = len(running)
+            return
+        for call in running:
+            call.cancelled = True
+        task.cancel()
+
 
 class Watch:
-    """Waits for the disconnect of one client, then calls ``gone``."""
+    """Waits for the disconnect of one client, then calls ``gone``, once."""
 
-    __slots__ = ("_exchange", "_task", "disconnected", "gone")
+    __slots__ = ("__weakref__", "_gone", "_seen", "_task", "disconnected", "exchange")
 
     def __init__(self, exchange: Exchange, gone: Callable[[], object]) -> None:
-        self._exchange = exchange
-        self.gone = gone
+        self.exchange = exchange
+        self._gone = gone
         self.disconnected = False
+        self._seen = False
         self._task = asyncio.get_running_loop().create_task(self._wait())
+        watches.add(self)
 
     async def _wait(self) -> None:
-        await self._exchange.disconnected()
-        self.disconnected = True
-        self.gone()
+        await self.exchange.disconnected()
+        self.found()
+
+    def found(self) -> None:
+        """The client has hung up."""
+        if not self.disconnected:
+            self.disconnected = True
+            self._gone()
+
+    def compare(self, seen: Mapping[bytes, Seen]) -> None:
+        """Take what the kernel knows: a client that was there is there no more, or has said its last."""
+        peer = self.exchange.peer
+        one = None if peer is None else seen.get(key_of(peer))
+        if one is None or one.hung_up:
+            if self._seen or one is not None:
+                self.found()
+        else:
+            self._seen = True
 
     def stop(self) -> None:
+        watches.discard(self)
         self._task.cancel()
 
 
-def watch_call(call: Call, task: Work, exchange: Exchange) -> Watch:
-    """Cancel ``call`` when its client hangs up. `Watch.stop` it when the call is over.
-
-    Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request.
-    """
-
-    def give_up() -> None:
-        call.cancelled = True
-        task.cancel()
-
-    return Watch(exchange, give_up)
+watches: WeakSet[Watch] = WeakSet()
+"""Every watch of this process; `Life` compares them with what the kernel knows."""

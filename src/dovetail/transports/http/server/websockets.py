@@ -15,7 +15,8 @@ from ....core.channel import Link
 from ....drivers.duplex import Duplex
 from ....errors import TransportError
 from ....settings import HTTP_FLUSH
-from .exchange import HttpService, Socket
+from .connections import cut
+from .exchange import Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 NORMAL: Final = 1000
@@ -28,8 +29,9 @@ TOO_BIG: Final = 1009
 class SocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
-    def __init__(self, socket: Socket, limit: int) -> None:
+    def __init__(self, socket: Socket, limit: int, patience: float) -> None:
         self._socket = socket
+        self._patience = patience
         self._limit = limit
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -39,6 +41,12 @@ class SocketLink(Link):
         """What to close the socket with; None when there is nobody to be told."""
         self.done = asyncio.Event()
         """Everything has been said: the socket is to be closed."""
+        self.peer = socket.peer
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing of ours waits to be sent."""
+        return self._task is None
 
     def send(self, message: bytes) -> None:
         if self._closed:
@@ -55,8 +63,13 @@ class SocketLink(Link):
         try:
             while self._waiting:
                 message = self._waiting.popleft()
-                await self._socket.send_text(message.decode())
+                async with asyncio.timeout(self._patience):
+                    await self._socket.send_text(message.decode())
                 self._size -= len(message)
+        except TimeoutError:
+            self.abort()  # it takes nothing
+            if self.peer is not None:
+                await asyncio.to_thread(cut, self.peer)
         except TransportError:
             self.abort()
         finally:
@@ -94,9 +107,8 @@ def choose(offered: Sequence[str]) -> str | None:
     return next((name for name in offered if name in SUBPROTOCOLS), None)
 
 
-async def serve_websocket(service: HttpService, socket: Socket, duplex: Duplex) -> None:
+async def serve_websocket(socket: Socket, duplex: Duplex, link: SocketLink) -> None:
     """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
-    link = SocketLink(socket, service.limits.write_buffer)
     duplex.connected(link)
     reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.message_size))
     ended = asyncio.ensure_future(link.done.wait())

@@ -1,0 +1,155 @@
+"""What only the kernel knows of our connections: who has hung up, and who takes nothing of what was sent.
+
+A host reads no further than the request it works on, so it does not see a client that sends one more and hangs up; and
+most take an answer at once, whether or not its client ever reads it. Linux tells both in a table of its connections.
+Elsewhere, and over Unix sockets, `Connections` knows nothing: nobody is found gone, and nothing is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import re
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from ....core.budget import Account
+from ....settings import UNSENT_LOOK, UNSENT_YOUNG
+from .exchange import gone
+
+TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+CLOSE_WAIT: Final = b"08"
+_LINE: Final = re.compile(rb"^ *\d+: [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]+:[0-9A-F]{4}) (..) ([0-9A-F]{8}):", re.M)
+_MAPPED: Final = b"0000000000000000FFFF0000"
+
+Peer = tuple[str, int]
+"""The address and the port of a client."""
+
+
+class Seen(Struct, frozen=True):
+    """One connection as the kernel sees it."""
+
+    hung_up: bool
+    unsent: int
+    """Bytes that the client has not taken yet, as far as the kernel has been given them."""
+
+
+def key_of(peer: Peer) -> bytes:
+    """How the kernel's tables spell a peer."""
+    address = ipaddress.ip_address(peer[0])
+    packed = (getattr(address, "ipv4_mapped", None) or address).packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return b"".join(b"%08X" % word for word in words) + b":%04X" % peer[1]
+
+
+def table() -> dict[bytes, Seen]:
+    """Every connection of this machine, by its peer."""
+    found: dict[bytes, Seen] = {}
+    for path in TABLES:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            continue
+        for peer, state, unsent in _LINE.findall(data):
+            found[peer.removeprefix(_MAPPED)] = Seen(state == CLOSE_WAIT, int(unsent, 16))
+    return found
+
+
+def cut(peer: Peer) -> None:
+    """End the connection of a client, whatever waits to be sent to it: its host hears that it has gone."""
+    for one in _sockets():
+        try:
+            if one.getpeername()[:2] == peer:
+                one.shutdown(socket.SHUT_RDWR)
+        except (OSError, IndexError):
+            continue
+
+
+def limit_writes(seconds: float) -> None:
+    """Have the kernel cut connections that take nothing for so long. They inherit it from who listens for them."""
+    for one in _sockets():
+        try:
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.family != socket.AF_UNIX:
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+        except OSError:
+            continue
+
+
+def _sockets() -> Iterator[socket.socket]:
+    """The sockets of this process, each as a copy that is closed again."""
+    for name in os.listdir("/proc/self/fd") if sys.platform == "linux" else ():
+        try:
+            if not stat.S_ISSOCK(os.stat(int(name)).st_mode):
+                continue
+            copy = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # closed meanwhile
+        with copy:
+            yield copy
+
+
+class Connections:
+    """The clients of one app, and what they owe us."""
+
+    def __init__(self, account: Account, patience: float) -> None:
+        self._account = account
+        self._patience = patience
+        self._owed: dict[bytes, tuple[int, float]] = {}
+        """Bytes of large answers by client, and when the last of them left."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anybody has large answers to take."""
+        return bool(self._owed)
+
+    async def look(self) -> dict[bytes, Seen]:
+        """What the kernel knows now; what has been taken since the last look is given back."""
+        seen = await asyncio.to_thread(table)
+        now = asyncio.get_running_loop().time()
+        for key, (size, since) in list(self._owed.items()):
+            one = seen.get(key)
+            if now - since > UNSENT_YOUNG and (one is None or not one.unsent):
+                del self._owed[key]
+                self._account.give(size)
+        return seen
+
+    async def owes(self, peer: Peer | None, size: int) -> bool:
+        """Whether there is room for one more large answer of ``size`` bytes, which is about to be sent to ``peer``."""
+        if peer is None or sys.platform != "linux":
+            return True
+        if not self._account.take(size):
+            await self.look()
+            if not self._account.take(size):
+                return False
+        key = key_of(peer)
+        before = self._owed.get(key, (0, 0.0))[0]
+        self._owed[key] = before + size, asyncio.get_running_loop().time()
+        return True
+
+    async def taken(self, peer: Peer | None) -> None:
+        """Return when ``peer`` has taken all that was sent to it; for hosts that do not wait themselves.
+
+        Raises:
+            TransportError: it has gone, or takes nothing.
+        """
+        if peer is None or sys.platform != "linux":
+            return
+        key = key_of(peer)
+        try:
+            async with asyncio.timeout(self._patience):
+                while one := (await self.look()).get(key):
+                    if one.hung_up or not one.unsent:
+                        break
+                    await asyncio.sleep(UNSENT_LOOK)
+        except TimeoutError:
+            one = None
+        if one is None or one.hung_up:
+            raise gone()

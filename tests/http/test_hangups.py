@@ -1,0 +1,104 @@
+"""Clients that leave, or take nothing: they are noticed, counted, and give their places back."""
+
+import asyncio
+import json
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from dovetail import Server
+from dovetail.settings import Limits
+from dovetail.transports.http.server import life
+from tests.http.test_budgets import opened, post
+from tests.support.aio import run
+from tests.support.waiting import until
+from tests.support.web import Web, legacy_headers, modern, request, served
+
+ON = ("granian", "granian-asgi", "uvicorn")
+
+
+def build(**limits: Any) -> tuple[Server, set[int]]:
+    server, running = Server("hangups", limits=Limits(**limits)), set[int]()
+
+    @server.tool
+    async def nap(number: int) -> str:
+        running.add(number)
+        try:
+            await asyncio.sleep(600)
+        finally:
+            running.discard(number)
+        return ""
+
+    @server.tool
+    async def big(size: int) -> str:
+        return "x" * size
+
+    return server, running
+
+
+def nap(number: int) -> dict[str, Any]:
+    return modern("tools/call", {"name": "nap", "arguments": {"number": number}})
+
+
+@run
+async def test_a_hang_up_behind_a_further_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "HANGUP_SWEEP", 0.2)
+    server, running = build()
+    async with served(server) as site:
+        _, writer = await opened(site)
+        writer.write(post(nap(1)) + post(nap(2)))
+        await until(lambda: running)
+        await asyncio.sleep(1.5)  # long enough to be watched, and to be seen by the kernel
+        writer.transport.abort()
+        await until(lambda: not running)
+        assert server.counts["connection_closed"] >= 1
+
+
+@run
+async def test_calls_that_run_for_nobody_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dovetail.server")
+    server, running = build(abandoned_calls=3)
+    async with served(server) as site:
+        session, _ = await Web(site).initialize("2025-03-26")
+        for first in (0, 2, 4):
+            calls = [
+                request("tools/call", {"name": "nap", "arguments": {"number": first + n}}) for n in range(2)
+            ]
+            _, writer = await opened(site)
+            body = json.dumps(calls).encode()
+            head = {
+                "Host": "127.0.0.1",
+                "Content-Length": str(len(body)),
+                **legacy_headers("2025-03-26", session),
+            }
+            lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+            writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
+            await until(lambda first=first: {first, first + 1} <= running)
+            await asyncio.sleep(0.2)
+            writer.transport.abort()
+            await until(lambda first=first: server.counts.get("connection_closed", 0) == first + 2)
+        await until(lambda: running == {0, 1})
+        assert "499 tools/call" in caplog.text
+        assert server.admission.budget.abandoned.taken == 2
+
+
+@run
+async def test_large_answers_that_nobody_reads_have_a_total() -> None:
+    server, _ = build(all_answers=40 << 20)
+    message = modern("tools/call", {"name": "big", "arguments": {"size": 12 << 20}})
+    async with served(server) as site:
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or the kernel takes it all
+        narrow.connect(("127.0.0.1", site.port))
+        _, writer = await asyncio.open_connection(sock=narrow)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(post(message))
+        await until(lambda: server.admission.budget.answers.taken > 0)
+        refused = await Web(site).modern("tools/call", message["params"])
+        assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
+        assert (await Web(site).modern("tools/list")).status == 200
+        writer.transport.abort()
+        await until(lambda: server.admission.budget.answers.taken == 0)
+        assert (await Web(site).modern("tools/call", message["params"])).status == 200
