@@ -134,9 +134,9 @@ class AsgiExchange(AsgiHead, eq=False):
 
     async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length", "")
+        if declared.isdigit() and int(declared[:20]) > limit:
+            raise too_large(limit)
         if len(declared) > SHORT_LENGTH and declared.isdigit():
-            if int(declared[:20]) > limit:
-                raise too_large(limit)
             hold(self, account, int(declared))
         if "transfer-encoding" in self.headers:
             declared = ""  # beside it a length means nothing

@@ -91,14 +91,16 @@ class Life:
 
     async def _sweep(self) -> None:
         """Compare what we think of our clients with what the kernel knows."""
-        seen = await self.connections.look()
-        for watch in list(watches):
-            watch.compare(seen)
-        for link in list(self.unread.values()):
-            one = None if link.peer is None else seen.get(key_of(link.peer))
-            if link.peer is not None and one is not None and one.unsent > UNREAD_PONGS and link.silent:
-                await asyncio.to_thread(cut, link.peer)
-        self._sweeping = None
+        try:
+            seen = await self.connections.look()
+            for watch in list(watches):
+                watch.compare(seen)
+            for link in list(self.unread.values()):
+                one = None if link.peer is None else seen.get(key_of(link.peer))
+                if link.peer is not None and one is not None and one.unsent > UNREAD_PONGS and link.silent:
+                    await asyncio.to_thread(cut, link.peer)
+        finally:
+            self._sweeping = None
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
@@ -112,6 +114,9 @@ class Life:
         self.draining = True
         if self._tick is not None:
             self._tick.cancel()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait({self._sweeping})
         self._service.end_listening()
         await asyncio.gather(
             self._finish_calls(seconds),

@@ -109,7 +109,7 @@ class Modern:
         self.streams.add(stream)
         self.listening.add(task)
         try:
-            with until_expiry(call.principal, self.service.clock(), watch.gone):
+            with until_expiry(call.principal, self.service.clock(), watch.found):
                 data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
         finally:
             watch.stop()
