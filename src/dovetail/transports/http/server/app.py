@@ -19,6 +19,7 @@ from msgspec import UNSET
 
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
+from ....core.principal import Principal
 from ....drivers.duplex import accept
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import (
@@ -365,6 +366,10 @@ class HttpApp:
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
+        await self._serve_socket(socket, principal)
+
+    async def _serve_socket(self, socket: Socket, principal: Principal | None) -> None:
+        life = self.life
         task = current_task()
         assert task is not None
         limits = self.service.limits.on_websocket()
