@@ -25,6 +25,15 @@ SLEEPS = {
         "client/test_modern.py",
         "hesitate",
     ): "rounds that take so long that time ends them and not their number",
+    ("http/test_hangups.py", "nap"): "a call that goes on for longer than the test",
+    (
+        "http/test_hangups.py",
+        "test_a_hang_up_behind_a_further_request_is_noticed",
+    ): "a connection is watched from its second second on",
+    (
+        "http/test_hangups.py",
+        "test_calls_that_run_for_nobody_are_bounded",
+    ): "a client that waits for a while before it leaves",
 }
 """Where time itself is what the test is about: file, function, why."""
 
