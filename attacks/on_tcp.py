@@ -18,7 +18,7 @@ async def _traces(victim: Victim) -> list[str]:
     answer = await wire.line()
     wire.drop()
     assert answer is not None
-    return answer["result"]["structuredContent"]["result"]
+    return answer["result"]["structuredContent"]
 
 
 @attack("tcp")
