@@ -164,3 +164,34 @@ async def test_a_client_that_begins_with_rubbish_is_hung_up_on() -> None:
     async with served(build()) as site, dial(site) as socket:
         await socket.send("rubbish")
         await closed(socket)
+
+
+@pytest.mark.cannot("granian-asgi", "its ASGI may cut the body of a refused handshake short")
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Sec-WebSocket-Key", "short"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZWluZGVlZA=="),
+        ("Sec-WebSocket-Version", "12"),
+    ],
+)
+def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
+    good = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+    }
+
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site:
+            async with await site.connect() as connection:
+                connection.request("GET", "/mcp", good)
+                assert (await connection.head()).status == 101
+            async with await site.connect() as connection:
+                refused = await connection.ask("GET", "/mcp", good | {header: value})
+                assert refused.status in (400, 426)
+
+    scenario()

@@ -45,7 +45,7 @@ from .life import Life
 from .modern import Modern
 from .pair import Pair
 from .waiting import Bodies, Work
-from .websockets import GOING_AWAY, SocketLink, choose, say_goodbye, serve_websocket
+from .websockets import GOING_AWAY, SocketLink, broken_handshake, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
@@ -343,6 +343,8 @@ class HttpApp:
             await socket.refuse(404, "there is no WebSocket here")
         elif refusal is not None:
             await socket.refuse(403, refusal)
+        elif (fault := broken_handshake(socket.headers)) is not None:
+            await socket.refuse(400, fault)
         elif self.life.draining:
             await socket.refuse(503, "the server is shutting down")
         else:

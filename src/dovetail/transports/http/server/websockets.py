@@ -7,8 +7,9 @@ several messages separated by newlines are read, as erlmcp sends them, but never
 from __future__ import annotations
 
 import asyncio
+from binascii import a2b_base64
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ....core.channel import Link
@@ -19,6 +20,7 @@ from .connections import cut
 from .exchange import Socket
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
+KEY_BYTES: Final = 16
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
@@ -100,6 +102,19 @@ class SocketLink(Link):
         if self._task is not None:
             self._task.cancel()
         self.done.set()
+
+
+def broken_handshake(headers: Mapping[str, str]) -> str | None:
+    """What is wrong with a handshake that its host let pass; None when nothing is."""
+    # RFC 6455, 4.2.1: the version is 13, the key 16 bytes of base64. Over HTTP/2 (RFC 8441) there is no key.
+    if headers.get("sec-websocket-version", "13") != "13":
+        return "Sec-WebSocket-Version must be 13"
+    key = headers.get("sec-websocket-key")
+    try:
+        right = key is None or len(a2b_base64(key, strict_mode=True)) == KEY_BYTES
+    except ValueError:
+        right = False
+    return None if right else "Sec-WebSocket-Key must be 16 bytes of base64"
 
 
 def choose(offered: Sequence[str]) -> str | None:
