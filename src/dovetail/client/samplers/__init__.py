@@ -7,11 +7,7 @@ Client(target, on_sample=Samplers(Anthropic("claude-3-5-sonnet-latest", api_key=
 ```
 """
 
-from .anthropic import Anthropic
-from .base import Profile, Sampler
-from .choosing import Samplers, choose
-from .mock import Mock
-from .ollama import Ollama
-from .openai import LMStudio, OpenAI
+from .base import Mock, Profile, Sampler, Samplers, choose
+from .providers import Anthropic, LMStudio, Ollama, OpenAI
 
 __all__ = ["Anthropic", "LMStudio", "Mock", "Ollama", "OpenAI", "Profile", "Sampler", "Samplers", "choose"]
