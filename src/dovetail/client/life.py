@@ -10,42 +10,30 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ..core.connection import Change, ConnectionMachine
+from ..core.connection import ConnectionMachine
 from ..errors import DovetailError, StateError, TransportError
 from ..settings import DRAIN_POLL, Reconnect
 from .answering.answers import call_back
 from .config import ClientConfig
 from .conversation import Conversation
 
+if TYPE_CHECKING:
+    from .connecting.connections import Connections
+
 log = logging.getLogger("dovetail.client")
-
-
-class Connector(Protocol):
-    """What makes the connections of a life."""
-
-    async def connect(self, machine: ConnectionMachine) -> Conversation:
-        """Open and negotiate; advance the machine up to ``negotiating``."""
-        ...
-
-    async def attend(self, conversation: Conversation) -> None:
-        """Look after a conversation that is in use, until it is gone."""
-        ...
-
-    async def release(self, conversation: Conversation) -> None:
-        """Close it and everything that belongs to it."""
-        ...
 
 
 class Life:
     """Keeps one conversation alive from `open` to `close`."""
 
-    def __init__(self, config: ClientConfig, connector: Connector) -> None:
-        self._connector = connector
+    def __init__(self, config: ClientConfig, connections: Connections) -> None:
+        self._connections = connections
         self._reconnect = config.reconnect
         self._clock = config.clock
-        self._on_state = config.on_state
+        self._told = None if config.on_state is None else partial(call_back, config.on_state)
         # erlmcp's clients go on trying also when the first attempt fails.
         self._keep_trying = bool(config.dialect.versions)
         self._task: asyncio.Task[None] | None = None
@@ -53,7 +41,7 @@ class Life:
         self._queued = 0
         self._was_ready = False
         self._closing = False
-        self.machine = ConnectionMachine(self._changed)
+        self.machine = ConnectionMachine(self._told)
         self.conversation: Conversation | None = None
         """The one to use right now; None while there is none, and while draining."""
         self._kept: Conversation | None = None
@@ -80,7 +68,7 @@ class Life:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         if self.machine.state != "starting":
-            self.machine = ConnectionMachine(self._changed)  # a closed one is closed for good
+            self.machine = ConnectionMachine(self._told)  # a closed one is closed for good
         self._closing = self._was_ready = False
         self.failure = None
         self._ready = loop.create_future()
@@ -97,13 +85,8 @@ class Life:
         conversation = self.conversation
         if conversation is not None and not conversation.gone.done():
             return conversation
-        paused = self.machine.state == "paused"
-        if (
-            self.running
-            and not self._closing
-            and not paused
-            and (accepted or self._queued < self._reconnect.queue)
-        ):
+        room = accepted or self._queued < self._reconnect.queue
+        if self.running and not self._closing and self.machine.state != "paused" and room:
             self._queued += 1
             try:
                 return await self._next_ready()
@@ -140,22 +123,17 @@ class Life:
         self.conversation = None
         task = self._task
         if task is not None and not task.done():
-            if self.machine.may("drain"):
-                self.machine.advance("drain")
+            self.machine.try_advance("drain")
             if drain > 0:
                 await self._drained(drain)
             task.cancel()
         if task is not None and not task.done() and task is not asyncio.current_task():
             # Whoever closes may be cancelled here; the life still ends, and the next to close waits for it.
             await asyncio.wait([task])
-        self._close_machine()
+        self.machine.try_advance("close")
 
     def _check_loop(self) -> None:
-        """A client may move to another event loop once it is closed, or its old loop is.
-
-        Raises:
-            StateError: it lives on a loop that is still in use.
-        """
+        """A client may move to another event loop once it is closed, or its old loop is."""
         task = self._task
         if task is None or task.done() or task.get_loop() is asyncio.get_running_loop():
             return
@@ -173,15 +151,7 @@ class Life:
             and conversation.link.process is not None
         ):
             conversation.link.process.kill()
-        self._close_machine()
-
-    def _changed(self, change: Change) -> None:
-        if self._on_state is not None:
-            call_back(self._on_state, change.after)
-
-    def _close_machine(self) -> None:
-        if self.machine.may("close"):
-            self.machine.advance("close")
+        self.machine.try_advance("close")
 
     async def _drained(self, drain: float) -> None:
         until = self._clock.time() + drain
@@ -208,13 +178,13 @@ class Life:
             await self._let_go()
             self._settle(self.failure or StateError("the client was closed"))
             if self.failure is None and not self._closing:
-                self._close_machine()  # cancelled by the end of its event loop, not by `close`
+                self.machine.try_advance("close")  # cancelled by the end of its event loop, not by `close`
 
     async def _live(self) -> None:
         attempts = 0
         while True:
             try:
-                conversation = await self._connector.connect(self.machine)
+                conversation = await self._connections.connect(self.machine)
             except DovetailError as error:
                 self.failure = error
             except Exception as error:
@@ -225,18 +195,12 @@ class Life:
                 await self._use(conversation)
             attempts += 1
             if not self._goes_on(attempts):
-                if self.machine.may("fail"):
-                    self.machine.advance("fail", self._reason)
+                self.machine.try_advance("fail")
                 return
-            if self.machine.may("lost"):  # an established one said so when it ended
-                self.machine.advance("lost", self._reason)
+            self.machine.try_advance("lost")  # an established one said so when it ended
             self._renew()
             await self._clock.sleep(delay(self._reconnect, attempts))
             self.machine.advance("retry")
-
-    @property
-    def _reason(self) -> str | None:
-        return None if self.failure is None else self.failure.message
 
     async def _use(self, conversation: Conversation) -> None:
         """Hand the conversation out, and return when it is over."""
@@ -249,7 +213,7 @@ class Life:
         # Before anybody whose call failed with it can ask for the next one.
         conversation.gone.add_done_callback(self._lost)
         try:
-            await self._connector.attend(conversation)
+            await self._connections.attend(conversation)
         except Exception:
             log.exception("looking after the connection failed; it is used as it is")
         reason = await asyncio.shield(conversation.gone)
@@ -262,7 +226,7 @@ class Life:
         if self._kept is not None:  # else it was us who ended it
             self.failure = gone.result()
             if self.machine.state in ("ready", "paused"):
-                self.machine.advance("lost" if self._goes_on(1) else "fail", self._reason)
+                self.machine.advance("lost" if self._goes_on(1) else "fail")
         self._over()
 
     def _over(self) -> None:
@@ -291,7 +255,7 @@ class Life:
         self.conversation = None
         conversation, self._kept = self._kept, None
         if conversation is not None:
-            await self._connector.release(conversation)
+            await self._connections.release(conversation)
 
 
 def delay(

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from msgspec import Struct
-
 from ..errors import StateError
 
 _ENDS: Final = {"fail": "failed", "drain": "draining", "close": "closed"}
@@ -29,8 +27,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "starting": {"connected": "negotiating", **_LOST},
     # "restart": this peer needs another process, or another transport
     "negotiating": {"established": "ready", "restart": "starting", **_LOST},
-    # "renegotiate": the server forgot the session
-    "ready": {"pause": "paused", "renegotiate": "negotiating", **_LOST},
+    "ready": {"pause": "paused", **_LOST},
     "paused": {"resume": "ready", **_LOST},
     "backoff": {"retry": "starting", **_ENDS},
     "draining": {"lost": "closed", "fail": "failed", "close": "closed"},
@@ -40,49 +37,31 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, str]]] = {
 """State → event → next state. What is not here is refused."""
 
 
-class Change(Struct, frozen=True):
-    """One step a connection took."""
-
-    before: str
-    event: str
-    after: str
-    reason: str | None = None
-    """Why, in words, when there is more to say than the event."""
-
-
-Observer = Callable[[Change], None]
-
-
 class ConnectionMachine:
-    """Where a connection stands. ``state`` is for reading; `advance` is the only way to change it.
+    """Where a connection stands. ``told`` hears of every new state, after the change; it must not raise."""
 
-    Every observer is told of every change, after it happened. Observers must not raise.
-    """
-
-    def __init__(self, *observers: Observer) -> None:
+    def __init__(self, told: Callable[[str], object] | None = None) -> None:
         self.state = "starting"
-        self.observers: list[Observer] = list(observers)
-        self.reason: str | None = None
-        """The reason of the last change that had one: why a connection failed stays readable."""
+        self._told = told
 
     def may(self, event: str) -> bool:
         """Whether ``event`` is possible in this state."""
         return event in TRANSITIONS[self.state]
 
-    def advance(self, event: str, reason: str | None = None) -> str:
+    def try_advance(self, event: str) -> None:
+        """`advance` if this state has such a step."""
+        if self.may(event):
+            self.advance(event)
+
+    def advance(self, event: str) -> str:
         """Take one step and return the new state.
 
         Raises:
-            StateError: this state has no such step; nothing changed and no observer was told.
+            StateError: this state has no such step; nothing changed and nobody was told.
         """
-        before = self.state
-        after = TRANSITIONS[before].get(event)
-        if after is None:
-            raise StateError(f"a connection that is {before} cannot {event}")
-        self.state = after
-        if reason is not None:
-            self.reason = reason
-        change = Change(before, event, after, reason)
-        for observer in tuple(self.observers):
-            observer(change)
+        if not self.may(event):
+            raise StateError(f"a connection that is {self.state} cannot {event}")
+        self.state = after = TRANSITIONS[self.state][event]
+        if self._told is not None:
+            self._told(after)
         return after

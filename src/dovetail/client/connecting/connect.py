@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from ... import model as m
 from ...core.admit import Admission
 from ...core.connection import ConnectionMachine
 from ...core.endpoint import Endpoint
@@ -24,16 +25,6 @@ from ...errors import (
     RemoteProtocolError,
     RequestTimeout,
     TransportError,
-)
-from ...model import (
-    ClientCapabilities,
-    DiscoverResult,
-    Implementation,
-    InitializeRequestParams,
-    InitializeResult,
-    NotificationParams,
-    RequestParams,
-    ServerCapabilities,
 )
 from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
 from ...settings import LAST_WORDS, LONG_PROBE, NEGOTIATION_STEPS, Timeouts
@@ -59,10 +50,10 @@ class Established(Struct, eq=False, kw_only=True):
 
     conversation: Conversation
     revision: Revision
-    capabilities: ServerCapabilities
-    server_info: Implementation | None
+    capabilities: m.ServerCapabilities
+    server_info: m.Implementation | None
     instructions: str | None
-    declared: ClientCapabilities
+    declared: m.ClientCapabilities
     """What we told the server that we can do."""
     offered: set[str] = set()
     """Methods that were found to be offered, so that each is looked up once."""
@@ -158,9 +149,9 @@ class Attempt:
         self._tried.append(version)
         self._speak(conversation, BY_NAME[version])
         outcome = await self._ask(
-            conversation, "server/discover", RequestParams(), self._config.probe_timeout
+            conversation, "server/discover", m.RequestParams(), self._config.probe_timeout
         )
-        if isinstance(outcome, DiscoverResult):
+        if isinstance(outcome, m.DiscoverResult):
             found = Outcome("result", tuple(outcome.supported_versions))
             step = after_probe(self._policy, found, self._tried, http=self._opener.http)
             if step.action == "modern":
@@ -181,9 +172,9 @@ class Attempt:
             await self._respawn()
         conversation = await self._opened()
         declared = self._speak(conversation, BY_NAME[step.revision])
-        params = InitializeRequestParams(step.revision, dict(declared), self._config.client_info)
+        params = m.InitializeRequestParams(step.revision, dict(declared), self._config.client_info)
         outcome = await self._ask(conversation, "initialize", params, self._patience())
-        if isinstance(outcome, InitializeResult):
+        if isinstance(outcome, m.InitializeResult):
             found = Outcome("result", (outcome.protocol_version,))
             decision = after_initialize(self._policy, found, http=self._opener.http)
             if decision.action == "legacy":
@@ -229,8 +220,7 @@ class Attempt:
     async def _opened(self) -> Conversation:
         if self._conversation is None or self._conversation.gone.done():
             await self.discard()
-            if self._machine.may("restart"):
-                self._machine.advance("restart")
+            self._machine.try_advance("restart")
             config = self._config
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
             endpoint = Endpoint(self._admission, limits)
@@ -241,7 +231,7 @@ class Attempt:
             self._machine.advance("connected")
         return self._conversation
 
-    def _speak(self, conversation: Conversation, revision: Revision) -> ClientCapabilities:
+    def _speak(self, conversation: Conversation, revision: Revision) -> m.ClientCapabilities:
         """From here on, say everything in ``revision``."""
         declared = self._answers.capabilities(revision)
         self._admission.offer(declared)
@@ -249,7 +239,7 @@ class Attempt:
         return declared
 
     def _establish(
-        self, conversation: Conversation, revision: Revision, declared: ClientCapabilities
+        self, conversation: Conversation, revision: Revision, declared: m.ClientCapabilities
     ) -> None:
         info: Mapping[str, Any] = msgspec.to_builtins(self._config.client_info)
         conversation.endpoint.establish(revision, declared, info)
@@ -289,11 +279,11 @@ class Attempt:
     # --- the end of the ladder ------------------------------------------------------------------------------------
 
     async def _initialized(
-        self, conversation: Conversation, revision: Revision, declared: ClientCapabilities
+        self, conversation: Conversation, revision: Revision, declared: m.ClientCapabilities
     ) -> None:
         # What we declared stays declared, whatever older revision was agreed on.
         self._establish(conversation, revision, declared)
-        conversation.notify("notifications/initialized", NotificationParams())
+        conversation.notify("notifications/initialized", m.NotificationParams())
         # Nothing may overtake it; but a server that never says that it got it must not hold us up.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.probe_timeout):
@@ -303,11 +293,11 @@ class Attempt:
         self,
         conversation: Conversation,
         revision: Revision,
-        result: DiscoverResult | InitializeResult,
-        declared: ClientCapabilities,
-        server_info: Implementation | None,
+        result: m.DiscoverResult | m.InitializeResult,
+        declared: m.ClientCapabilities,
+        server_info: m.Implementation | None,
     ) -> None:
-        capabilities = ServerCapabilities(result.capabilities)
+        capabilities = m.ServerCapabilities(result.capabilities)
         self._settled = Established(
             conversation=conversation,
             revision=revision,
@@ -376,8 +366,8 @@ def _status(error: DovetailError | None) -> int:
     return error.status if isinstance(error, StatusError) else 0
 
 
-def _implementation(value: Any) -> Implementation | None:
+def _implementation(value: Any) -> m.Implementation | None:
     try:
-        return msgspec.convert(value, Implementation)
+        return msgspec.convert(value, m.Implementation)
     except msgspec.ValidationError:
         return None
