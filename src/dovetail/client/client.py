@@ -9,31 +9,8 @@ from typing import Any, Literal, Self, Unpack, overload
 import msgspec
 from msgspec import Raw, Struct
 
+from .. import model as m
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
-from ..model import (
-    CompleteResult,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    GetSkillRequestParams,
-    Implementation,
-    NotificationParams,
-    PaginatedRequestParams,
-    Prompt,
-    ReadDirectoryRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    RequestParams,
-    Resource,
-    ResourceTemplate,
-    ServerCapabilities,
-    Skill,
-    SubscribeRequestParams,
-    Task,
-    Tool,
-    UnsubscribeRequestParams,
-)
 from .answering.answers import Answers
 from .calling.calls import Calls, follow
 from .calling.layered import LayeredCalls
@@ -152,16 +129,16 @@ class Client:
         return None if established is None else established.revision.name
 
     @property
-    def server_info(self) -> Implementation | None:
+    def server_info(self) -> m.Implementation | None:
         """What the server calls itself; None before the first connection. Never decide anything by it."""
         established = self._connections.established
         return None if established is None else established.server_info
 
     @property
-    def server_capabilities(self) -> ServerCapabilities:
+    def server_capabilities(self) -> m.ServerCapabilities:
         """What the server offers: ``client.server_capabilities.has("resources.subscribe")``."""
         established = self._connections.established
-        return ServerCapabilities() if established is None else established.capabilities
+        return m.ServerCapabilities() if established is None else established.capabilities
 
     @property
     def instructions(self) -> str | None:
@@ -183,7 +160,7 @@ class Client:
 
     # --- tools ----------------------------------------------------------------------------------------------------
 
-    async def list_tools(self, **options: Unpack[CachedOptions]) -> list[Tool]:
+    async def list_tools(self, **options: Unpack[CachedOptions]) -> list[m.Tool]:
         """All tools, all pages."""
         return await self._toolbox.list_tools(options)
 
@@ -236,11 +213,11 @@ class Client:
             raise CapabilityError("tasks")
         return await self.call_tool(name, arguments, task=True, **options)
 
-    async def list_tasks(self, **options: Unpack[CallOptions]) -> list[Task]:
+    async def list_tasks(self, **options: Unpack[CallOptions]) -> list[m.Task]:
         """The tasks a legacy server keeps for us, oldest first. 2026-07-28 lists none."""
 
         async def page(cursor: Any) -> Any:
-            return await self._calls.call("tasks/list", PaginatedRequestParams(cursor=cursor), options)
+            return await self._calls.call("tasks/list", m.PaginatedRequestParams(cursor=cursor), options)
 
         return await follow(page, "tasks")
 
@@ -254,18 +231,18 @@ class Client:
 
     # --- resources ------------------------------------------------------------------------------------------------
 
-    async def list_resources(self, **options: Unpack[CachedOptions]) -> list[Resource]:
+    async def list_resources(self, **options: Unpack[CachedOptions]) -> list[m.Resource]:
         """All resources, all pages."""
         return await self._calls.list_all("resources/list", "resources", options)
 
-    async def list_resource_templates(self, **options: Unpack[CachedOptions]) -> list[ResourceTemplate]:
+    async def list_resource_templates(self, **options: Unpack[CachedOptions]) -> list[m.ResourceTemplate]:
         """All resource templates, all pages."""
         return await self._calls.list_all("resources/templates/list", "resource_templates", options)
 
-    async def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> ReadResourceResult:
+    async def read_resource(self, uri: str, **options: Unpack[CachedOptions]) -> m.ReadResourceResult:
         """Read a resource."""
-        params = ReadResourceRequestParams(str(uri))
-        result: ReadResourceResult = await self._calls.cached("resources/read", params, str(uri), options)
+        params = m.ReadResourceRequestParams(str(uri))
+        result: m.ReadResourceResult = await self._calls.cached("resources/read", params, str(uri), options)
         for contents in result.contents:
             contents.uri = contents.uri or params.uri  # erlmcp's servers name none
         return result
@@ -277,7 +254,7 @@ class Client:
             raise CapabilityError("resources.subscribe")
         uris = self._connections.listening.uris
         if not self._modern:
-            await self._calls.call("resources/subscribe", SubscribeRequestParams(uri), {"timeout": timeout})
+            await self._calls.call("resources/subscribe", m.SubscribeRequestParams(uri), {"timeout": timeout})
             uris[uri] = None
             return
         known = uri in uris
@@ -296,7 +273,7 @@ class Client:
         if self._modern:
             await self._listen_anew(timeout)
         else:
-            params = UnsubscribeRequestParams(uri)
+            params = m.UnsubscribeRequestParams(uri)
             await self._calls.call("resources/unsubscribe", params, {"timeout": timeout})
 
     async def _listen_anew(self, timeout: Timeout) -> None:
@@ -307,15 +284,15 @@ class Client:
 
     # --- prompts and completion -------------------------------------------------------------------------------------
 
-    async def list_prompts(self, **options: Unpack[CachedOptions]) -> list[Prompt]:
+    async def list_prompts(self, **options: Unpack[CachedOptions]) -> list[m.Prompt]:
         """All prompts, all pages."""
         return await self._calls.list_all("prompts/list", "prompts", options)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
-    ) -> GetPromptResult:
+    ) -> m.GetPromptResult:
         """Fill in a prompt. Argument values are strings on the wire; others are written as JSON."""
-        params = GetPromptRequestParams(name, read_strings(arguments))
+        params = m.GetPromptRequestParams(name, read_strings(arguments))
         return await self._calls.call("prompts/get", params, options)
 
     async def complete(
@@ -325,7 +302,7 @@ class Client:
         value: str | Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
-    ) -> CompleteResult:
+    ) -> m.CompleteResult:
         """Suggest values: ``complete(ref, argument)`` as on the wire, or ``complete("prompt", "argument", "value")``.
 
         A string ``ref`` names a prompt, or a resource template when it is a URI.
@@ -335,27 +312,27 @@ class Client:
 
     # --- skills -----------------------------------------------------------------------------------------------------
 
-    async def list_skills(self, **options: Unpack[CachedOptions]) -> list[Skill]:
+    async def list_skills(self, **options: Unpack[CachedOptions]) -> list[m.Skill]:
         """The server's skills. Nothing of them is fetched."""
         return await self._calls.list_all("skills/list", "skills", options)
 
-    async def load_skill(self, skill: Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
+    async def load_skill(self, skill: m.Skill | str, **options: Unpack[CallOptions]) -> LoadedSkill:
         """Read a skill's SKILL.md and verify it: digest, size, frontmatter.
 
         Raises:
             SkillError: it is not what the server listed.
         """
         if isinstance(skill, str):
-            found = await self._calls.call("skills/get", GetSkillRequestParams(skill), options)
+            found = await self._calls.call("skills/get", m.GetSkillRequestParams(skill), options)
             skill = found.skill
-        assert isinstance(skill, Skill)
+        assert isinstance(skill, m.Skill)
         return await load(self, skill, options)
 
-    async def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[Resource]:
+    async def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[m.Resource]:
         """The entries of a directory resource (skills extension)."""
 
         async def page(cursor: Any) -> Any:
-            params = ReadDirectoryRequestParams(uri, cursor=cursor)
+            params = m.ReadDirectoryRequestParams(uri, cursor=cursor)
             return await self._calls.call("resources/directory/read", params, options)
 
         return await follow(page, "resources")
@@ -368,7 +345,7 @@ class Client:
         clock = self._config.clock
         begun = clock.time()
         await self._life.recovered()
-        await self._calls.call("server/discover" if self._modern else "ping", RequestParams(), options)
+        await self._calls.call("server/discover" if self._modern else "ping", m.RequestParams(), options)
         return clock.time() - begun
 
     async def set_logging_level(self, level: str, **options: Unpack[CallOptions]) -> None:
@@ -387,11 +364,11 @@ class Client:
         """Tell a legacy server that the roots are others now. Modern servers ask when they need them."""
         conversation = await self._life.recovered()
         if not self._modern:
-            conversation.notify("notifications/roots/list_changed", NotificationParams())
+            conversation.notify("notifications/roots/list_changed", m.NotificationParams())
 
     async def create_message(
-        self, params: CreateMessageRequestParams | Mapping[str, Any], **options: Unpack[CallOptions]
-    ) -> CreateMessageResult:
+        self, params: m.CreateMessageRequestParams | Mapping[str, Any], **options: Unpack[CallOptions]
+    ) -> m.CreateMessageResult:
         """Ask the *server* to sample, which only the ``mcp_client`` profile knows.
 
         Raises:
@@ -401,7 +378,7 @@ class Client:
             raise LocalProtocolError(
                 "method_not_found", "only dialect='mcp_client' sends sampling/createMessage to a server"
             )
-        request = msgspec.convert(msgspec.to_builtins(params), CreateMessageRequestParams)
+        request = msgspec.convert(msgspec.to_builtins(params), m.CreateMessageRequestParams)
         return await self._calls.call("sampling/createMessage", request, options, repeat=False)
 
     async def request(

@@ -19,16 +19,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from ... import model as m
 from ...core.questions import check_question
 from ...errors import USER_REJECTED, DovetailError, LocalProtocolError, ProtocolError, RequestTimeout
-from ...model import (
-    ClientCapabilities,
-    CreateMessageResult,
-    InputRequest,
-    ListRootsResult,
-    Root,
-    TextContent,
-)
 from ...model.meta import IDEMPOTENCY_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ...settings import CALLBACKS_RUNNING
 from ...wire.revisions import Revision, sieve_for
@@ -81,9 +74,9 @@ class Answers:
         }
         self._sample_tools = isinstance(config.on_sample, ToolSampler) and config.on_sample.supports_tools
 
-    def capabilities(self, revision: Revision) -> ClientCapabilities:
+    def capabilities(self, revision: Revision) -> m.ClientCapabilities:
         """What to declare on ``revision``: the callbacks there are, and what the application added."""
-        able = ClientCapabilities(_DECLARED[method] for method in self._callbacks)
+        able = m.ClientCapabilities(_DECLARED[method] for method in self._callbacks)
         if self._sample_tools:
             able["sampling"] = {"tools": {}}
         if requests := {
@@ -98,7 +91,7 @@ class Answers:
             old = found.get(name)
             merge = isinstance(old, dict) and isinstance(setting, dict)
             found[name] = {**cast("dict[str, Any]", old), **setting} if merge else setting
-        return ClientCapabilities(found)
+        return m.ClientCapabilities(found)
 
     def answers(self, method: str) -> bool:
         """Whether somebody answers this question."""
@@ -132,7 +125,7 @@ class Answers:
             ) from error
 
     async def answer_all(
-        self, requests: Mapping[str, InputRequest], declared: ClientCapabilities
+        self, requests: Mapping[str, m.InputRequest], declared: m.ClientCapabilities
     ) -> dict[str, Raw]:
         """Answer the questions a modern server put into a result, all at once, each under its key.
 
@@ -150,7 +143,7 @@ class Answers:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _answer_input(self, request: InputRequest, declared: ClientCapabilities) -> Raw:
+    async def _answer_input(self, request: m.InputRequest, declared: m.ClientCapabilities) -> Raw:
         method = cast("str", type(request).__struct_config__.tag)
         params: Any = request.params
         check_question(method, None if params is UNSET else params, declared)
@@ -207,35 +200,35 @@ def _elicited(value: Any, params: Any) -> Struct:
 
 
 def _sampled(value: Any, params: Any) -> Struct:
-    if isinstance(value, CreateMessageResult):
+    if isinstance(value, m.CreateMessageResult):
         return value
     if value is None:
         raise ProtocolError("user_rejected", "User rejected sampling request", code=USER_REJECTED)
     if isinstance(value, str):
-        value = TextContent(value)
+        value = m.TextContent(value)
     if isinstance(value, Mapping) and "content" in value:
-        return msgspec.convert({"role": "assistant", "model": "unknown", **value}, CreateMessageResult)
+        return msgspec.convert({"role": "assistant", "model": "unknown", **value}, m.CreateMessageResult)
     block = msgspec.to_builtins(value)
-    return msgspec.convert({"role": "assistant", "content": block, "model": "unknown"}, CreateMessageResult)
+    return msgspec.convert({"role": "assistant", "content": block, "model": "unknown"}, m.CreateMessageResult)
 
 
 def _rooted(value: Any, params: Any) -> Struct:
-    if isinstance(value, ListRootsResult):
+    if isinstance(value, m.ListRootsResult):
         return value
     entries = cast("Mapping[str, Any]", value).get("roots") if isinstance(value, Mapping) else value
-    return ListRootsResult([_root(entry) for entry in cast("Sequence[Any]", entries or ())])
+    return m.ListRootsResult([_root(entry) for entry in cast("Sequence[Any]", entries or ())])
 
 
-def _root(entry: Any) -> Root:
-    if isinstance(entry, Root):
+def _root(entry: Any) -> m.Root:
+    if isinstance(entry, m.Root):
         return entry
     if isinstance(entry, Path):
-        return Root(entry.absolute().as_uri())
+        return m.Root(entry.absolute().as_uri())
     if isinstance(entry, PurePath):
-        return Root(entry.as_uri())  # pyright: ignore[reportDeprecated]
+        return m.Root(entry.as_uri())  # pyright: ignore[reportDeprecated]
     if isinstance(entry, str):
-        return Root(entry, name=UNSET)
-    return msgspec.convert(entry, Root)
+        return m.Root(entry, name=UNSET)
+    return msgspec.convert(entry, m.Root)
 
 
 # --- callbacks that are only told something -------------------------------------------------------------------------

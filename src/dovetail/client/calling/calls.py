@@ -162,11 +162,7 @@ class Calls:
         return reconnect.repeat and repeat and error.cause not in ("closed", "protocol")
 
     def _require(self, method: str, own: Method | None) -> None:
-        """Check that the server offers ``method``.
-
-        Raises:
-            CapabilityError: it does not. Nothing has been sent.
-        """
+        """Check that the server offers ``method``."""
         row = METHODS.get(method) or own
         if row is None or row.sender == "server":
             return

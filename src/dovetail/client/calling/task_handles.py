@@ -15,18 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
+from ... import model as m
 from ...errors import ProtocolError, RequestTimeout
-from ...model import (
-    CallToolResult,
-    CancelTaskRequestParams,
-    CreateTaskResult,
-    DetailedTask,
-    ExtensionTask,
-    GetTaskPayloadRequestParams,
-    GetTaskRequestParams,
-    Task,
-    UpdateTaskRequestParams,
-)
 from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_GOODBYE, TASK_POLL, Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
 from ...wire.methods import METHODS
@@ -40,7 +30,7 @@ log = logging.getLogger("dovetail.client")
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 _NO_LIMIT: CallOptions = {"timeout": Timeouts(idle=None, total=None)}
 
-AnyTask = Task | ExtensionTask
+AnyTask = m.Task | m.ExtensionTask
 
 
 class TaskHandle:
@@ -49,20 +39,20 @@ class TaskHandle:
     def __init__(
         self,
         calls: Calls,
-        finish: Callable[[CallToolResult], Awaitable[Any]],
-        created: CreateTaskResult | AnyTask | CallToolResult,
+        finish: Callable[[m.CallToolResult], Awaitable[Any]],
+        created: m.CreateTaskResult | AnyTask | m.CallToolResult,
     ) -> None:
         self._calls = calls
         self._clock = calls.config.clock
         self._finish = finish
-        self._done: CallToolResult | None = None
+        self._done: m.CallToolResult | None = None
         self._answered: set[str] = set()
         self.task: AnyTask | None = None
         """The last state heard of; None when the server answered at once."""
-        if isinstance(created, CallToolResult):
+        if isinstance(created, m.CallToolResult):
             self._done = created
         else:
-            self.task = created.task if isinstance(created, CreateTaskResult) else created
+            self.task = created.task if isinstance(created, m.CreateTaskResult) else created
 
     @property
     def id(self) -> str | None:
@@ -80,8 +70,8 @@ class TaskHandle:
         if self.task is None or self.task.status in TERMINAL:
             return
         id = self.task.task_id
-        result = await self._calls.call("tasks/cancel", CancelTaskRequestParams(id))
-        if isinstance(result, Task):
+        result = await self._calls.call("tasks/cancel", m.CancelTaskRequestParams(id))
+        if isinstance(result, m.Task):
             self.task = result
             result.task_id = id  # some answer with nothing
 
@@ -108,7 +98,9 @@ class TaskHandle:
         try:
             async with timer:
                 if self._done is None:
-                    run = self._result_modern if isinstance(self.task, ExtensionTask) else self._result_legacy
+                    run = (
+                        self._result_modern if isinstance(self.task, m.ExtensionTask) else self._result_legacy
+                    )
                     self._done = await run()
         except TimeoutError:
             if not timer.expired():
@@ -118,9 +110,9 @@ class TaskHandle:
 
     # --- 2025-11-25 and erlmcp ------------------------------------------------------------------------------------
 
-    async def _result_legacy(self) -> CallToolResult:
+    async def _result_legacy(self) -> m.CallToolResult:
         assert self.task is not None
-        params = GetTaskPayloadRequestParams(self.task.task_id)
+        params = m.GetTaskPayloadRequestParams(self.task.task_id)
         if self._calls.established.capabilities.has("tasks.create"):
             # erlmcp: -32089 until the task is over.
             while (await self._refresh()).status not in TERMINAL:
@@ -131,10 +123,10 @@ class TaskHandle:
 
     # --- the extension --------------------------------------------------------------------------------------------
 
-    async def _result_modern(self) -> CallToolResult:
+    async def _result_modern(self) -> m.CallToolResult:
         while True:
             task = await self._refresh()
-            if isinstance(task, DetailedTask):
+            if isinstance(task, m.DetailedTask):
                 if task.status in TERMINAL:
                     return self._outcome(task)
                 if task.status == "input_required" and task.input_requests:
@@ -144,11 +136,11 @@ class TaskHandle:
 
     async def _refresh(self) -> AnyTask:
         assert self.task is not None
-        params = GetTaskRequestParams(self.task.task_id)
+        params = m.GetTaskRequestParams(self.task.task_id)
         self.task = cast("AnyTask", await self._calls.call("tasks/get", params))
         return self.task
 
-    async def _answer(self, task: DetailedTask) -> None:
+    async def _answer(self, task: m.DetailedTask) -> None:
         """Answer what has not been answered before; keys are unique for the life of a task."""
         requests = task.input_requests or {}
         new = {key: request for key, request in requests.items() if key not in self._answered}
@@ -157,9 +149,9 @@ class TaskHandle:
             return
         answers = await self._calls.answer_all(new)
         self._answered.update(new)
-        await self._calls.call("tasks/update", UpdateTaskRequestParams(task.task_id, answers))
+        await self._calls.call("tasks/update", m.UpdateTaskRequestParams(task.task_id, answers))
 
-    def _outcome(self, task: DetailedTask) -> CallToolResult:
+    def _outcome(self, task: m.DetailedTask) -> m.CallToolResult:
         if task.status == "cancelled":
             raise ProtocolError("task_cancelled", "the task was cancelled")
         if task.error:
@@ -169,7 +161,7 @@ class TaskHandle:
             raise ProtocolError("task_failed", f"the task is {task.status} but has no result")
         return self._decode(task.result)
 
-    def _decode(self, raw: Any) -> CallToolResult:
+    def _decode(self, raw: Any) -> m.CallToolResult:
         established = self._calls.established
         codec = established.conversation.endpoint.admission.codecs[established.revision.name]
         return codec.decode_result(METHODS["tools/call"], raw)
@@ -183,12 +175,12 @@ def _heard(telling: asyncio.Task[None]) -> None:
 def task_of(id: str, *, modern: bool) -> AnyTask:
     """A task of which nothing but its id is known."""
     if modern:
-        return ExtensionTask(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
-    return Task(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
+        return m.ExtensionTask(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
+    return m.Task(id, "working", UNKNOWN_TIME, UNKNOWN_TIME, None)
 
 
 def _pause(task: AnyTask) -> float:
     """How long the server wants to be left alone, within reason."""
-    interval = task.poll_interval_ms if isinstance(task, ExtensionTask) else task.poll_interval
+    interval = task.poll_interval_ms if isinstance(task, m.ExtensionTask) else task.poll_interval
     seconds = interval / 1000 if isinstance(interval, int | float) else TASK_POLL
     return min(max(seconds, SHORTEST_TASK_POLL), LONGEST_TASK_POLL)

@@ -16,17 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from ... import model as m
 from ...errors import ProtocolError, RegistrationError, RequestTimeout
-from ...model import (
-    CallToolRequestParams,
-    CallToolResult,
-    ErlmcpCreateTaskRequestParams,
-    ErlmcpCreateTaskResult,
-    ErlmcpTaskAction,
-    ErlmcpTaskMetadata,
-    TaskMetadata,
-    Tool,
-)
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, Timeout, ToolOptions
@@ -51,17 +42,17 @@ class ToolBox:
         self._mirrors = calls.config.target.kind == "http"
         """Annotated arguments go into headers too."""
         self._listed = False
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, m.Tool] = {}
         self._harmless: set[str] = set()
         self._as_tasks: set[str] = set()
         self._header_maps: dict[str, HeaderMap] = {}
 
     # --- the list -------------------------------------------------------------------------------------------------
 
-    async def list_tools(self, options: CachedOptions) -> list[Tool]:
+    async def list_tools(self, options: CachedOptions) -> list[m.Tool]:
         """All tools but those that must not be shown; what they say of themselves is remembered."""
         self._listed = True
-        tools: list[Tool] = await self._calls.list_all("tools/list", "tools", options)
+        tools: list[m.Tool] = await self._calls.list_all("tools/list", "tools", options)
         self._header_maps.clear()
         if self._mirrors and self._calls.established.revision.modern:
             tools = [tool for tool in tools if self._mirror(tool)]
@@ -70,7 +61,7 @@ class ToolBox:
         self._as_tasks = {tool.name for tool in tools if _requires_task(tool)}
         return tools
 
-    def _mirror(self, tool: Tool) -> bool:
+    def _mirror(self, tool: m.Tool) -> bool:
         """Learn which arguments of the tool go into headers; False: its annotations are invalid."""
         try:
             mapped = header_map(tool.input_schema)
@@ -108,7 +99,7 @@ class ToolBox:
             raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
         if task and self._connections.creates_tasks:
             return await self._create(name, given, options)
-        params = CallToolRequestParams(name, given)
+        params = m.CallToolRequestParams(name, given)
         begun = self._calls.config.clock.time()
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
@@ -126,18 +117,18 @@ class ToolBox:
             asked = self._mirrored(params, options)
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         check = options.get("check", True)
-        if type(result) is CallToolResult and not task:
+        if type(result) is m.CallToolResult and not task:
             return await self._finish(name, result, check)
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
         return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
         """erlmcp's way: the task is a request of its own, and its action is the tool."""
-        params = ErlmcpCreateTaskRequestParams(ErlmcpTaskAction(name, arguments))
+        params = m.ErlmcpCreateTaskRequestParams(m.ErlmcpTaskAction(name, arguments))
         ttl = options.get("ttl")
         if ttl is not None:
-            params.metadata = ErlmcpTaskMetadata(timeout=ttl)
-        result: ErlmcpCreateTaskResult = await self._calls.call(
+            params.metadata = m.ErlmcpTaskMetadata(timeout=ttl)
+        result: m.ErlmcpCreateTaskResult = await self._calls.call(
             "tasks/create", params, options, known=_KNOWN, repeat=False
         )
         return self.task(result.task_id, name, options.get("check", True))
@@ -147,15 +138,15 @@ class ToolBox:
         task = task_of(id, modern=self._calls.established.revision.modern)
         return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
 
-    def _ask_for_task(self, params: CallToolRequestParams, ttl: int | None) -> None:
+    def _ask_for_task(self, params: m.CallToolRequestParams, ttl: int | None) -> None:
         """2025-11-25 wants to be asked; a modern server decides by itself."""
         established = self._connections.established
         if established is None or established.revision.modern:
             return
         if established.capabilities.has("tasks.requests.tools.call"):
-            params.task = TaskMetadata(UNSET if ttl is None else ttl)
+            params.task = m.TaskMetadata(UNSET if ttl is None else ttl)
 
-    def _mirrored(self, params: CallToolRequestParams, options: ToolOptions) -> ToolOptions:
+    def _mirrored(self, params: m.CallToolRequestParams, options: ToolOptions) -> ToolOptions:
         mapped = self._header_maps.get(params.name)
         if not mapped or not self._calls.established.revision.modern or params.arguments is UNSET:
             return options
@@ -184,7 +175,7 @@ class ToolBox:
             await handle.abandon()
             raise
 
-    async def _finish(self, name: str, done: CallToolResult, check: bool) -> ToolResult:
+    async def _finish(self, name: str, done: m.CallToolResult, check: bool) -> ToolResult:
         established = self._connections.established
         assert established is not None
         result = ToolResult(done, established.revision)
@@ -203,7 +194,7 @@ def _keyed(options: ToolOptions) -> ToolOptions:
     return {**options, "meta": {**(options.get("meta") or {}), IDEMPOTENCY_KEY: key}}
 
 
-def _is_harmless(tool: Tool) -> bool:
+def _is_harmless(tool: m.Tool) -> bool:
     """Whether calling the tool twice does no more than calling it once, as far as its author says."""
     notes = tool.annotations
     if notes is UNSET:
@@ -211,5 +202,5 @@ def _is_harmless(tool: Tool) -> bool:
     return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
 
 
-def _requires_task(tool: Tool) -> bool:
+def _requires_task(tool: m.Tool) -> bool:
     return tool.execution is not UNSET and tool.execution.task_support == "required"

@@ -14,22 +14,13 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ... import model as m
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
 from ...drivers.clock import Clock
 from ...drivers.layering import compose_notes
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
-from ...model import (
-    CreateMessageRequestParams,
-    ElicitRequestParams,
-    ListRootsResult,
-    LoggingLevel,
-    RequestParams,
-    Result,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-)
 from ...model.meta import LOG_LEVEL
 from ...settings import URL_ELICITATIONS, Timeouts
 from ...wire.dialects.base import VENDOR
@@ -57,7 +48,7 @@ class Connections:
         self._admission = Admission("client", REVISIONS, config.dialect)
         self.listening = Listening(config.clock, config.reconnect, self._events_missed)
         self.listening.lists = config.on_list_changed is not None
-        self.log_level: LoggingLevel | None = None
+        self.log_level: m.LoggingLevel | None = None
         self.established: Established | None = None
         """The last one that was made."""
         self.list_changed: Callable[[str], None] = _nothing
@@ -103,7 +94,7 @@ class Connections:
         established = self.established
         return established is not None and established.capabilities.has("tasks.create")
 
-    def log_from(self, level: LoggingLevel | None) -> None:
+    def log_from(self, level: m.LoggingLevel | None) -> None:
         """Remember the level; a modern server is told with every request."""
         self.log_level = level
         if level is not None and self.established is not None and self.established.revision.modern:
@@ -150,9 +141,9 @@ class Connections:
         if self._made < 2:
             return
         if self.log_level is not None:
-            await conversation.request("logging/setLevel", SetLevelRequestParams(self.log_level), limits)
+            await conversation.request("logging/setLevel", m.SetLevelRequestParams(self.log_level), limits)
         for uri in list(self.listening.uris):
-            await conversation.request("resources/subscribe", SubscribeRequestParams(uri), limits)
+            await conversation.request("resources/subscribe", m.SubscribeRequestParams(uri), limits)
 
     def _events_missed(self) -> None:
         """A stream broke and is back: whatever it would have told may have happened."""
@@ -166,11 +157,11 @@ class Connections:
     async def respond(self, call: Call, channel: Any) -> Struct | Raw:
         """Answer a legacy server's request."""
         if call.method == "ping":
-            return Result()
+            return m.Result()
         if call.method in TASK_METHODS:
             return await self._question_tasks.respond(call)
         if call.method == "roots/list" and not self._answers.answers("roots/list"):
-            return ListRootsResult([])  # declared by the dialect, and nothing to show
+            return m.ListRootsResult([])  # declared by the dialect, and nothing to show
         work = self._answers.answer(call.method, call.params)
         if call.revision.tasks == "core" and _asks_for_task(call.params):
             return self._question_tasks.create(call, work)
@@ -242,7 +233,7 @@ class Connections:
 
     async def _settle_url(self, entry: Any) -> asyncio.Future[None] | None:
         try:
-            params = msgspec.convert(entry, ElicitRequestParams)
+            params = msgspec.convert(entry, m.ElicitRequestParams)
         except (msgspec.ValidationError, ValueError):
             return None
         if params.mode != "url" or params.elicitation_id is UNSET:
@@ -265,7 +256,7 @@ async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> 
     while not conversation.gone.done():
         await clock.sleep(every)
         try:
-            await conversation.request("ping", RequestParams(), limits)
+            await conversation.request("ping", m.RequestParams(), limits)
         except RequestTimeout:
             text = f"the server did not answer a ping within {every:g} s"
             conversation.lost(TransportError(text, cause="idle"))
@@ -276,7 +267,9 @@ async def keep_alive(conversation: Conversation, clock: Clock, every: float) -> 
 
 
 def _asks_for_task(params: Any) -> bool:
-    return isinstance(params, CreateMessageRequestParams | ElicitRequestParams) and params.task is not UNSET
+    return (
+        isinstance(params, m.CreateMessageRequestParams | m.ElicitRequestParams) and params.task is not UNSET
+    )
 
 
 def _nothing(_: Any) -> None:

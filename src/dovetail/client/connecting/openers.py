@@ -132,17 +132,14 @@ class WebSocketOpener(_Opener):
     async def _connect(self, conversation: Conversation, more: Mapping[str, str]) -> None:
         from ...transports import websocket
 
-        config, headers = self._config, {**self._config.headers, **more}
-        timeout, ssl, proxy = config.timeouts.connect, config.ssl, config.proxy
-        await websocket.connect(
-            conversation,
-            self._target.url,
-            headers=headers,
-            limits=self._limits,
-            timeout=timeout,
-            ssl=ssl,
-            proxy=proxy,
-        )
+        config, limits = self._config, self._config.limits
+        settings: dict[str, Any] = {
+            "timeout": config.timeouts.connect,
+            "ssl": config.ssl,
+            "proxy": config.proxy,
+        }
+        headers = {**config.headers, **more}
+        await websocket.connect(conversation, config.target.url, headers=headers, limits=limits, **settings)
 
 
 class HttpOpener(_Opener):
@@ -169,10 +166,8 @@ class HttpOpener(_Opener):
         from ...transports.http.client.link import StreamableLink
         from ...transports.http.client.pair import SseLink
 
-        config, fetch = self._config, self._fetch or own_fetch(self._config)
         make = SseLink if transport == "sse" else StreamableLink
-        headers, auth, limits = config.headers, config.auth, self._limits
-        link = make(conversation, self._target.url, headers=headers, auth=auth, fetch=fetch, limits=limits)
+        link = make(conversation, self._config, self._fetch or own_fetch(self._config))
         await link.open()
 
 

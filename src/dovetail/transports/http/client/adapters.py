@@ -16,7 +16,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from ....client.fetch import Fetch
 from ....errors import TransportError
@@ -31,7 +31,6 @@ ACCEPTED = "an httpx2.AsyncClient, an httpx.AsyncClient, an aiohttp.ClientSessio
 _TELLING = (
     socket.gaierror,
     ssl.SSLError,
-    ssl.CertificateError,
     ConnectionRefusedError,
     ConnectionAbortedError,
     ConnectionResetError,
@@ -49,7 +48,7 @@ def fetch_by(client: Any) -> Fetch:
         library = kind.__module__.partition(".")[0]
         adapter = _ADAPTERS.get((library, kind.__name__))
         if adapter is not None:
-            return LibraryFetch(adapter(client, library))
+            return adapter(client, library)
     if isinstance(client, Fetch) and not isinstance(client, type):
         return client
     what = client.__name__ + " itself" if isinstance(client, type) else f"a {type(client).__name__}"
@@ -67,30 +66,28 @@ class Head(NamedTuple):
     """Let go of it, read or not."""
 
 
-class Library(Protocol):
-    """How one library sends a request. Everything it may raise is in ``errors``."""
+class Library:
+    """A `Fetch` by another library's client, which outlives its sessions. ``own`` are the errors of the library."""
 
-    name: str
-    errors: tuple[type[Exception], ...]
+    def __init__(self, client: Any, name: str, *own: type[Exception]) -> None:
+        self.client = client
+        self.name = name
+        self.errors = (*own, OSError, ValueError, RuntimeError)
+        """Everything it may raise."""
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        raise NotImplementedError
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head: ...
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
+        raise NotImplementedError
 
     def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
         """``error`` in our words; ``begun`` when the head of the answer was there."""
-        ...
-
-
-class LibraryFetch:
-    """A `Fetch` by another library's client, which outlives its sessions."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
+        raise NotImplementedError
 
     def session(self) -> LibrarySession:
-        return LibrarySession(self._library)
+        return LibrarySession(self)
 
 
 class LibrarySession:
@@ -132,11 +129,11 @@ class LibrarySession:
             if limit.expired():
                 raise TransportError(f"{where} did not answer within {timeout} s", cause="timeout") from None
             raise library.explain(error, where, False) from error
-        made = LibraryResponse(library, head, where, self._let_go)
+        made = LibraryResponse(self, library, head, where)
         self._open.add(made)
         return made
 
-    def _let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
+    def let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
         """Forget ``response``. What is left to close is closed in a task: libraries do it asynchronously."""
         self._open.discard(response)
         if closing is not None:
@@ -148,19 +145,13 @@ class LibrarySession:
 class LibraryResponse(Body):
     """The answer to one request; see `client.fetch.Response`."""
 
-    def __init__(
-        self,
-        library: Library,
-        head: Head,
-        where: str,
-        let_go: Callable[[LibraryResponse, Coroutine[Any, Any, None] | None], None],
-    ) -> None:
+    def __init__(self, session: LibrarySession, library: Library, head: Head, where: str) -> None:
         self.status = head.status
         self.headers = head.headers
         self._head = head
         self._library = library
         self._where = where
-        self._let_go = let_go
+        self._session = session
         self._closed = False
         encoding = self.headers.get("Content-Encoding", "").strip().lower()
         self.encoding = "" if encoding == "identity" else encoding
@@ -174,14 +165,14 @@ class LibraryResponse(Body):
             raise self._library.explain(error, self._where, True) from error
         if data is None:  # the library has let go of what was read to its end
             self._closed = True
-            self._let_go(self, None)
+            self._session.let_go(self, None)
         return data
 
     def close(self) -> None:
         """Let go of the answer; what is still on its way is not waited for."""
         if not self._closed:
             self._closed = True
-            self._let_go(self, self._close())
+            self._session.let_go(self, self._close())
 
     async def _close(self) -> None:
         try:
@@ -200,29 +191,21 @@ def _with_ours(headers: Mapping[str, str], authorization: str | None) -> dict[st
 # --- the libraries --------------------------------------------------------------------------------------------------
 
 
-class HttpxClient:
+class HttpxClient(Library):
     """httpx, and httpx2, which has the same interface."""
 
     def __init__(self, client: Any, library: str) -> None:
-        self.name = f"{library}.AsyncClient"
-        self._client = client
         self._httpx: Any = importlib.import_module(library)
-        self.errors: tuple[type[Exception], ...] = (
-            self._httpx.HTTPError,
-            self._httpx.InvalidURL,
-            OSError,
-            ValueError,
-            RuntimeError,
-        )
+        super().__init__(client, f"{library}.AsyncClient", self._httpx.HTTPError, self._httpx.InvalidURL)
 
     @property
     def is_closed(self) -> bool:
-        return self._client.is_closed
+        return self.client.is_closed
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-        request = self._client.build_request(method, url, headers=encoded, content=body, timeout=None)
-        response = await self._client.send(request, stream=True, follow_redirects=False)
+        request = self.client.build_request(method, url, headers=encoded, content=body, timeout=None)
+        response = await self.client.send(request, stream=True, follow_redirects=False)
         pieces = response.aiter_raw()
 
         async def close() -> None:
@@ -254,27 +237,20 @@ class HttpxClient:
                 return _unusable(self.name, said)
 
 
-class AiohttpSession:
+class AiohttpSession(Library):
     """aiohttp."""
 
     def __init__(self, session: Any, library: str) -> None:
-        self.name = f"{library}.ClientSession"
-        self._session = session
         self._aiohttp: Any = importlib.import_module(library)
         self._no_limit = self._aiohttp.ClientTimeout(total=None)
-        self.errors: tuple[type[Exception], ...] = (
-            self._aiohttp.ClientError,
-            OSError,
-            ValueError,
-            RuntimeError,
-        )
+        super().__init__(session, f"{library}.ClientSession", self._aiohttp.ClientError)
 
     @property
     def is_closed(self) -> bool:
-        return self._session.closed
+        return self.client.closed
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
-        response = await self._session.request(
+        response = await self.client.request(
             method,
             url,
             headers=headers,

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from ....client.auth import RequestAuth
+from ....client.config import ClientConfig
 from ....client.conversation import Conversation
 from ....client.fetch import Fetch, Response
 from ....core.channel import Link
@@ -33,7 +33,6 @@ from ....settings import (
     TURN_BYTES,
     TURN_MESSAGES,
     UNATTENDED_POST,
-    Limits,
 )
 from ....wire.frames import Frame, decode
 from ....wire.headers import VERSION_HEADER, routing_headers
@@ -71,19 +70,10 @@ class _StreamState:
 class HttpLink(Link):
     """What both transports share: the pool, sending aside, and the end."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        auth: RequestAuth | None,
-        fetch: Fetch,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, conversation: Conversation, config: ClientConfig, fetch: Fetch) -> None:
         self._conversation = conversation
-        self._limits = limits
-        self._requests = OriginRequests(url, headers, auth, fetch, conversation.unhurried)
+        self._limits = config.limits
+        self._requests = OriginRequests(config, fetch, conversation.unhurried)
         self._aside: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._spoken = conversation.endpoint.codec.revision
@@ -189,9 +179,7 @@ class HttpLink(Link):
 class StreamableLink(HttpLink):
     """Streamable HTTP. ``session_id`` is the server's name for a legacy session, if it gave one."""
 
-    def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
-        super().__init__(conversation, url, **options)
-        self.session_id: str | None = None
+    session_id: str | None = None
 
     async def open(self) -> None:
         await self._requests.open()
@@ -361,12 +349,9 @@ class StreamableLink(HttpLink):
 
     def _headers(self, outgoing: Outgoing | None) -> dict[str, str]:
         revision = self._revision
-        headers = {**POST_HEADERS}
         if outgoing is None:
-            headers.update(self._session_headers(revision))
-            return headers
-        if outgoing.headers:
-            headers.update(outgoing.headers)
+            return {**POST_HEADERS, **self._session_headers(revision)}
+        headers = {**POST_HEADERS, **(outgoing.headers or {})}
         if revision.modern:
             row = METHODS.get(outgoing.method)
             name: str | None = None
@@ -387,11 +372,7 @@ class StreamableLink(HttpLink):
 
 
 def _session_id(headers: Mapping[str, str]) -> str | None:
-    """The id of the session, unless it holds what a header may not: it goes back as it came.
-
-    Raises:
-        TransportError: it is too long to send with every request.
-    """
+    """The id of the session, unless it holds what a header may not: it goes back as it came."""
     value = headers.get(SESSION_HEADER)
     if not value or not all("!" <= character <= "~" for character in value):
         return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 from urllib.parse import urljoin
 
+from ....client.config import ClientConfig
 from ....client.conversation import Conversation
-from ....client.fetch import Response
+from ....client.fetch import Fetch, Response
 from ....drivers.requests import Outgoing
 from ....errors import TransportError
 from ....wire.headers import VERSION_HEADER
@@ -21,8 +21,8 @@ from .requests import excerpt, media_type, status_error
 class SseLink(HttpLink):
     """HTTP+SSE of 2024-11-05: the stream is the session, and its end is the end."""
 
-    def __init__(self, conversation: Conversation, url: str, **options: Any) -> None:
-        super().__init__(conversation, url, **options)
+    def __init__(self, conversation: Conversation, config: ClientConfig, fetch: Fetch) -> None:
+        super().__init__(conversation, config, fetch)
         self._endpoint: str | None = None
         self._response: Response | None = None
         self._parser = EventParser(self._limits.on_events().message_size)

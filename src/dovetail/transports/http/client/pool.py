@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from time import monotonic
+
+from msgspec import Struct
 
 from .... import extras
 from ....errors import StateError, TransportError
@@ -32,18 +34,16 @@ except ModuleNotFoundError as error:
     raise extras.missing("httptools", "an HTTP target") from None
 
 
-class HttpFetch:
-    """A pool of connections. ``verify`` may be an `ssl.SSLContext`, or False to trust everybody.
+class HttpFetch(Struct, frozen=True, kw_only=True):
+    """Makes pools of connections."""
 
-    ``proxy`` is a proxy's URL, False for none, True for what the environment says.
-    """
-
-    def __init__(self, *, verify: ssl.SSLContext | bool = True, proxy: str | bool = True) -> None:
-        self._verify = verify
-        self._proxy = proxy
+    verify: ssl.SSLContext | bool = True
+    """False: trust everybody."""
+    proxy: str | bool = True
+    """A proxy's URL, False for none, True for what the environment says."""
 
     def session(self) -> ConnectionPool:
-        return ConnectionPool(self._verify, self._proxy)
+        return ConnectionPool(self.verify, self.proxy)
 
 
 class ConnectionPool:
@@ -52,7 +52,7 @@ class ConnectionPool:
     def __init__(self, verify: ssl.SSLContext | bool, proxy: str | bool) -> None:
         self._verify = verify
         self._proxy = proxy
-        self._unused: dict[Origin, deque[Connection]] = {}
+        self._unused: defaultdict[Origin, deque[Connection]] = defaultdict(deque)
         self._open: set[Connection] = set()
         self._connecting: set[asyncio.Timeout] = set()
         self._routes: dict[str, Route] = {}
@@ -168,9 +168,7 @@ class ConnectionPool:
         return None
 
     def _put_aside(self, connection: Connection) -> None:
-        unused = self._unused.get(connection.origin)
-        if unused is None:
-            unused = self._unused[connection.origin] = deque()
+        unused = self._unused[connection.origin]
         connection.since = monotonic()
         unused.append(connection)
         if len(unused) > CONNECTIONS_SPARE:

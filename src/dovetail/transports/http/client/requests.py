@@ -6,10 +6,11 @@ Credentials never leave the origin they were given for: a redirect to another on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from urllib.parse import urljoin
 
-from ....client.auth import AuthRequest, RequestAuth
+from ....client.auth import AuthRequest
+from ....client.config import ClientConfig
 from ....client.fetch import Fetch, Response, Send, StatusError
 from ....errors import StateError, TransportError
 from ....settings import CHALLENGES, ERROR_EXCERPT, LONGEST_RETRY_AFTER, REDIRECTS
@@ -23,19 +24,12 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 class OriginRequests:
     """Sends the requests of one connection. Open it first; close it when nothing is under way any more."""
 
-    def __init__(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        auth: RequestAuth | None,
-        fetch: Fetch,
-        patience: Patience = nullcontext,
-    ) -> None:
+    def __init__(self, config: ClientConfig, fetch: Fetch, patience: Patience) -> None:
         """``patience`` is entered while an authorization is under way, which may take a user."""
-        self.url = url
+        self.url = config.target.url
         self._patience = patience
-        self._headers = dict(headers)
-        self._auth = auth
+        self._headers = config.headers
+        self._auth = config.auth
         self._pool: AbstractAsyncContextManager[Send] = fetch.session()
         self._send: Send | None = None
 
@@ -74,14 +68,14 @@ class OriginRequests:
                 response.close()
                 target = self._redirected(target, response.headers.get("Location"), redirects)
             elif (
-                request is not None
-                and challenges < CHALLENGES
-                and await self._renewed(request, sent, response)
+                request is None
+                or challenges == CHALLENGES
+                or not await self._renewed(request, sent, response)
             ):
+                return response
+            else:
                 challenges += 1
                 response.close()
-            else:
-                return response
 
     async def _renewed(self, request: AuthRequest, sent: Mapping[str, str], response: Response) -> bool:
         assert self._auth is not None
