@@ -14,7 +14,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from dovetail.errors import ProtocolError, RegistrationError
-from dovetail.server.signatures.functions import prepare_prompt, prepare_raw, prepare_resource, prepare_tool
+from dovetail.server.signatures.functions import PromptFunction, ResourceFunction, prepare_raw, prepare_tool
 from dovetail.server.signatures.problems import InvalidArguments
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def test_name_description_and_schema_come_from_the_function() -> None:
         "required": ["city"],
         "additionalProperties": False,
     }
-    assert not function.is_async
-    assert function.call is forecast
+    assert not function.signature.is_async
+    assert function.signature.call is forecast
 
 
 def test_given_words_win_over_the_docstring() -> None:
@@ -76,10 +76,10 @@ def test_the_context_is_found_by_its_mark_and_left_out() -> None:
     def quoted(a: int, ctx: Context) -> None: ...  # imported for type checkers only
 
     for function in (prepare_tool(plain), prepare_tool(optional), prepare_tool(quoted)):
-        assert function.context_parameter == "ctx"
+        assert function.signature.context_parameter == "ctx"
         assert list(function.input_schema["properties"]) == ["a"]
         assert function.decode(Raw(b'{"a":1}')) == {"a": 1}
-    assert prepare_tool(forecast).context_parameter is None
+    assert prepare_tool(forecast).signature.context_parameter is None
 
 
 def test_positional_only_parameters_are_called_by_name() -> None:
@@ -87,13 +87,13 @@ def test_positional_only_parameters_are_called_by_name() -> None:
         return base**exponent - minus
 
     function = prepare_tool(power)
-    assert function.call(**function.decode(Raw(b'{"base":3,"minus":1}'))) == 8
+    assert function.signature.call(**function.decode(Raw(b'{"base":3,"minus":1}'))) == 8
 
 
 def test_partials_bind_for_good() -> None:
     function = prepare_tool(functools.partial(forecast, days=2), name="two")
     assert list(function.input_schema["properties"]) == ["city"]
-    assert function.call(**function.decode(Raw(b'{"city":"x"}'))) == "xx"
+    assert function.signature.call(**function.decode(Raw(b'{"city":"x"}'))) == "xx"
     with pytest.raises(InvalidArguments):
         function.decode(Raw(b'{"city":"x","days":9}'))
 
@@ -115,7 +115,7 @@ def test_methods_objects_static_methods_and_wrappers_are_functions_too() -> None
             return n
 
     ask = prepare_tool(Service().ask)
-    assert (ask.name, ask.is_async, ask.description) == ("ask", True, "Ask it.")
+    assert (ask.name, ask.signature.is_async, ask.description) == ("ask", True, "Ask it.")
     assert ask.decode(Raw(b'{"question":"q"}')) == {"question": "q"}
     assert prepare_tool(Service.__dict__["twice"]).name == "twice"
     assert prepare_tool(Service()).name == "Service"
@@ -269,7 +269,7 @@ def test_a_raw_schema_survives_and_is_enforced(validator: str) -> None:
     function = prepare_raw(lambda arguments: arguments, name="raw", input_schema=RAW)
     assert function.input_schema is RAW
     keywords = function.decode(Raw(b'{"n":1,"kind":"a"}'))
-    assert function.call(**keywords) == {"n": 1, "kind": "a"}
+    assert function.signature.call(**keywords) == {"n": 1, "kind": "a"}
     for wrong in (
         b"{}",
         b'{"n":0}',
@@ -287,7 +287,7 @@ def test_a_raw_handler_may_ask_for_the_context(validator: str) -> None:
     def handler(arguments: dict[str, Any], ctx: Marked) -> None: ...
 
     function = prepare_raw(handler, name="raw", input_schema={"type": "object"})
-    assert function.context_parameter == "ctx"
+    assert function.signature.context_parameter == "ctx"
     assert function.decode(UNSET) == {"arguments": {}}
     with pytest.raises(RegistrationError, match="one dict"):
         prepare_raw(forecast, input_schema={"type": "object"})
@@ -298,7 +298,7 @@ def test_the_handler_of_a_raw_schema_may_take_keywords_of_any_name() -> None:
         return arguments
 
     function = prepare_raw(handler, name="raw", input_schema={"type": "object"})
-    assert function.context_parameter == "ctx"
+    assert function.signature.context_parameter == "ctx"
     given = {"from": 1, "a b": 2, "function": 3, "self": 4, "inner": 5}
     assert function.decode(Raw(msgspec.json.encode(given))) == given
     assert function.decode(UNSET) == {}
@@ -323,7 +323,7 @@ def test_hints_for_unknown_arguments_are_computed_for_the_first_few_only() -> No
     reasons = [problem.reason for problem in caught.value.problems]
     assert len(reasons) == 10
     assert sum("did you mean 'city'?" in reason for reason in reasons) == 3
-    prompt = prepare_prompt(forecast)
+    prompt = PromptFunction(forecast)
     with pytest.raises(InvalidArguments) as caught:
         prompt.decode(dict.fromkeys(names, "1") | {"city": "Oslo"})
     assert sum("did you mean" in problem.reason for problem in caught.value.problems) == 3
@@ -370,7 +370,7 @@ def test_prompt_arguments_are_announced_and_converted_from_strings() -> None:
         :param int days: How long.
         """
 
-    prompt = prepare_prompt(plan)
+    prompt = PromptFunction(plan)
     assert [(a.name, a.required, a.description) for a in prompt.arguments] == [
         ("city", True, "Where to."),
         ("days", False, "How long."),
@@ -384,14 +384,14 @@ def test_prompt_arguments_are_announced_and_converted_from_strings() -> None:
 
 def test_missing_prompt_arguments_are_all_named() -> None:
     with pytest.raises(ProtocolError) as caught:
-        prepare_prompt(lambda a, b, c=1: None, name="p").decode(UNSET)
+        PromptFunction(lambda a, b, c=1: None, name="p").decode(UNSET)
     assert caught.value.kind == "prompt_argument_missing"
     assert caught.value.data == {"missing": ["a", "b"]}
 
 
 def test_wrong_prompt_arguments_are_refused_without_their_value() -> None:
     with pytest.raises(InvalidArguments) as caught:
-        prepare_prompt(forecast).decode({"city": "x", "days": "secret", "dayz": "1"})
+        PromptFunction(forecast).decode({"city": "x", "days": "secret", "dayz": "1"})
     assert caught.value.kind == "invalid_prompt_arguments"
     assert "secret" not in caught.value.message
     assert "did you mean 'days'?" in caught.value.message
@@ -403,7 +403,7 @@ def test_wrong_prompt_arguments_are_refused_without_their_value() -> None:
 def test_resource_parameters_are_the_variables_of_the_uri() -> None:
     def read(city: str, day: int = 1, ctx: Marked | None = None): ...
 
-    resource = prepare_resource(read, "weather://{city}/now{?day}")
+    resource = ResourceFunction(read, "weather://{city}/now{?day}")
     assert resource.template is not None
     values = resource.template.match("weather://oslo/now?day=4")
     assert values is not None
@@ -425,7 +425,7 @@ def test_resource_parameters_are_the_variables_of_the_uri() -> None:
 )
 def test_variables_and_parameters_must_be_the_same(function: Any, template: str | None) -> None:
     with pytest.raises(RegistrationError):
-        prepare_resource(function, template, name="r")
+        ResourceFunction(function, template, name="r")
 
 
 def test_importing_the_server_side_imports_no_pydantic() -> None:

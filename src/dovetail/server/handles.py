@@ -29,7 +29,8 @@ from .signatures.schemas import Schemas
 
 if TYPE_CHECKING:
     from .context import Context
-    from .signatures.parameters import Parameter, Signature
+    from .signatures.objects import Field
+    from .signatures.parameters import Signature
 
 T = TypeVar("T")
 
@@ -174,7 +175,7 @@ def _reader(kept: tuple[Any], signature: Signature) -> Callable[[Raw], Any]:
     return msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
 
 
-def _as_text(parameter: Parameter) -> Parameter:
+def _as_text(parameter: Field) -> Field:
     if _kept_type(parameter.annotation) is None:
         return parameter
     optional = type(None) in typing.get_args(parameter.annotation)

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
@@ -24,21 +24,11 @@ from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
     from .registering.methods import Methods
+    from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
 
 Run = Literal["thread", "inline", "process"]
 Runnable = Callable[..., Awaitable[Any]]
-
-
-class PreparedHandler(Protocol):
-    """What is run: the prepared function of a tool, a resource or a prompt."""
-
-    @property
-    def is_async(self) -> bool: ...
-    @property
-    def context_parameter(self) -> str | None: ...
-    @property
-    def call(self) -> Callable[..., Any]: ...
 
 
 class Deadline(DovetailError):
@@ -103,7 +93,7 @@ class Runner:
         self._processes: Processes | None = None
 
     def prepare(
-        self, function: PreparedHandler, what: str, options: Mapping[str, Any], timeout: float | None
+        self, function: Signature, what: str, options: Mapping[str, Any], timeout: float | None
     ) -> Runnable:
         """The coroutine function that runs ``function`` with exactly the guards its registration asked for.
 
@@ -118,7 +108,7 @@ class Runner:
             call = partial(_in_turn, call, what, Turns(limit, options.get("queue", HANDLER_QUEUE)), timeout)
         return call
 
-    def _place(self, function: PreparedHandler, what: str, run: Run) -> Runnable:
+    def _place(self, function: Signature, what: str, run: Run) -> Runnable:
         if run == "process":
             from ..drivers.processes import locate  # what no handler asked for is not loaded
 

@@ -20,8 +20,15 @@ from ...model import Prompt, Resource, ResourceTemplate
 from ...settings import LONGEST_DESCRIPTION, Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
-from ..running import PreparedHandler, Runner
-from ..signatures.functions import Function, prepare_prompt, prepare_raw, prepare_resource, prepare_tool
+from ..running import Runner
+from ..signatures.functions import (
+    Function,
+    Prepared,
+    PromptFunction,
+    ResourceFunction,
+    prepare_raw,
+    prepare_tool,
+)
 from .addresses import check_media_type, check_uri
 from .completions import Completions
 from .options import (
@@ -192,7 +199,7 @@ class Registration:
         self, uri: str, template: str | None, function: Callable[..., Any], options: ResourceOptions
     ) -> RegisteredResource:
         check(options, ResourceOptions, "a resource")
-        prepared = prepare_resource(function, template, name=options.get("name"))
+        prepared = ResourceFunction(function, template, name=options.get("name"))
         what = f"resource {uri!r}"
         check_media_type(options.get("mime_type"), what)
         if template is None:
@@ -231,7 +238,7 @@ class Registration:
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
         """Register ``function`` as a prompt. ``list_changed`` goes out by itself."""
         check(options, PromptOptions, "a prompt")
-        prepared = prepare_prompt(function, name=options.get("name"))
+        prepared = PromptFunction(function, name=options.get("name"))
         what = f"prompt {prepared.name!r}"
         prompt = Prompt(prepared.name, arguments=prepared.arguments or UNSET)
         describe(prompt, self._description(prepared.description, options, what), options)
@@ -273,13 +280,13 @@ class Registration:
 
         return decorate
 
-    def _shared(self, prepared: PreparedHandler, what: str, options: SharedOptions) -> dict[str, Any]:
+    def _shared(self, prepared: Prepared, what: str, options: SharedOptions) -> dict[str, Any]:
         """What every entry has."""
         tags = frozenset(options.get("tags", ()))
         return {
             "function": prepared,
-            "context_parameter": prepared.context_parameter,
-            "call": self.runner.prepare(prepared, what, options, self.timeout),
+            "context_parameter": prepared.signature.context_parameter,
+            "call": self.runner.prepare(prepared.signature, what, options, self.timeout),
             "tags": tags,
             "rights": rights_of(options, what) + self._by_tags(tags),
         }

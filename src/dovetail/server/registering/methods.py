@@ -143,9 +143,9 @@ class Methods:
             name=name,
             function=function,
             row=row,
-            context_parameter=function.context_parameter,
+            context_parameter=function.signature.context_parameter,
             rights=read_rights(options.get("scopes", ()), options.get("auth"), f"method {name!r}"),
-            call=server.runner.prepare(function, f"method {name!r}", options, server.timeout),
+            call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
         )
         self._offer(name, row)
         return entry

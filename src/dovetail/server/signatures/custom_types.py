@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Final, Literal, Union, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ...settings import ALTERNATIVES_SHOWN
+from .objects import Field, Shape
 
 Decode = Callable[[Any], Any]
+_TAG: Final = "tag__"
 
 
 class _Anything(type):
@@ -121,65 +123,59 @@ def checked(kind: Any, checks: Sequence[tuple[str, Callable[[Any], bool]]]) -> t
     return custom("Checked", decode)
 
 
-def mirror(name: str) -> type[Custom]:
-    """A class of the author's, decoded through a Struct like it. Call `reflect` once those are known."""
+def mirror(shape: Shape, types: Sequence[Any]) -> type[Custom]:
+    """A class of the author's, decoded through a Struct like it with members of these ``types``.
 
-    def decode(value: Any) -> Any:
-        raise AssertionError(f"{name} was never reflected")
-
-    return custom(name, decode)
-
-
-class Member(Struct, frozen=True, eq=False):
-    """One member of a mirrored class."""
-
-    name: str
-    type: Any
-    key: str
-    default: Any
-    factory: Any = msgspec.field(default_factory=lambda: msgspec.NODEFAULT)
-
-
-def reflect(
-    image: type[Custom],
-    members: Callable[[], Sequence[Member]],
-    build: Callable[[dict[str, Any]], Any],
-    *,
-    array: bool = False,
-    closed: bool = False,
-    tag: tuple[str, Any] | None = None,
-) -> None:
-    """Give ``image`` its members; ``build`` makes the object of the author's class out of them.
-
-    The Struct is made when the first value comes: most classes are decoded as they are.
+    The Struct is made when the first value comes: most classes are decoded as they are, and those that refer to
+    themselves have no types before the walk has come back to them.
     """
     struct: Any = None
 
     def decode(value: Any) -> Any:
         nonlocal struct
         if struct is None:
-            fields = [(m.name, m.type, default_field(m.default, m.factory, m.key)) for m in members()]
-            if tag is not None:
-                fields.append(("tag__", Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
-            struct = msgspec.defstruct(
-                image.__name__, fields, kw_only=not array, array_like=array, forbid_unknown_fields=closed
+            struct = struct_of(
+                shape.name, shape.fields, types, array=shape.array, closed=shape.closed, tag=shape.tag
             )
         values = msgspec.structs.asdict(convert(value, struct))
-        values.pop("tag__", None)
-        return build(values)
+        values.pop(_TAG, None)
+        return shape.build(values)
 
-    image.decode = staticmethod(decode)
+    return custom(shape.name, decode)
 
 
-def default_field(default: Any, factory: Any, key: str | None) -> Any:
-    """A Struct field with this default; a mutable one is copied for each call, as a caller would expect."""
-    if factory is not msgspec.NODEFAULT and factory is not None:
-        return msgspec.field(default_factory=factory, name=key)
+def struct_of(
+    name: str,
+    fields: Sequence[Field],
+    types: Sequence[Any],
+    *,
+    array: bool = False,
+    closed: bool = False,
+    tag: tuple[str, Any] | None = None,
+) -> type[Struct]:
+    """A Struct with these ``fields``, decoded as ``types``. Raises ValueError if two have one name on the wire."""
+    members = [_member(field, kind) for field, kind in zip(fields, types, strict=True)]
+    if tag is not None:
+        members.append((_TAG, Literal[tag[1]], msgspec.field(name=tag[0], default=tag[1])))
+    # What is made lives only until its members are taken out.
+    return msgspec.defstruct(
+        name, members, kw_only=not array, array_like=array, forbid_unknown_fields=closed, gc=False
+    )
+
+
+def _member(field: Field, kind: Any) -> tuple[str, Any, Any]:
+    """Its default is copied for each value if it is a mutable one, as a caller would expect."""
+    default = field.default
+    if field.optional:
+        return field.name, Union[kind, UnsetType], msgspec.field(name=field.key, default=UNSET)  # noqa: UP007
+    if field.factory is not msgspec.NODEFAULT:
+        return field.name, kind, msgspec.field(name=field.key, default_factory=field.factory)
     if isinstance(default, list | dict | set | bytearray | Struct):
         from copy import deepcopy
 
-        return msgspec.field(default_factory=functools.partial(deepcopy, cast("Any", default)), name=key)
-    return msgspec.field(default=default, name=key)
+        copy = functools.partial(deepcopy, cast("Any", default))
+        return field.name, kind, msgspec.field(name=field.key, default_factory=copy)
+    return field.name, kind, msgspec.field(name=field.key, default=default)
 
 
 def _json_name(value: Any) -> str:

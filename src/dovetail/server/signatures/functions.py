@@ -20,10 +20,11 @@ from ...model import PromptArgument
 from ..handles import with_handles
 from ..registering.uri_templates import UriTemplate
 from . import custom_types, problems
+from .objects import Field
 from .outputs import Output, output_of, raw_output, raw_validator
-from .parameters import MISSING, Parameter, Signature, read_signature
+from .parameters import Signature, read_signature
 from .problems import InvalidArguments
-from .schemas import Node, Schemas, described
+from .schemas import Node, Schemas, object_schema
 
 Members = dict[str, Raw]
 
@@ -42,32 +43,15 @@ class Prepared:
 
     def __init__(self, signature: Signature) -> None:
         schemas = Schemas(signature.locals)
-        self._nodes = [_node(parameter, signature.name, schemas) for parameter in signature.parameters]
+        fields = signature.parameters
+        nodes = [_node(field, signature.name, schemas) for field in fields]
+        self.signature = signature
         self.name = signature.name
         self.description = signature.docstring.summary
-        self.parameters: tuple[Parameter, ...] = signature.parameters
-        self.input_schema: dict[str, Any] = self._schema(schemas)
+        schema = object_schema(fields, nodes, signature.docstring, closed=True)
+        self.input_schema: dict[str, Any] = schemas.document(schema)
         """What the arguments mean. Only tools send it."""
-        self.is_async = signature.is_async
-        self.context_parameter = signature.context_parameter
-        """The keyword under which `call` wants the context, if it wants one."""
-        self.call = signature.call
-        """The function itself; takes keywords only."""
-        self._types = {p.wire_name: node.type for p, node in zip(self.parameters, self._nodes, strict=True)}
-
-    def _schema(self, schemas: Schemas) -> dict[str, Any]:
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": {
-                p.wire_name: described(node.schema, p.description, _default(p))
-                for p, node in zip(self.parameters, self._nodes, strict=True)
-            },
-        }
-        required = [p.wire_name for p in self.parameters if p.required]
-        if required:
-            schema["required"] = required
-        schema["additionalProperties"] = False
-        return schemas.document(schema)
+        self._types = {field.key: node.type for field, node in zip(fields, nodes, strict=True)}
 
 
 class Function(Prepared):
@@ -76,7 +60,7 @@ class Function(Prepared):
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self._decode = self._decode_first
-        if any(parameter.key is not None for parameter in self.parameters):
+        if any(field.key != field.name for field in signature.parameters):
             self._decode = self._decoder()  # two names may collide, and that is said now
         self.output: Output | None = None
         """Checks and writes what the function returns; None when nothing was declared."""
@@ -88,7 +72,7 @@ class Function(Prepared):
         return None if self.output is None else self.output.schema
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
-        """The keywords for `call`, without the context.
+        """The keywords for the function, without the context.
 
         Raises:
             InvalidArguments: naming every argument that is wrong, missing or unknown.
@@ -104,14 +88,9 @@ class Function(Prepared):
 
     def _decoder(self) -> Any:
         """Decodes a whole set of arguments, defaults included, in one call."""
-        fields = [
-            (p.name, node.type, custom_types.default_field(_default(p), p.factory, p.key))
-            for p, node in zip(self.parameters, self._nodes, strict=True)
-        ]
+        types = [self._types[field.key] for field in self.signature.parameters]
         try:
-            struct = msgspec.defstruct(
-                "Arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False
-            )
+            struct = custom_types.struct_of("Arguments", self.signature.parameters, types, closed=True)
         except ValueError as error:
             raise RegistrationError(f"the names of the parameters of {self.name!r}: {error}") from None
         return msgspec.json.Decoder(struct, dec_hook=custom_types.hook).decode
@@ -129,12 +108,11 @@ class Function(Prepared):
 
     def _problems(self, members: Members) -> list[Problem]:
         found = problems.unknown((name for name in members if name not in self._types), self._types)
-        for parameter in self.parameters:
-            name = parameter.wire_name
-            if name in members:
-                found += self._trial(members[name], name)
-            elif parameter.required:
-                found.append(Problem(name, "is required"))
+        for field in self.signature.parameters:
+            if field.key in members:
+                found += self._trial(members[field.key], field.key)
+            elif field.required:
+                found.append(Problem(field.key, "is required"))
         return found or [_UNREADABLE]
 
     def _trial(self, raw: Raw, name: str) -> list[Problem]:
@@ -180,9 +158,9 @@ class RawFunction(Function):
 class PromptFunction(Prepared):
     """A prompt's function: its arguments arrive as strings."""
 
-    def __init__(self, signature: Signature) -> None:
-        super().__init__(signature)
-        self.arguments = [_prompt_argument(p, self.input_schema) for p in signature.parameters]
+    def __init__(self, function: Any, *, name: str | None = None) -> None:
+        super().__init__(read_signature(function, name=name))
+        self.arguments = [_prompt_argument(p, self.input_schema) for p in self.signature.parameters]
 
     def decode(self, arguments: Mapping[str, str] | UnsetType) -> dict[str, Any]:
         """The keywords for `call`, without the context; what is absent has a default there.
@@ -191,7 +169,8 @@ class PromptFunction(Prepared):
             ProtocolError: ``prompt_argument_missing`` or ``invalid_prompt_arguments``.
         """
         given: Mapping[str, str] = {} if isinstance(arguments, UnsetType) else arguments
-        missing = [p.wire_name for p in self.parameters if p.required and p.wire_name not in given]
+        fields = self.signature.parameters
+        missing = [field.key for field in fields if field.required and field.key not in given]
         if missing:
             raise ProtocolError(
                 "prompt_argument_missing",
@@ -200,28 +179,32 @@ class PromptFunction(Prepared):
             )
         found = problems.unknown((name for name in given if name not in self._types), self._types)
         values: dict[str, Any] = {}
-        for p in self.parameters:
-            name = p.wire_name
-            if name not in given:
-                if p.factory:
-                    values[p.name] = p.factory()
+        for field in fields:
+            if field.key not in given:
+                if field.factory is not NODEFAULT:
+                    values[field.name] = field.factory()
                 continue
             try:
-                values[p.name] = _from_text(given[name], self._types[name])
+                values[field.name] = _from_text(given[field.key], self._types[field.key])
             except ValueError as error:
-                found.append(problems.read(str(error), self.input_schema, f".{name}"))
+                found.append(problems.read(str(error), self.input_schema, f".{field.key}"))
         if found:
             raise InvalidArguments(self.name, found, "invalid_prompt_arguments")
         return values
 
 
 class ResourceFunction(Prepared):
-    """A resource's function: its arguments are the variables of its URI."""
+    """The reader of one resource, or with a template of a family: its arguments are the variables of the URI.
 
-    def __init__(self, signature: Signature, template: UriTemplate | None) -> None:
-        _check_variables(signature, template)
+    Raises:
+        RegistrationError: the variables are not exactly the parameters, or the template is invalid.
+    """
+
+    def __init__(self, function: Any, template: str | None = None, *, name: str | None = None) -> None:
+        signature = read_signature(function, name=name)
+        self.template = None if template is None else UriTemplate(template)
+        _check_variables(signature, self.template)
         super().__init__(signature)
-        self.template = template
 
     def decode(self, values: Mapping[str, str]) -> dict[str, Any]:
         """The keywords for `call`, from what the template found in a URI.
@@ -270,32 +253,11 @@ def prepare_raw(
     return prepared
 
 
-def prepare_prompt(function: Any, *, name: str | None = None) -> PromptFunction:
-    """Prepare a prompt. Raises RegistrationError like `prepare_tool`."""
-    return PromptFunction(read_signature(function, name=name))
-
-
-def prepare_resource(
-    function: Any, template: str | None = None, *, name: str | None = None
-) -> ResourceFunction:
-    """Prepare the reader of one resource, or with a template of a family of them.
-
-    Raises:
-        RegistrationError: the variables are not exactly the parameters, or the template is invalid.
-    """
-    signature = read_signature(function, name=name)
-    return ResourceFunction(signature, None if template is None else UriTemplate(template))
-
-
-def _node(parameter: Parameter, name: str, schemas: Schemas) -> Node:
+def _node(field: Field, name: str, schemas: Schemas) -> Node:
     try:
-        return schemas.prepare(Any if parameter.annotation is MISSING else parameter.annotation)
+        return schemas.prepare(field.annotation)
     except RegistrationError as error:
-        raise RegistrationError(f"{name!r}, parameter {parameter.name!r}: {error.message}") from error
-
-
-def _default(parameter: Parameter) -> Any:
-    return NODEFAULT if parameter.default is MISSING else parameter.default
+        raise RegistrationError(f"{name!r}, parameter {field.name!r}: {error.message}") from error
 
 
 def _members(arguments: Raw | UnsetType, name: str) -> Members:
@@ -346,17 +308,14 @@ def _from_text(text: str, kind: Any) -> Any:
             raise error from None
 
 
-def _prompt_argument(parameter: Parameter, schema: dict[str, Any]) -> PromptArgument:
+def _prompt_argument(field: Field, schema: dict[str, Any]) -> PromptArgument:
     """How a prompt announces one of its blanks."""
-    own: dict[str, Any] = schema["properties"][parameter.wire_name]
+    own: dict[str, Any] = schema["properties"][field.key]
     words: str = own.get("description", "")
     if "$ref" in own or own.get("type") in ("object", "array"):
         words = f"{words} (JSON)".strip()
     return PromptArgument(
-        parameter.wire_name,
-        title=own.get("title", UNSET),
-        description=words or UNSET,
-        required=parameter.required,
+        field.key, title=own.get("title", UNSET), description=words or UNSET, required=field.required
     )
 
 

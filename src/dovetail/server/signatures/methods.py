@@ -17,7 +17,7 @@ from ...errors import RegistrationError
 from ...wire.methods import OpenParams
 from . import custom_types
 from .outputs import output_of
-from .parameters import MISSING, read_signature
+from .parameters import read_signature
 from .plain_types import encode
 from .problems import Problem, ReturnError
 from .schemas import Schemas
@@ -41,13 +41,11 @@ class MethodFunction:
             raise RegistrationError(f"the handler of {name!r} takes its params as one value, and a Context")
         parameter = next(iter(signature.parameters), None)
         if params is None:
-            declared = MISSING if parameter is None else parameter.annotation
-            params = dict[str, Any] if declared in (MISSING, Any, dict) else declared
+            declared = Any if parameter is None else parameter.annotation
+            params = dict[str, Any] if declared in (Any, dict) else declared
         node = Schemas(signature.locals).prepare(params)
         self.name = name
-        self.is_async = signature.is_async
-        self.context_parameter = signature.context_parameter
-        self.call: Callable[..., Any] = signature.call
+        self.signature = signature
         self._parameter = None if parameter is None else parameter.name
         self._decode = msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
         self._output = output_of(signature, result, None)
@@ -59,7 +57,7 @@ class MethodFunction:
         return given
 
     def keywords(self, given: Given) -> Callable[[], dict[str, Any]]:
-        """Gives the keywords for `call`, anew for every run: a handler may change what it was given."""
+        """Gives the keywords for the handler, anew for every run: a handler may change what it was given."""
         name = self._parameter
         if name is None:
             return dict[str, Any]

@@ -1,4 +1,7 @@
-"""Classes with named members, seen alike: dataclass, TypedDict, NamedTuple, attrs, msgspec Struct."""
+"""Classes with named members, seen alike: dataclass, TypedDict, NamedTuple, attrs, msgspec Struct.
+
+The parameters of a function are members too: what it can be called with is an object that nobody gave a class.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,19 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, structs
+from msgspec.structs import replace
 
 from ...settings import ANNOTATIONS_KEPT
 from .docstrings import NOTHING, Docstring, parse
 
 
 class Field(Struct, frozen=True, eq=False):
-    """One member."""
+    """One member of a class, or one parameter of a function."""
 
     name: str
     annotation: Any
@@ -26,6 +31,7 @@ class Field(Struct, frozen=True, eq=False):
     """Its name on the wire."""
     default: Any = msgspec.field(default_factory=lambda: NODEFAULT)
     factory: Any = msgspec.field(default_factory=lambda: NODEFAULT)
+    """Makes the default, when it must be a fresh one each time."""
     optional: bool = False
     """May be absent without a default (TypedDict's NotRequired)."""
 
@@ -37,8 +43,6 @@ class Field(Struct, frozen=True, eq=False):
 class Shape(Struct, frozen=True, eq=False):
     """A class, taken apart."""
 
-    name: str
-    docstring: Docstring
     fields: tuple[Field, ...]
     build: Callable[[dict[str, Any]], Any]
     """Make an object of the class from its members."""
@@ -50,6 +54,8 @@ class Shape(Struct, frozen=True, eq=False):
     """The member that names the class, and what stands there."""
     native: bool = True
     """msgspec may build it without `build`."""
+    name: str = ""
+    docstring: Docstring = NOTHING
 
 
 def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
@@ -67,7 +73,13 @@ def shape_of(annotation: Any, scope: Mapping[str, Any]) -> Shape | None:
     if reader is None:
         return None
     hints = typing.get_type_hints(cls, localns=dict(scope), include_extras=True)
-    shape = reader(cls, _Hints(hints, _bindings(cls, annotation)), _name(annotation))
+    if variables := getattr(cls, "__parameters__", ()):
+        given = typing.get_args(annotation) or (Any,) * len(variables)
+        bindings = dict(zip(variables, given, strict=False))
+        hints = {name: _filled_in(hint, bindings) for name, hint in hints.items()}
+    arguments = [getattr(a, "__name__", "any") for a in typing.get_args(annotation)]
+    name = "_".join([cls.__name__, *arguments])
+    shape = replace(reader(cls, hints), name=name, docstring=_docstring(cls))
     if annotation is cls:
         if len(_shapes) >= ANNOTATIONS_KEPT:
             _shapes.clear()
@@ -79,33 +91,12 @@ _shapes: dict[Any, Shape] = {}
 """Classes that were taken apart before: many tools share a few."""
 
 
-class _Hints:
-    """The annotations of a class with its type variables filled in."""
-
-    def __init__(self, hints: dict[str, Any], bindings: dict[Any, Any]) -> None:
-        self._hints = hints
-        self._bindings = bindings
-
-    def __getitem__(self, name: str) -> Any:
-        hint = self._hints[name]
-        if not self._bindings:
-            return hint
-        if hint in self._bindings:
-            return self._bindings[hint]
-        variables = getattr(hint, "__parameters__", ())
-        return hint[tuple(self._bindings.get(v, Any) for v in variables)] if variables else hint
-
-
-def _bindings(cls: Any, annotation: Any) -> dict[Any, Any]:
-    variables = getattr(cls, "__parameters__", ())
-    given = typing.get_args(annotation) or (Any,) * len(variables)
-    return dict(zip(variables, given, strict=False))
-
-
-def _name(annotation: Any) -> str:
-    cls = typing.get_origin(annotation) or annotation
-    arguments = [getattr(a, "__name__", "any") for a in typing.get_args(annotation)]
-    return "_".join([cls.__name__, *arguments])
+def _filled_in(hint: Any, bindings: dict[Any, Any]) -> Any:
+    """An annotation in a generic class, with what its type variables stand for."""
+    if hint in bindings:
+        return bindings[hint]
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(bindings.get(v, Any) for v in variables)] if variables else hint
 
 
 def _docstring(cls: type[Any]) -> Docstring:
@@ -114,41 +105,29 @@ def _docstring(cls: type[Any]) -> Docstring:
     return NOTHING if generated else parse(text)
 
 
-def _constructor(cls: Any) -> Callable[[dict[str, Any]], Any]:
-    def build(values: dict[str, Any]) -> Any:
-        return cls(**values)
-
-    return build
+def _make(cls: Any, values: dict[str, Any]) -> Any:
+    return cls(**values)
 
 
-def _struct(cls: Any, hints: _Hints, name: str) -> Shape:
+def _struct(cls: Any, hints: dict[str, Any]) -> Shape:
     config = cls.__struct_config__
     fields = tuple(
         Field(f.name, hints[f.name], f.encode_name, f.default, f.default_factory) for f in structs.fields(cls)
     )
     tag = (config.tag_field, config.tag) if config.tag_field is not None else None
-    return Shape(
-        name,
-        _docstring(cls),
-        fields,
-        _constructor(cls),
-        config.array_like,
-        config.forbid_unknown_fields,
-        tag,
-    )
+    return Shape(fields, partial(_make, cls), config.array_like, config.forbid_unknown_fields, tag)
 
 
-def _dataclass(cls: Any, hints: _Hints, name: str) -> Shape:
+def _dataclass(cls: Any, hints: dict[str, Any]) -> Shape:
     def field(f: dataclasses.Field[Any]) -> Field:
         default = NODEFAULT if f.default is dataclasses.MISSING else f.default
         factory = NODEFAULT if f.default_factory is dataclasses.MISSING else f.default_factory
         return Field(f.name, hints[f.name], f.name, default, factory)
 
-    fields = tuple(field(f) for f in dataclasses.fields(cls) if f.init)
-    return Shape(name, _docstring(cls), fields, _constructor(cls))
+    return Shape(tuple(field(f) for f in dataclasses.fields(cls) if f.init), partial(_make, cls))
 
 
-def _attrs(cls: Any, hints: _Hints, name: str) -> Shape:
+def _attrs(cls: Any, hints: dict[str, Any]) -> Shape:
     nothing = sys.modules["attr"].NOTHING
 
     def field(a: Any) -> Field:
@@ -171,43 +150,38 @@ def _attrs(cls: Any, hints: _Hints, name: str) -> Shape:
             raise ValueError(re.split(r": | \(got ", str(error.args[0]))[0]) from None
 
     validated = any(a.validator is not None for a in attributes)
-    fields = tuple(field(a) for a in attributes)
-    return Shape(name, _docstring(cls), fields, build, native=not validated)
+    return Shape(tuple(field(a) for a in attributes), build, native=not validated)
 
 
-def _typed_dict(cls: Any, hints: _Hints, name: str) -> Shape:
+def _typed_dict(cls: Any, hints: dict[str, Any]) -> Shape:
     def field(key: str) -> Field:
         hint, required = hints[key], key in cls.__required_keys__
-        while (origin := typing.get_origin(hint)) in _QUALIFIERS:
-            # Deferred annotations hide these from __required_keys__.
-            required = {typing.Required: True, typing.NotRequired: False}.get(origin, required)
+        while (origin := typing.get_origin(hint)) in (typing.Required, typing.NotRequired):
+            required = origin is typing.Required  # deferred annotations hide these from __required_keys__
             hint = typing.get_args(hint)[0]
         return Field(key, hint, key, optional=not required)
 
     def build(values: dict[str, Any]) -> Any:
         return {key: value for key, value in values.items() if value is not UNSET}
 
-    return Shape(name, _docstring(cls), tuple(field(key) for key in cls.__annotations__), build)
+    return Shape(tuple(field(key) for key in cls.__annotations__), build)
 
 
-_QUALIFIERS = (typing.Required, typing.NotRequired)
-
-
-def _named_tuple(cls: Any, hints: _Hints, name: str) -> Shape:
+def _named_tuple(cls: Any, hints: dict[str, Any]) -> Shape:
     defaults = cls._field_defaults
     annotated = inspect.get_annotations(cls)
     fields = tuple(
         Field(key, hints[key] if key in annotated else Any, key, defaults.get(key, NODEFAULT))
         for key in cls._fields
     )
-    return Shape(name, _docstring(cls), fields, _constructor(cls), array=True, closed=True)
+    return Shape(fields, partial(_make, cls), array=True, closed=True)
 
 
 def _is_named_tuple(cls: Any) -> bool:
     return issubclass(cls, tuple) and "_fields" in dir(cls)  # pyright: ignore[reportUnknownArgumentType]
 
 
-_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Hints, str], Shape]], ...] = (
+_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, dict[str, Any]], Shape]], ...] = (
     (lambda cls: issubclass(cls, Struct), _struct),
     (lambda cls: hasattr(cls, "__attrs_attrs__"), _attrs),
     (dataclasses.is_dataclass, _dataclass),

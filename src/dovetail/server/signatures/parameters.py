@@ -17,12 +17,13 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 
 from ...errors import RegistrationError
 from ...settings import ANNOTATIONS_KEPT
 from . import pydantic_models
 from .docstrings import NOTHING, Docstring, parse
+from .objects import Field
 
 _CONTEXT: Final = r"(?:\w+\.)*Context(?:\s*\|\s*None)?|(?:\w+\.)?Optional\[(?:\w+\.)*Context\]"
 """A context imported for type checkers only; nobody else can say what the name means."""
@@ -34,27 +35,6 @@ _NAMED = (
 )
 
 
-class Parameter(Struct, frozen=True, eq=False):
-    """One parameter a caller may give."""
-
-    name: str
-    annotation: Any
-    default: Any = MISSING
-    factory: Callable[[], Any] | None = None
-    """Makes the default, when it must be a fresh one each time."""
-    key: str | None = None
-    """Its name on the wire, when that is another."""
-    description: str | None = None
-
-    @property
-    def required(self) -> bool:
-        return self.default is MISSING and self.factory is None
-
-    @property
-    def wire_name(self) -> str:
-        return self.key or self.name
-
-
 class Signature(Struct, frozen=True, eq=False):
     """A callable, taken apart once."""
 
@@ -62,10 +42,11 @@ class Signature(Struct, frozen=True, eq=False):
     """Takes keywords only, whatever the function wants."""
     name: str
     docstring: Docstring
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Field, ...]
     returns: Any
     """The return annotation, `MISSING` without one."""
     context_parameter: str | None
+    """The keyword under which `call` wants the context, if it wants one."""
     is_async: bool
     locals: dict[str, Any]
     """Names of the defining scope, for annotations inside the classes it uses."""
@@ -84,7 +65,7 @@ def read_signature(function: Any, *, name: str | None = None, may_be_open: bool 
     name = name or _name(function, plain)
     scope = _Scope(plain)
     docstring = parse(getattr(plain, "__doc__", None)) if plain is not None else NOTHING
-    parameters: list[Parameter] = []
+    parameters: list[Field] = []
     positional: list[str] = []
     context_parameter: str | None = None
     open = False
@@ -101,7 +82,7 @@ def read_signature(function: Any, *, name: str | None = None, may_be_open: bool 
         if is_context(annotation):
             context_parameter = parameter.name
         else:
-            parameters.append(_parameter(parameter, annotation, docstring.parameters.get(parameter.name)))
+            parameters.append(_field(parameter, annotation))
     return Signature(
         _keywords_only(function, positional),
         name,
@@ -109,7 +90,7 @@ def read_signature(function: Any, *, name: str | None = None, may_be_open: bool 
         tuple(parameters),
         scope.returns(name),
         context_parameter,
-        _is_async(function),
+        inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(plain),
         scope.locals,
         open,
     )
@@ -234,7 +215,7 @@ def _check(parameter: inspect.Parameter, name: str, plain: Any) -> None:
         )
 
 
-def _parameter(parameter: inspect.Parameter, annotation: Any, description: str | None) -> Parameter:
+def _field(parameter: inspect.Parameter, annotation: Any) -> Field:
     default, factory, key = parameter.default, None, None
     if pydantic_models.is_field(default):
         annotation = typing.Annotated[Any if annotation is MISSING else annotation, default]
@@ -244,7 +225,13 @@ def _parameter(parameter: inspect.Parameter, annotation: Any, description: str |
             default, factory = pydantic_models.default_of(field, MISSING)
     if default is None and annotation is not MISSING:
         annotation = annotation | None if isinstance(annotation, type) else typing.Optional[annotation]  # noqa: UP045
-    return Parameter(parameter.name, annotation, default, factory, key, description)
+    return Field(
+        parameter.name,
+        Any if annotation is MISSING else annotation,
+        key or parameter.name,
+        NODEFAULT if default is MISSING else default,
+        factory or NODEFAULT,
+    )
 
 
 def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Callable[..., Any]:
@@ -255,13 +242,6 @@ def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Calla
         return function(*[arguments.pop(name) for name in positional], **arguments)
 
     return call
-
-
-def _is_async(function: Any) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    candidates = (function, getattr(type(function), "__call__", None))  # pyright: ignore[reportUnknownArgumentType]  # noqa: B004
-    return any(inspect.iscoroutinefunction(candidate) for candidate in candidates)
 
 
 def _defining_locals(plain: Any) -> dict[str, Any]:
@@ -275,12 +255,8 @@ def _defining_locals(plain: Any) -> dict[str, Any]:
                 names.update(frame.f_locals)
                 break
             frame = frame.f_back
-    cells = (
-        zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False)
-        if hasattr(plain, "__code__")
-        else ()
-    )
-    for name, cell in cells:
+    free = plain.__code__.co_freevars if hasattr(plain, "__code__") else ()
+    for name, cell in zip(free, plain.__closure__ or () if free else (), strict=True):
         try:
             names.setdefault(name, cell.cell_contents)
         except ValueError:

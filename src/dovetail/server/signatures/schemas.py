@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ...errors import RegistrationError
 from ...settings import ANNOTATION_DEPTH, ANNOTATIONS_KEPT
 from . import constraints, custom_types, pydantic_models
+from .docstrings import Docstring
 from .objects import Field, Shape, shape_of
 from .plain_types import ARRAYS, MAPPINGS, SCALARS, textual_schema
 
@@ -189,16 +190,14 @@ class Schemas:
             ) from error
         if shape is None:
             return self._foreign(annotation)
-        image = self._open[annotation] = custom_types.mirror(shape.name)
+        types: list[Any] = []
+        image = self._open[annotation] = custom_types.mirror(shape, types)
         reference = self._definitions.reference(annotation, shape.name)
         nodes = [self.node(field.annotation) for field in shape.fields]
+        types += [node.type for node in nodes]
         del self._open[annotation]
         self._reentered.discard(annotation)
-        self._definitions.define(annotation, _object(shape, nodes))
-        custom_types.reflect(
-            image, lambda: [_member(f, n) for f, n in zip(shape.fields, nodes, strict=True)], shape.build,
-            array=shape.array, closed=shape.closed, tag=shape.tag,
-        )  # fmt: skip
+        self._definitions.define(annotation, _class_schema(shape, nodes))
         native = shape.native and all(node.native for node in nodes) and _decodes(annotation)
         # While a class around this one is open, nobody knows yet whether that one will need a mirror.
         kind = annotation if native and not self._reentered else image
@@ -248,31 +247,43 @@ def _enumerated(values: Sequence[Any]) -> dict[str, Any]:
     return schema
 
 
-def _object(shape: Shape, nodes: Sequence[Node]) -> dict[str, Any]:
-    required = [field.key for field in shape.fields if field.required]
+def _class_schema(shape: Shape, nodes: Sequence[Node]) -> Schema:
     if shape.array:
-        schema = _array(nodes, len(required))
+        schema = _array(nodes, sum(field.required for field in shape.fields))
     else:
-        properties = {f.key: _property(f, n, shape) for f, n in zip(shape.fields, nodes, strict=True)}
-        if shape.tag is not None:
-            properties = {shape.tag[0]: {"const": shape.tag[1]}, **properties}
-            required.insert(0, shape.tag[0])
-        schema: dict[str, Any] = {"type": "object", "properties": properties}
-        if required:
-            schema["required"] = required
-        if shape.closed:
-            schema["additionalProperties"] = False
+        schema = object_schema(shape.fields, nodes, shape.docstring, closed=shape.closed, tag=shape.tag)
     schema["title"] = shape.name
     if shape.docstring.summary:
         schema["description"] = shape.docstring.summary
     return schema
 
 
-def _property(field: Field, node: Node, shape: Shape) -> dict[str, Any]:
-    return described(node.schema, shape.docstring.parameters.get(field.name), field.default)
+def object_schema(
+    fields: Sequence[Field],
+    nodes: Sequence[Node],
+    docstring: Docstring,
+    *,
+    closed: bool,
+    tag: tuple[str, Any] | None = None,
+) -> Schema:
+    """The schema of an object with these members; each is described by its type or else by the docstring."""
+    properties = {
+        field.key: _described(node.schema, docstring.parameters.get(field.name), field.default)
+        for field, node in zip(fields, nodes, strict=True)
+    }
+    required = [field.key for field in fields if field.required]
+    if tag is not None:
+        properties = {tag[0]: {"const": tag[1]}, **properties}
+        required.insert(0, tag[0])
+    schema: Schema = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    if closed:
+        schema["additionalProperties"] = False
+    return schema
 
 
-def described(schema: dict[str, Any], description: str | None, default: Any = NODEFAULT) -> dict[str, Any]:
+def _described(schema: Schema, description: str | None, default: Any) -> Schema:
     """``schema`` with a description, unless it has one, and with a default that JSON can write."""
     result = dict(schema)
     if description:
@@ -290,12 +301,6 @@ def _array(nodes: Sequence[Node], required: int) -> dict[str, Any]:
     if nodes:
         schema["prefixItems"] = [node.schema for node in nodes]
     return schema
-
-
-def _member(field: Field, node: Node) -> custom_types.Member:
-    if field.optional:
-        return custom_types.Member(field.name, typing.Union[node.type, UnsetType], field.key, UNSET)  # noqa: UP007
-    return custom_types.Member(field.name, node.type, field.key, field.default, field.factory)
 
 
 def _decodes(annotation: Any) -> bool:
