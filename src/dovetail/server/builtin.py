@@ -149,7 +149,7 @@ class Builtin:
         entry = self._referred(ref, key)
         if entry is not None and entry.rights and unknown(entry.rights, call.principal):
             raise _nothing_to_complete(key)
-        completer = server.completions.find(key, argument.name)
+        completer = server.completions.get((key, argument.name))
         if completer is None:
             if entry is None:
                 raise _nothing_to_complete(key)

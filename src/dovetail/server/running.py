@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
@@ -23,7 +23,7 @@ from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
-    from .registering.methods import Methods
+    from .server import Server
     from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
 
@@ -247,7 +247,6 @@ class Lifecycle:
 
     runner: Runner
     tasks: TaskMethods | None
-    added: Methods
 
     def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -272,7 +271,7 @@ class Lifecycle:
         """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
         self.end_listening()
         await self.health.stop()
-        self.added.stop()
+        cast("Server", self).stop_noting()
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()

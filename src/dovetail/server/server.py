@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..core.admit import Admission
-from ..core.channel import EMPTY, Call, Channel, Notice, Session
+from ..core.channel import EMPTY, Call, Channel, Session
 from ..core.subscriptions import LIST_KINDS, Hub
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes
 from ..errors import ProtocolError
@@ -30,13 +30,14 @@ from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
-from . import embedding, persistence, serving
+from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
-from .registering.decorators import Decorator, F, Registration
-from .registering.methods import MethodOptions, Methods, NotificationOptions, RegisteredMethod
+from .registering.decorators import Registration
+from .registering.methods import Extending
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
 from .running import Lifecycle
+from .serving import Serving
 
 if TYPE_CHECKING:
     from .skills.methods import Skills
@@ -54,7 +55,7 @@ _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
 logger = logging.getLogger("dovetail.server")
 
 
-class Server(Registration, Answering, Lifecycle):
+class Server(Registration, Extending, Answering, Lifecycle, Serving):
     """A server of the Model Context Protocol, for every revision at once.
 
     ```python
@@ -110,11 +111,19 @@ class Server(Registration, Answering, Lifecycle):
     ) -> None:
         self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
         self.limits = limits_of(self.dialect, limits)
-        self.info = _implementation(name, version, title, description, icons, website_url)
+        self.info = Implementation(
+            name,
+            version,
+            title=title or UNSET,
+            description=description or UNSET,
+            icons=msgspec.convert(list(icons), list[Icon]) if icons else UNSET,
+            website_url=website_url or UNSET,
+        )
         self.instructions, self.log_level = instructions, log_level
         self.clock, self.state_lifetime = clock, state_lifetime
         self.task_options, self.store, self.auth = tasks or TaskOptions(), persistence.store_of(store), auth
         Registration.__init__(self, timeout)
+        Extending.__init__(self)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         self._prepare_life(_keys(seal_keys) or persistence.environment_keys(), lifespan)
         self._open(_revisions(revisions), layers, strict=strict)
@@ -153,7 +162,6 @@ class Server(Registration, Answering, Lifecycle):
             "prompts/get": self.get_prompt,
         }
         """Who answers which method."""
-        self.added = Methods(self)
         self.admission.offers.foreign.add("shutdown")
         if self.store is not None:
             from .once import Once  # a server without a store promises nothing of the kind
@@ -180,46 +188,10 @@ class Server(Registration, Answering, Lifecycle):
 
     # --- what others may add --------------------------------------------------------------------------------
 
-    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
-        """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
-
-        def decorate(function: F, /) -> F:
-            self.add_method(name, function, **options)
-            return function
-
-        return decorate
-
-    def add_method(
-        self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
-    ) -> RegisteredMethod:
-        """Answer requests for ``name``, which is none of the protocol's, with ``handler(params, ctx)``.
-
-        It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
-        and a `Context` if it asks for one. What it returns is the result and must be an object. A
-        ``capability`` is declared with it: ``extensions.com.acme/do`` stands under ``experimental`` on the
-        revisions that have no extensions.
-
-        Raises:
-            RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
-        """
-        return self.added.add(name, handler, options)
-
-    def add_notification(
-        self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
-    ) -> RegisteredMethod:
-        """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
-        return self.added.add_notification(name, handler, options)
-
-    def remove_method(self, name: str) -> None:
-        """Forget a method or notification of your own. Its capability stays declared."""
-        self.added.remove(name)
-
     def add_capability(self, path: str, settings: Mapping[str, Any] = EMPTY) -> None:
         """Declare a capability that cannot be seen in the register, such as ``extensions.com.example/x``."""
         head, _, rest = path.partition(".")
-        if rest and head == "extensions":
-            self.capabilities.setdefault("extensions", {})[rest] = dict(settings)
-        elif rest:
+        if rest:
             self.capabilities.setdefault(head, {})[rest] = dict(settings)
         else:
             self.capabilities[head] = dict(settings)
@@ -321,10 +293,6 @@ class Server(Registration, Answering, Lifecycle):
 
     # --- the rest of a Service ------------------------------------------------------------------------------
 
-    def take_note(self, notice: Notice) -> None:
-        """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
-        self.added.take_note(notice)
-
     def session_opened(self, session: Session) -> None:
         """A legacy session begins: from ``initialized`` on it hears of changes to what it was told exists."""
         offered = self.admission.offers.told(session.codec)
@@ -353,57 +321,8 @@ class Server(Registration, Answering, Lifecycle):
         self.counts[kind] = self.counts.get(kind, 0) + 1
         logger.info("499 %s: the client closed the connection while it ran", call.method)
 
-    # --- serving --------------------------------------------------------------------------------------------
-
-    async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
-        """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never
-        raises for its content.
-
-        ``scope`` says what the surroundings know: ``session`` (a legacy `Session` to serve in), ``revision``
-        (serve without a session, as if that revision had been negotiated), ``principal``, and ``notify``, a
-        callable that takes the notifications that come before the reply. The handler sees all of it as
-        ``ctx.scope``.
-        """
-        return await embedding.handle(self, message, EMPTY if scope is None else scope)
-
-    async def serve(
-        self, transport: Literal["stdio", "http", "tcp", "ws", "sse"] = "stdio", **options: Any
-    ) -> None:
-        """Serve until told to stop; the options are the transport's."""
-        await serving.serve(self, transport, options)
-
-    def run(self, transport: Literal["stdio", "http", "tcp", "ws", "sse"] = "stdio", **options: Any) -> None:
-        """`serve` in an event loop of its own: ``server.run()``, ``server.run("http", port=8000)``."""
-        serving.run(self, transport, options)
-
-    def asgi(self, **options: Any) -> Any:
-        """This server as an ASGI application, for any ASGI host."""
-        return serving.asgi(self, options)
-
-    def rsgi(self, **options: Any) -> Any:
-        """This server as an RSGI application, for granian: ``granian --interface rsgi module:app``."""
-        return serving.rsgi(self, options)
-
     def __repr__(self) -> str:
         return f"Server({self.info.name!r}, tools={len(self.tools)})"
-
-
-def _implementation(
-    name: str,
-    version: str,
-    title: str | None,
-    description: str | None,
-    icons: Sequence[Icon | Mapping[str, Any]] | None,
-    website_url: str | None,
-) -> Implementation:
-    return Implementation(
-        name,
-        version,
-        title=title or UNSET,
-        description=description or UNSET,
-        icons=msgspec.convert(list(icons), list[Icon]) if icons else UNSET,
-        website_url=website_url or UNSET,
-    )
 
 
 def _dialect(name: str) -> Dialect:

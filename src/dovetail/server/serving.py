@@ -1,69 +1,95 @@
-"""How a server gets onto a wire. Transports are imported when asked for: a pipe costs no HTTP stack."""
+"""How a server gets onto a wire, or answers whoever brings bytes of their own.
+
+Transports are imported when asked for: a pipe costs no HTTP stack.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from msgspec.structs import replace
 
+from ..core.channel import EMPTY, Session
+from ..core.principal import as_principal
+from ..drivers.exchange import NOBODY, Nobody, exchange
 from ..errors import DovetailError
+from ..model import ClientCapabilities
 from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
     from .server import Server
 
+_HTTP: Final = "dovetail.transports.http.host.serving"
 TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio": "dovetail.transports.stdio",
     "tcp": "dovetail.transports.tcp",
-    "http": "dovetail.transports.http.host.serving",
-    "ws": "dovetail.transports.http.host.serving",
-    "sse": "dovetail.transports.http.host.serving",
+    "http": _HTTP,
+    "ws": _HTTP,
+    "sse": _HTTP,
 }
 """The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
-_FACES: Final = {"ws": "http", "sse": "http"}
-"""Transports that are faces of one HTTP application, whose limits hold side by side."""
+Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 
 
-async def serve(server: Server, transport: str, options: Mapping[str, Any]) -> None:
-    """Serve on ``transport`` until it ends."""
-    module = _module(transport)
-    await module.serve(server, **_sized(server, transport, options))
+class Serving:
+    """The part of a `Server` that is spoken to."""
 
+    async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
+        """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never
+        raises for its content.
 
-def run(server: Server, transport: str, options: Mapping[str, Any]) -> None:
-    """Serve until a signal or the end of the peer; the transport knows how. A failure is the exit status.
+        ``scope`` says what the surroundings know: ``session`` (a legacy `Session` to serve in), ``revision``
+        (serve without a session, as if that revision had been negotiated), ``principal``, and ``notify``, a
+        callable that takes the notifications that come before the reply. The handler sees all of it as
+        ``ctx.scope``. Without session and revision, a legacy request is told to initialize.
+        """
+        server, known = cast("Server", self), EMPTY if scope is None else scope
+        take = known.get("notify")
+        _, reply = await exchange(
+            server,
+            message,
+            session=_session(server, known) if known else None,
+            principal=as_principal(known.get("principal")),
+            scope=known,
+            writer=NOBODY if take is None else _Listener(take),
+        )
+        return reply
 
-    Raises:
-        SystemExit: with the status, when it is not 0: 130 after a Ctrl-C.
-    """
-    module = _module(transport)
-    status = module.run(server, **_sized(server, transport, options))
-    if status:
-        raise SystemExit(status)
+    async def serve(self, transport: Transport = "stdio", **options: Any) -> None:
+        """Serve until told to stop; the options are the transport's."""
+        await _module(transport).serve(self, **self._sized(transport, options))
 
+    def run(self, transport: Transport = "stdio", **options: Any) -> None:
+        """`serve` in an event loop of its own: ``server.run()``, ``server.run("http", port=8000)``.
 
-def asgi(server: Server, options: Mapping[str, Any]) -> Any:
-    """The ASGI application of ``server``."""
-    module = importlib.import_module("dovetail.transports.http.server.asgi")
-    return module.face(server, **_sized(server, "http", options))
+        Raises:
+            SystemExit: with the status, when it is not 0: 130 after a Ctrl-C.
+        """
+        status = _module(transport).run(self, **self._sized(transport, options))
+        if status:
+            raise SystemExit(status)
 
+    def asgi(self, **options: Any) -> Any:
+        """This server as an ASGI application, for any ASGI host."""
+        module = importlib.import_module("dovetail.transports.http.server.asgi")
+        return module.face(self, **self._sized("http", options))
 
-def rsgi(server: Server, options: Mapping[str, Any]) -> Any:
-    """The RSGI application of ``server``."""
-    module = importlib.import_module("dovetail.transports.http.server.rsgi")
-    return module.face(server, **_sized(server, "http", options))
+    def rsgi(self, **options: Any) -> Any:
+        """This server as an RSGI application, for granian: ``granian --interface rsgi module:app``."""
+        module = importlib.import_module("dovetail.transports.http.server.rsgi")
+        return module.face(self, **self._sized("http", options))
 
-
-def _sized(server: Server, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without erlmcp's names for limits; those that concern this transport are set."""
-    others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
-    for name in options.keys() - others.keys():
-        where, members = ERLMCP.config_keys[name]
-        if where == _FACES.get(transport, transport):
-            server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
-    return others
+    def _sized(self, transport: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options without erlmcp's names for limits; those that concern this transport are set."""
+        server = cast("Server", self)
+        others = {name: value for name, value in options.items() if name not in ERLMCP.config_keys}
+        for name in options.keys() - others.keys():
+            where, members = ERLMCP.config_keys[name]
+            if TRANSPORTS[where] == TRANSPORTS[transport]:
+                server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
+        return others
 
 
 def _module(transport: str) -> Any:
@@ -71,3 +97,24 @@ def _module(transport: str) -> Any:
     if name is None:
         raise DovetailError(f"there is no transport {transport!r}: use one of {', '.join(TRANSPORTS)}")
     return importlib.import_module(name)
+
+
+class _Listener(Nobody):
+    """Gives the notifications that come before the reply to a callable."""
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self._take = take
+
+    def notify(self, message: bytes) -> None:
+        self._take(message)
+
+
+def _session(server: Server, scope: Mapping[str, Any]) -> Session | None:
+    session = scope.get("session")
+    if session is not None:
+        return session
+    codec = server.admission.codecs.get(scope.get("revision", ""))
+    if codec is None or codec.revision.modern:
+        return None
+    declared = ClientCapabilities(scope.get("capabilities") or {})
+    return Session(revision=codec.revision, codec=codec, capabilities=declared, phase="ready")

@@ -33,32 +33,8 @@ class Completer(Struct, frozen=True, eq=False):
         return keywords
 
 
-class Completions:
-    """Completers by reference and argument."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._completers: dict[tuple[str, str], Completer] = {}
-        self._changed = changed
-
-    def __len__(self) -> int:
-        return len(self._completers)
-
-    def add(self, ref: str, argument: str, function: Callable[..., Any]) -> None:
-        """Let ``function`` complete ``argument`` of ``ref``.
-
-        Raises:
-            RegistrationError: there is one already, or the function takes no value.
-        """
-        if (ref, argument) in self._completers:
-            raise RegistrationError(f"the argument {argument!r} of {ref!r} has a completion already")
-        self._completers[ref, argument] = _read(function)
-        self._changed()
-
-    def find(self, ref: str, argument: str) -> Completer | None:
-        return self._completers.get((ref, argument))
-
-
-def _read(function: Callable[..., Any]) -> Completer:
+def completer_of(function: Callable[..., Any]) -> Completer:
+    """Which parameter gets what. Raises RegistrationError if the function takes no value."""
     signature = read_signature(function)
     names = [parameter.name for parameter in signature.parameters]
     if not names or len(names) > 2:

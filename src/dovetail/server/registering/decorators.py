@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar, Unpack, overload
 
 from msgspec import UNSET
@@ -30,7 +31,7 @@ from ..signatures.functions import (
     prepare_tool,
 )
 from .addresses import check_media_type, check_uri
-from .completions import Completions
+from .completions import Completer, completer_of
 from .options import (
     PromptOptions,
     ResourceOptions,
@@ -58,6 +59,16 @@ class Decorator(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
+def decorator(add: Callable[[Callable[..., Any]], Any]) -> Decorator:
+    """A decorator that gives its function to ``add`` and leaves it as it is."""
+
+    def decorate(function: F, /) -> F:
+        add(function)
+        return function
+
+    return decorate
+
+
 class Registration:
     """The part of a `Server` its author talks to before anybody calls."""
 
@@ -68,7 +79,8 @@ class Registration:
         self.timeout = timeout
         self.runner = Runner(self.limits)
         self.register = Register(self._changed)
-        self.completions = Completions(self._offer)
+        self.completions: dict[tuple[str, str], Completer] = {}
+        """By reference and argument."""
         self._restricted: dict[str, Rights] = {}
         """By tag."""
 
@@ -160,15 +172,8 @@ class Registration:
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Decorator:
         """Register the reader of ``uri``, or of every URI of a template such as ``weather://{city}/now``."""
-
-        def decorate(function: F, /) -> F:
-            if "{" in uri:
-                self.add_resource_template(uri, function, **options)
-            else:
-                self.add_resource(uri, function, **options)
-            return function
-
-        return decorate
+        add = self.add_resource_template if "{" in uri else self.add_resource
+        return decorator(lambda function: add(uri, function, **options))
 
     def add_resource(
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
@@ -259,11 +264,13 @@ class Registration:
         returns a list of strings.
         """
 
-        def decorate(function: F, /) -> F:
-            self.completions.add(ref, argument, function)
-            return function
+        def add(function: Callable[..., Any]) -> None:
+            if (ref, argument) in self.completions:
+                raise RegistrationError(f"the argument {argument!r} of {ref!r} has a completion already")
+            self.completions[ref, argument] = completer_of(function)
+            self._offer()
 
-        return decorate
+        return decorator(add)
 
     # What they share
 
@@ -273,12 +280,7 @@ class Registration:
             return function
         if function is not None:
             options = {"name": function, **options}
-
-        def decorate(decorated: Any) -> Any:
-            add(decorated, **options)
-            return decorated
-
-        return decorate
+        return decorator(partial(add, **options))
 
     def _shared(self, prepared: Prepared, what: str, options: SharedOptions) -> dict[str, Any]:
         """What every entry has."""

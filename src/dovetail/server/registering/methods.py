@@ -10,14 +10,17 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
 
-from ...core.channel import Call, Channel, Notice
+from ...core.channel import Notice
 from ...core.principal import Principal
 from ...errors import RegistrationError
+from ...wire.dialects import Dialect
 from ...wire.methods import METHODS, STILL, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
 from ..signatures.methods import MethodFunction
+from .decorators import Decorator, decorator
 from .options import Run, check, read_rights
 from .register import Registered
 
@@ -73,53 +76,66 @@ class RegisteredMethod(Registered, kw_only=True, eq=False):
     row: Method
 
 
-class Methods:
-    """What the author of one server added to the protocol."""
+class Extending:
+    """The part of a `Server` that answers what its author added to the protocol."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._entries: dict[str, RegisteredMethod] = {}
-        self._running: set[asyncio.Task[None]] = set()
+    def __init__(self) -> None:
+        self._added: dict[str, RegisteredMethod] = {}
+        self._noting: set[asyncio.Task[None]] = set()
 
-    def add(self, name: str, handler: Callable[..., Any], options: MethodOptions) -> RegisteredMethod:
-        """See `Server.add_method`."""
+    def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
+        """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
+        return decorator(lambda function: self.add_method(name, function, **options))
+
+    def add_method(
+        self, name: str, handler: Callable[..., Any], **options: Unpack[MethodOptions]
+    ) -> RegisteredMethod:
+        """Answer requests for ``name``, which is none of the protocol's, with ``handler(params, ctx)``.
+
+        It takes the params as one value of the type ``params`` (or of its annotation; without either, a dict)
+        and a `Context` if it asks for one. What it returns is the result and must be an object. A
+        ``capability`` is declared with it: ``extensions.com.acme/do`` stands under ``experimental`` on the
+        revisions that have no extensions.
+
+        Raises:
+            RegistrationError: the name is the protocol's or taken, or the handler or an option cannot be used.
+        """
         check(options, MethodOptions, f"the method {name!r}")
         capability = options.get("capability")
         if options.get("opt_in") and not (capability or "").startswith(_EXTENSION):
             raise RegistrationError(f"{name!r} can be opted into only as part of an extension")
         entry = self._add(name, "request", handler, options)
-        server = self._server
-
-        async def answer(call: Call, channel: Channel) -> Any:
-            return await server.run_method(entry, call, channel)
-
-        server.methods[name] = answer
+        server = cast("Server", self)
+        server.methods[name] = partial(server.run_method, entry)
         if capability is not None and not server.capabilities.has(capability):
             server.add_capability(capability)
         return entry
 
     def add_notification(
-        self, name: str, handler: Callable[..., Any], options: NotificationOptions
+        self, name: str, handler: Callable[..., Any], **options: Unpack[NotificationOptions]
     ) -> RegisteredMethod:
-        """See `Server.add_notification`."""
+        """Run ``handler(params)`` for every notification ``name`` of a client; what it raises is logged."""
         check(options, NotificationOptions, f"the notification {name!r}")
         entry = self._add(name, "notification", handler, options)
         if entry.context_parameter is not None:
-            self.remove(name)
+            self.remove_method(name)
             raise RegistrationError(f"nobody waits for {name!r}: its handler can have no Context")
         return entry
 
-    def remove(self, name: str) -> None:
-        """See `Server.remove_method`."""
-        if self._entries.pop(name, None) is None:
+    def remove_method(self, name: str) -> None:
+        """Forget a method or notification of your own. Its capability stays declared."""
+        if self._added.pop(name, None) is None:
             raise RegistrationError(f"there is no method {name!r} to remove")
-        self._server.methods.pop(name, None)
-        self._offer(name, None)
+        server = cast("Server", self)
+        server.methods.pop(name, None)
+        del server.admission.offers.added[name]
+        server.admission.offer(server.capabilities)
 
     def _add(
         self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
     ) -> RegisteredMethod:
-        self._check_name(name)
+        server = cast("Server", self)
+        self._check_name(name, server.dialect)
         function = MethodFunction(name, handler, options.get("params"), options.get("result"))
         capability = options.get("capability")
         extension = capability.removeprefix(_EXTENSION) if capability else None
@@ -138,8 +154,7 @@ class Methods:
         )
         if row.since > row.until:
             raise RegistrationError(f"{name!r} would end before it begins")
-        server = self._server
-        entry = self._entries[name] = RegisteredMethod(
+        entry = self._added[name] = RegisteredMethod(
             name=name,
             function=function,
             row=row,
@@ -147,24 +162,16 @@ class Methods:
             rights=read_rights(options.get("scopes", ()), options.get("auth"), f"method {name!r}"),
             call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
         )
-        self._offer(name, row)
+        server.admission.offers.added[name] = row
+        server.admission.offer(server.capabilities)
         return entry
 
-    def _offer(self, name: str, row: Method | None) -> None:
-        admission = self._server.admission
-        if row is None:
-            del admission.offers.added[name]
-        else:
-            admission.offers.added[name] = row
-        admission.offer(self._server.capabilities)
-
-    def _check_name(self, name: str) -> None:
-        dialect = self._server.dialect
+    def _check_name(self, name: str, dialect: Dialect) -> None:
         if not _NAME.fullmatch(name):
             problem = "must have 1 to 128 visible ASCII characters"
         elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
             problem = "belongs to the protocol"
-        elif name in self._entries:
+        elif name in self._added:
             problem = "is already registered; remove it first"
         else:
             return
@@ -173,27 +180,28 @@ class Methods:
     # --- notifications --------------------------------------------------------------------------------------
 
     def take_note(self, notice: Notice) -> None:
-        """Run the handler of a notification, if it has one, in a task of its own."""
-        entry = self._entries.get(notice.method)
+        """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
+        entry = self._added.get(notice.method)
         if entry is None:
             return
-        if len(self._running) >= self._server.limits.in_flight:
+        if len(self._noting) >= cast("Server", self).limits.in_flight:
             log.warning("dropped %s: too many notifications are being handled", notice.method)
             return
-        task = asyncio.get_running_loop().create_task(self._handle(entry, notice))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task = asyncio.get_running_loop().create_task(_handle(entry, notice))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
 
-    async def _handle(self, entry: RegisteredMethod, notice: Notice) -> None:
-        try:
-            await entry.call(**entry.function.keywords(notice.params)())
-        except Exception:
-            log.exception("the handler of %s failed", entry.name)
-
-    def stop(self) -> None:
+    def stop_noting(self) -> None:
         """Cancel the handlers of notifications that still run."""
-        for task in self._running:
+        for task in self._noting:
             task.cancel()
+
+
+async def _handle(entry: RegisteredMethod, notice: Notice) -> None:
+    try:
+        await entry.call(**entry.function.keywords(notice.params)())
+    except Exception:
+        log.exception("the handler of %s failed", entry.name)
 
 
 def _index(name: str | None, default: int) -> int:
