@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import Raw, Struct
 
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Session
@@ -111,19 +111,12 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
     ) -> None:
         self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
         self.limits = limits_of(self.dialect, limits)
-        self.info = Implementation(
-            name,
-            version,
-            title=title or UNSET,
-            description=description or UNSET,
-            icons=msgspec.convert(list(icons), list[Icon]) if icons else UNSET,
-            website_url=website_url or UNSET,
-        )
+        words = {"title": title, "description": description, "website_url": website_url}
+        self.info = _implementation(name, version, icons, words)
         self.instructions, self.log_level = instructions, log_level
         self.clock, self.state_lifetime = clock, state_lifetime
         self.task_options, self.store, self.auth = tasks or TaskOptions(), persistence.store_of(store), auth
         Registration.__init__(self, timeout)
-        Extending.__init__(self)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         self._prepare_life(_keys(seal_keys) or persistence.environment_keys(), lifespan)
         self._open(_revisions(revisions), layers, strict=strict)
@@ -162,6 +155,7 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
             "prompts/get": self.get_prompt,
         }
         """Who answers which method."""
+        Extending.__init__(self)
         self.admission.offers.foreign.add("shutdown")
         if self.store is not None:
             from .once import Once  # a server without a store promises nothing of the kind
@@ -323,6 +317,15 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
     def __repr__(self) -> str:
         return f"Server({self.info.name!r}, tools={len(self.tools)})"
+
+
+def _implementation(
+    name: str, version: str, icons: Sequence[Icon | Mapping[str, Any]] | None, words: dict[str, str | None]
+) -> Implementation:
+    given: dict[str, Any] = {word: text for word, text in words.items() if text}
+    if icons:
+        given["icons"] = msgspec.convert(list(icons), list[Icon])
+    return Implementation(name, version, **given)
 
 
 def _dialect(name: str) -> Dialect:
