@@ -30,7 +30,7 @@ def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
 
 
 async def _against_a_server(one: Attack, host: str, scale: Scale) -> Outcome:
-    async with serve(host) as victim:
+    async with serve(host, **({"VICTIM_PRINCIPAL": "1"} if one.named else {})) as victim:
         return await carry_out(one, host, victim, scale)
 
 

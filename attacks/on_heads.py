@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from .report import GotThrough, Scale, attack
@@ -94,8 +95,15 @@ async def a_request_inside_an_upgrade(victim: Victim, scale: Scale) -> str:
     for protocol in ("foo", "h2c", "websocket"):
         wire = await victim.connect()
         wire.send(http(headers={"Connection": "Upgrade", "Upgrade": protocol}, body=inner))
-        await wire.response()
-        await wire.closed(1)
+        if protocol == "websocket":
+            await wire.closed(
+                1
+            )  # uvicorn says nothing to a handshake with a body, and reads nothing more either
+            continue
+        status, _, _ = await wire.response()
+        # granian reads the body as a body, and goes on.
+        if victim.host == "uvicorn" and not (status == 400 and await wire.closed(1)):
+            raise GotThrough(f"Upgrade: {protocol} is answered {status}")
     if "smuggled" in await victim.ask("traces"):
         raise GotThrough("the inner request ran")
     return "three protocols: the inner request did not run"
@@ -120,7 +128,7 @@ async def two_lengths(victim: Victim, scale: Scale) -> str:
     return "five spellings: the inner request did not run"
 
 
-@attack("http")
+@attack("http", named=True)
 async def trailers_as_headers(victim: Victim, scale: Scale) -> str:
     """A trailer after the body claims to be the header that names the caller."""
     message = modern("tools/call", {"name": "whoami"})
@@ -151,12 +159,8 @@ async def a_pipeline_without_end(victim: Victim, scale: Scale) -> str:
             stuck = 0
         else:
             stuck += 1
-        await victim.settled(_never, 0.02)
+        await asyncio.sleep(0.02)
         highest = max(highest, victim.memory() - before)
     if highest > 128 << 20:
         raise GotThrough(f"{sent >> 20} MiB of requests cost {highest >> 20} MiB")
     return f"{sent >> 10} KiB sent until it stopped reading or the end, {highest >> 20} MiB"
-
-
-async def _never() -> bool:
-    return False

@@ -95,7 +95,7 @@ async def a_batch_that_answers_much(victim: Victim, scale: Scale) -> str:
         highest = max(highest, victim.memory() - before)
         return highest > 400 * MIB
 
-    if await victim.settled(grown, scale.of(3, 10)):
+    if await victim.settled(grown, scale.of(2, 10)):
         raise GotThrough(f"a batch of {len(calls)} calls cost {highest >> 20} MiB")
     await victim.ask("echo", text="still there?")
     return f"a batch of {len(calls)} calls for 1.8 GiB cost {highest >> 20} MiB"
@@ -130,7 +130,7 @@ async def addresses_without_end(victim: Victim, scale: Scale) -> str:
     wire = await victim.connect()
     for _ in range(sessions):
         session = await victim.session()
-        for number in range(scale.of(200, 1000)):
+        for number in range(scale.of(100, 1000)):
             uri = f"thing://{number}" + "x" * 8000
             wire.send(
                 http(
@@ -140,7 +140,7 @@ async def addresses_without_end(victim: Victim, scale: Scale) -> str:
             )
             await wire.response()
     grown = (victim.memory() - before) >> 20
-    if grown > scale.of(40, 128):
+    if grown > scale.of(32, 128):
         raise GotThrough(f"{sessions} sessions' addresses cost {grown} MiB")
     return f"{sessions} sessions' addresses cost {grown} MiB"
 
@@ -163,7 +163,7 @@ async def calls_nobody_waits_for(victim: Victim, scale: Scale) -> str:
     return f"{posts} posts of 1,000 calls each left {left} running"
 
 
-@attack("http")
+@attack("http", named=True)
 async def one_takes_all_tasks(victim: Victim, scale: Scale) -> str:
     """One session starts as many tasks as it can; another one wants a single task."""
     ability = {f"{'io.modelcontextprotocol'}/tasks": {}}
@@ -210,7 +210,7 @@ async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
     return "it stays unknown"
 
 
-@attack("http")
+@attack("http", named=True)
 async def cursors_of_others(victim: Victim, scale: Scale) -> str:
     """The cursor of one principal's list is used by another."""
     wire = await victim.connect()

@@ -88,6 +88,6 @@ async def a_batch_that_answers_much(victim: Victim, scale: Scale) -> str:
         highest = max(highest, victim.memory() - before)
         return highest > 512 << 20
 
-    if await victim.settled(grown, scale.of(3, 10)):
+    if await victim.settled(grown, scale.of(2, 10)):
         raise GotThrough(f"a batch of {len(calls)} calls cost {highest >> 20} MiB")
     return f"a batch of {len(calls)} calls for 1.8 GiB cost {highest >> 20} MiB"

@@ -34,6 +34,7 @@ class Attack:
     run: Callable[..., Awaitable[str]]
     seconds: float
     hosts: tuple[str, ...]
+    named: bool
     tried: str
 
     @property
@@ -59,13 +60,16 @@ HOSTS = ("granian", "uvicorn")
 
 
 def attack(
-    face: Face, *, seconds: float = 60.0, hosts: tuple[str, ...] = HOSTS
+    face: Face, *, seconds: float = 60.0, hosts: tuple[str, ...] = HOSTS, named: bool = False
 ) -> Callable[[Callable[..., Awaitable[str]]], Callable[..., Awaitable[str]]]:
-    """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried."""
+    """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried.
+
+    With ``named`` a header says who calls: uvicorn reads heads with another parser then.
+    """
 
     def register(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
         tried = (function.__doc__ or "").strip().splitlines()[0]
-        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, tried))
+        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, named, tried))
         return function
 
     return register

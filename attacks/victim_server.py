@@ -115,4 +115,5 @@ if __name__ == "__main__":
         sys.exit(server.run())
     if host == "tcp":
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
-    sys.exit(server.run("http", port=int(port), server=host, principal=principal))
+    named = {"principal": principal} if os.environ.get("VICTIM_PRINCIPAL") else {}
+    sys.exit(server.run("http", port=int(port), server=host, **named))

@@ -49,9 +49,8 @@ async def test_a_hang_up_behind_a_further_request_is_noticed(monkeypatch: pytest
     async with served(server) as site:
         _, writer = await opened(site)
         writer.write(post(nap(1)) + post(nap(2)))
-        await until(lambda: running)
-        await asyncio.sleep(1.5)  # long enough to be watched, and to be seen by the kernel
-        writer.transport.abort()
+        await until(lambda: site.app.life.watching.watches)
+        writer.transport.abort()  # before the kernel has been asked about it
         await until(lambda: not running)
         assert server.counts["connection_closed"] >= 1
 

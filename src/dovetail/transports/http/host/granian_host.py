@@ -22,7 +22,6 @@ from ....errors import DovetailError
 from ....settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_MARGIN, HttpOptions, Limits
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
-from ..server.connections import limit_writes
 from ..server.rsgi import RsgiFace
 from .places import Place
 from .process import Work, Worker, forget_signals_in_forks, supervised
@@ -43,7 +42,7 @@ class Host:
     def __init__(self, app: HttpApp, place: Place, *, face: str = "rsgi") -> None:
         self.bound = place.reserve()
         self._place = place
-        self._patience = app.options.write_timeout
+        self._life = app.life
         options = _options(place, self.bound, app.service.limits, app.options)
         target: Any = RsgiFace(app).__rsgi__ if face == "rsgi" else AsgiFace(app)
         interface = Interfaces.RSGI if face == "rsgi" else Interfaces.ASGINL
@@ -59,7 +58,7 @@ class Host:
 
     async def started(self) -> None:
         await self._place.reachable(self.bound)
-        limit_writes(self._patience)
+        self._life.reached()
 
     def stop(self) -> None:
         self._server.stop()

@@ -23,7 +23,6 @@ from ....drivers.pool import DaemonExecutor, Threads
 from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
 from ..server.app import HttpApp
-from ..server.connections import limit_writes
 from ..server.ended_sessions import EndedSessions
 from ..server.exchange import HttpService
 from .places import Place
@@ -199,7 +198,7 @@ class Worker:
         hold_signals(on=False)
         await self.app.life.start()
         loop.call_later(HTTP_STARTING, signals.started)
-        loop.call_later(HTTP_STARTING, limit_writes, self.app.options.write_timeout)
+        loop.call_later(HTTP_STARTING, self.app.life.reached)
         if self._first() and self._announce is not None:
             self._tasks.append(loop.create_task(self._announce()))
 

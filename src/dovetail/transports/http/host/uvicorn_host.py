@@ -22,7 +22,6 @@ from ....settings import HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_LOOK, HTTP_MARGIN, H
 from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
-from ..server.connections import limit_writes
 from ..server.exchange import HttpService
 from .places import Place, say
 from .process import Work, Worker, supervised
@@ -37,9 +36,9 @@ class Host:
     def __init__(self, app: HttpApp, place: Place, *, face: str = "asgi") -> None:
         self.bound = place.listen()
         self._place = place
-        self._patience = app.options.write_timeout
+        self._life = app.life
         config = uvicorn.Config(
-            AsgiFace(app), lifespan="off", **_options(place, app.service.limits, HTTP_FLUSH)
+            AsgiFace(app), lifespan="off", **_options(place, app.options, app.service.limits, HTTP_FLUSH)
         )
         self._server = uvicorn.Server(config)
 
@@ -54,7 +53,7 @@ class Host:
         # Nobody says so; there is only something to look at.
         while not self._server.started:  # noqa: ASYNC110
             await asyncio.sleep(HTTP_LOOK)
-        limit_writes(self._patience)
+        self._life.reached()
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -94,7 +93,7 @@ def run_workers(work: Work) -> int:
         target=target, options=work.options, folder=work.folder, key=key, secret=secret, announcement=announcement
     )  # fmt: skip
     os.environ[TOLD] = msgspec.json.encode(told).decode()
-    how = _options(place, service.limits, work.options.drain + 2 * HTTP_MARGIN)
+    how = _options(place, work.options, service.limits, work.options.drain + 2 * HTTP_MARGIN)
     try:
         return supervised(
             lambda: uvicorn.run(
@@ -125,15 +124,17 @@ def worker(service: HttpService, told: Told) -> AsgiFace:
     return AsgiFace(one.app, one)
 
 
-def _options(place: Place, limits: Limits, seconds: float) -> dict[str, Any]:
+def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float) -> dict[str, Any]:
     """How uvicorn runs an app: the fastest parser there is, and nothing in between."""
-    # A client that sends rubbish gets its 400; it does not get to fill the log.
+    # A client that sends rubbish hears so; it does not get to fill the log.
     logging.getLogger("uvicorn.error").addFilter(_not_about_clients)
     return {
         "log_config": None,
         "log_level": "warning",
         "access_log": False,
         "interface": "asgi3",
+        # The fast parser takes a trailer that comes with its head for a header: it must not name the caller.
+        "http": "auto" if options.principal is None else "h11",
         "server_header": False,
         "proxy_headers": False,
         "limit_concurrency": HTTP_CONNECTIONS,
@@ -148,6 +149,4 @@ def _options(place: Place, limits: Limits, seconds: float) -> dict[str, Any]:
 
 
 def _not_about_clients(record: logging.LogRecord) -> bool:
-    return not (
-        record.levelno == logging.WARNING and str(record.msg).startswith(("Invalid HTTP", "Unsupported"))
-    )
+    return not str(record.msg).startswith(("Invalid HTTP", "Invalid UTF-8", "Unsupported upgrade"))

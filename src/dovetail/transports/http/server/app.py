@@ -73,7 +73,7 @@ class HttpApp:
         shared = service, options, runner, life.streams, life.watching, self.identity
         self.legacy = life.legacy = Legacy(*shared, ended)
         self.modern = life.modern = Modern(*shared)
-        self.pair = life.pair = Pair(service, options, life.streams)
+        self.pair = life.pair = Pair(service, options, life.streams, life.watching)
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
             options.path.rstrip("/") + "/": self._endpoint,

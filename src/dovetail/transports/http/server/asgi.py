@@ -14,6 +14,7 @@ from ....wire import headers as routing
 from ....wire.frames import too_large
 from .app import HttpApp
 from .exchange import (
+    CLOSE,
     EVENT_HEADERS,
     GONE,
     JSON_TYPE,
@@ -64,6 +65,10 @@ class AsgiFace:
         if kind == "http":
             scope["transport"] = "http"
             exchange = AsgiExchange(scope, receive, send, path, headers, plain, local, scope["method"])
+            if b"upgrade" in names:
+                # A parser may have stopped before the body, which would then be the next request.
+                await exchange.answer(400, b"only WebSockets are upgraded to", CLOSE, TEXT_TYPE)
+                return
             await self.app.handle(exchange)
         elif kind == "websocket":
             scope["transport"] = "websocket"

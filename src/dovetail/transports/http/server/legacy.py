@@ -347,7 +347,7 @@ class Legacy:
             stream.sinks[0].close_soon()
         live.open_streams += 1
         self.calls.streams.add(sink)
-        watch = Watch(exchange, sink.abandon)
+        watch = Watch(self.calls.watching, exchange, sink.abandon)
         try:
             if missed:
                 sink.write(b"".join(missed))

@@ -13,13 +13,13 @@ from typing import Any
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
 from ....settings import HANGUP_SWEEP, HTTP_FLUSH, HTTP_TICK, UNREAD_PONGS, HttpOptions
-from .connections import Connections, cut, key_of
+from .connections import Connections, cut, key_of, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
-from .waiting import Bodies, Watching, Work, watches
+from .waiting import Bodies, Watching, Work
 from .websockets import SocketLink
 
 
@@ -72,6 +72,11 @@ class Life:
         await self.drain(self._options.drain)
         await self._service.stop()
 
+    def reached(self) -> None:
+        """A host of ours takes connections: each client it names is at the other end of one."""
+        self.watching.direct = True
+        limit_writes(self._options.write_timeout)
+
     def _on_tick(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -82,7 +87,9 @@ class Life:
                 stream.keep_alive()
             self.legacy.sessions.reap()
         if self._sweeping is None and (
-            self.unread or self.connections.waiting or (watches and now - self._swept >= HANGUP_SWEEP)
+            self.unread
+            or self.connections.waiting
+            or (self.watching.all and now - self._swept >= HANGUP_SWEEP)
         ):
             self._swept = now
             self._sweeping = loop.create_task(self._sweep())
@@ -93,7 +100,7 @@ class Life:
         """Compare what we think of our clients with what the kernel knows."""
         try:
             seen = await self.connections.look()
-            for watch in list(watches):
+            for watch in list(self.watching.all):
                 watch.compare(seen)
             for link in list(self.unread.values()):
                 one = None if link.peer is None else seen.get(key_of(link.peer))

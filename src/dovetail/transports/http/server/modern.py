@@ -104,7 +104,7 @@ class Modern:
             call.cancelled = True
             task.cancel()
 
-        watch = Watch(exchange, gone)
+        watch = Watch(self.watching, exchange, gone)
         stream.on_abandon = watch.found
         self.streams.add(stream)
         self.listening.add(task)

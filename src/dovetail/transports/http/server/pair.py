@@ -19,7 +19,7 @@ from ....wire.sse import encode_event
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, refuse
 from .identity import until_expiry
-from .waiting import Watch
+from .waiting import Watch, Watching
 
 
 class EventLink(Link):
@@ -49,10 +49,13 @@ class EventLink(Link):
 class Pair:
     """The HTTP+SSE connections of one app."""
 
-    def __init__(self, service: HttpService, options: HttpOptions, streams: set[EventStream]) -> None:
+    def __init__(
+        self, service: HttpService, options: HttpOptions, streams: set[EventStream], watching: Watching
+    ) -> None:
         self._service = service
         self._options = options
         self._streams = streams
+        self._watching = watching
         self._live: dict[str, tuple[Duplex, Principal | None]] = {}
 
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
@@ -76,7 +79,7 @@ class Pair:
         receiver.connected(EventLink(stream))
         self._live[id] = (duplex, principal)
         self._streams.add(stream)
-        watch = Watch(exchange, stream.abandon)
+        watch = Watch(self._watching, exchange, stream.abandon)
         try:
             with until_expiry(principal, self._service.clock(), stream.close_soon):
                 await stream.wait()

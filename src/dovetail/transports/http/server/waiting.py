@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 from ....core.budget import Account
 from ....core.channel import Call
@@ -79,7 +78,11 @@ class Watching:
         """Who works on which calls of a request. Put one in, `start` if idle, take it out and `leave` when done."""
         self.idle = True
         """Nobody looks; call `start` after putting one in."""
+        self.direct = False
+        """Every client is at the other end of a connection of ours; behind a foreign host it may be a proxy's word."""
         self._seen: set[Exchange] = set()
+        self.all: set[Watch] = set()
+        """Every watch of the app, whoever made it; `Life` compares them with what the kernel knows."""
         self.watches: dict[Exchange, Watch] = {}
         """The requests that have taken so long that somebody waits for their client to hang up."""
         self._abandoned: dict[Exchange, int] = {}
@@ -99,7 +102,7 @@ class Watching:
     def _look(self) -> None:
         posts = set(self.posts)
         for exchange in (posts & self._seen) - self.watches.keys():
-            self.watches[exchange] = Watch(exchange, partial(self.gone, exchange))
+            self.watches[exchange] = Watch(self, exchange, partial(self.gone, exchange))
         self._seen = posts
         if posts:
             asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
@@ -130,15 +133,17 @@ class Watching:
 class Watch:
     """Waits for the disconnect of one client, then calls ``gone``, once."""
 
-    __slots__ = ("__weakref__", "_gone", "_seen", "_task", "disconnected", "exchange")
+    __slots__ = ("_gone", "_known", "_missed", "_task", "_watching", "disconnected", "exchange")
 
-    def __init__(self, exchange: Exchange, gone: Callable[[], object]) -> None:
+    def __init__(self, watching: Watching, exchange: Exchange, gone: Callable[[], object]) -> None:
+        self._watching = watching
         self.exchange = exchange
         self._gone = gone
         self.disconnected = False
-        self._seen = False
+        self._known = watching.direct
+        self._missed = False
         self._task = asyncio.get_running_loop().create_task(self._wait())
-        watches.add(self)
+        watching.all.add(self)
 
     async def _wait(self) -> None:
         await self.exchange.disconnected()
@@ -151,19 +156,19 @@ class Watch:
             self._gone()
 
     def compare(self, seen: Mapping[bytes, Seen]) -> None:
-        """Take what the kernel knows: a client that was there is there no more, or has said its last."""
+        """Take what the kernel knows: a client that was there is there no more at two looks, or has said its last."""
         peer = self.exchange.peer
         one = None if peer is None else seen.get(key_of(peer))
-        if one is None or one.hung_up:
-            if self._seen or one is not None:
+        if peer is not None and one is None and self._known:
+            # Once is not enough: a table that changes while it is read may leave somebody out.
+            if self._missed:
                 self.found()
-        else:
-            self._seen = True
+            self._missed = True
+        elif one is not None:
+            self._known, self._missed = True, False
+            if one.hung_up:
+                self.found()
 
     def stop(self) -> None:
-        watches.discard(self)
+        self._watching.all.discard(self)
         self._task.cancel()
-
-
-watches: WeakSet[Watch] = WeakSet()
-"""Every watch of this process; `Life` compares them with what the kernel knows."""
