@@ -28,10 +28,6 @@ SLEEPS = {
     ("http/test_hangups.py", "nap"): "a call that goes on for longer than the test",
     (
         "http/test_hangups.py",
-        "test_a_hang_up_behind_a_further_request_is_noticed",
-    ): "a connection is watched from its second second on",
-    (
-        "http/test_hangups.py",
         "test_calls_that_run_for_nobody_are_bounded",
     ): "a client that waits for a while before it leaves",
 }

@@ -126,6 +126,31 @@ async def test_a_large_message_on_tcp_counts_too() -> None:
     await listener.close()
 
 
+@run
+async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
+    server, gate = build(all_messages=3 * SIZE)
+    gate.set()
+    account = server.admission.budget.unfinished
+    listener = await tcp.listen(server)
+    pairs = [await asyncio.open_connection(*listener.address, limit=1 << 20) for _ in range(3)]
+    line = json.dumps(LARGE).encode()
+    for _, writer in pairs[:2]:
+        writer.write(line)
+        await writer.drain()
+    await until(lambda: account.taken == 2 * len(line))
+    pairs[2][1].write(line)
+    refused = json.loads(await pairs[2][0].readline())
+    assert (refused["error"]["code"], await pairs[2][0].read()) == (1004, b"")
+    pairs[1][1].write(b"\n")
+    assert json.loads(await pairs[1][0].readline())["id"] == LARGE["id"]
+    assert account.taken == len(line)
+    pairs[0][1].close()
+    await until(lambda: account.taken == 0)
+    for _, writer in pairs:
+        writer.close()
+    await listener.close()
+
+
 @pytest.mark.parametrize("limits", [{"message_size": 300_000}, {"all_answers": 300_000}])
 @run
 async def test_the_answers_of_one_array_are_bounded_together(limits: dict[str, int]) -> None:

@@ -1,21 +1,26 @@
 """Reading takes no more memory than what arrives: large buffers that come and go leave the heap in pieces."""
 
 import asyncio
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from dovetail.transports import websocket
+from dovetail.settings import TURN_LINES
+from dovetail.transports import child, websocket
 from tests.support.aio import run
 
 from .recorder import Recorder, pair
 
 ASYNCIO = 256 << 10
 """What asyncio allocates for every read, unless the protocol brings its own buffer."""
+LINES = 40 * TURN_LINES
+"""Some tens of kilobytes: what is read at once."""
 
 
 @contextmanager
@@ -74,3 +79,36 @@ async def echoed(one: Recorder) -> None:
     before = len(one.messages)
     one.link.send(b'{"small":1}')
     await one.until(lambda: len(one.messages) > before)
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix", "pipes"])
+def test_lines_that_come_together_leave_room_for_others(kind: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with pair(kind) as (left, right):
+            seen: list[int] = []  # by somebody else, in each turn of the loop
+
+            async def look() -> None:
+                while len(right.messages) < LINES:
+                    seen.append(len(right.messages))
+                    await asyncio.sleep(0)
+
+            looking = asyncio.create_task(look())
+            left.link.send_many([b"[%d]" % number for number in range(LINES)])
+            await right.until(lambda: len(right.messages) == LINES)
+            await looking
+            assert right.messages == [b"[%d]" % number for number in range(LINES)]
+            assert max(after - before for before, after in pairwise([*seen, LINES])) <= TURN_LINES
+            left.link.send(b"[]")
+            await right.until(lambda: len(right.messages) == LINES + 1)
+
+    scenario()
+
+
+@run
+async def test_lines_that_wait_for_their_turn_come_before_the_end() -> None:
+    receiver = Recorder()
+    said = f"import sys; sys.stdout.write(''.join('[%d]\\n' % n for n in range({LINES})))"
+    await child.spawn(receiver, [sys.executable, "-c", said])
+    await receiver.until(lambda: receiver.losses)
+    assert len(receiver.messages) == LINES

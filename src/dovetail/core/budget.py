@@ -36,6 +36,8 @@ class Budget:
     def __init__(self, limits: Limits) -> None:
         self.messages = Account(limits.all_messages)
         """Bytes of large messages that are being read or worked on."""
+        self.unfinished = Account(limits.all_messages)
+        """Bytes of large lines and frames whose end has not come: who sends them cannot be answered yet."""
         self.answers = Account(limits.all_answers)
         """Bytes of large answers that gather in a batch, or that their clients have not taken."""
         self.addresses = Account(limits.all_addresses)

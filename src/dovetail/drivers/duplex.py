@@ -155,6 +155,10 @@ class Duplex:
     def oversized(self, limit: int) -> None:
         self.write(self.endpoint.refuse(too_large(limit)).data)
 
+    def crowded(self) -> None:
+        """A large message does not end, and others hold too much already."""
+        self.write(self.endpoint.refuse(busy("messages that do not end")).data)
+
     def ended(self) -> None:
         """Nothing more comes in: calls under way may still finish, questions of ours will not be answered."""
         self._requests.fail(None)

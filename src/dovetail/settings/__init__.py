@@ -371,6 +371,8 @@ COLLECT_AFTER: Final = 5000
 """Objects more than before that make the collector of circles look through the young ones, in a process of ours."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
+TURN_LINES: Final = 100
+"""Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
 SKIPPED_SIZES: Final = 4
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0

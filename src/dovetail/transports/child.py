@@ -170,6 +170,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._process: asyncio.SubprocessTransport
         self._tail = bytearray()
         self._exited = asyncio.Event()
+        self._heard = asyncio.Event()  # all that it has said
         self._gone = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self._reported = False
@@ -232,26 +233,20 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     async def _finish_process(self, grace: float) -> None:
         try:
             self._look()
-            if grace and not await self._exits_within(grace):
+            if grace and not await _within(grace, self._exited):
                 self._kill(signal.SIGTERM)
-                await self._exits_within(grace)
+                await _within(grace, self._exited)
         finally:
             self._kill_all()  # also what it left behind, and also when nobody waits any more
         await self._exited.wait()
+        if not self._closing:
+            await _within(STATUS_SECONDS, self._heard)
         self._guard.dismiss()
         self._process.close()
         if self._pipes is not None:
             self._pipes.close()
         self._report()
         self._gone.set()
-
-    async def _exits_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._exited.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _kill_all(self) -> None:
         """End the child and all that it started, at once."""
@@ -303,6 +298,7 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def _stdout_over(self, _: BaseException | None) -> None:
         if not self._closing:
             self.eof_received()
+        self._heard.set()
         self._loop.call_later(STATUS_SECONDS, self._report)
         self._end(self._grace)
 
@@ -312,11 +308,10 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._exited.set()
-        self._loop.call_soon(self._report)
         self._end(self._grace)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._report()
+        """It may have said more than was read yet: whoever finishes the process tells of its end."""
 
     def _report(self) -> None:
         """Tell the receiver what became of the child, once its end is certain."""
@@ -331,6 +326,14 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         last = self.stderr_tail.strip()
         words = f"; its last words: {last[-LAST_WORDS:]}" if last else ""
         self.finish(TransportError(f"{self._name} {how}{words}", cause="eof"))
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def _reap(pid: int) -> None:

@@ -4,6 +4,8 @@ What arrives goes straight to the receiver: no reader task, no queue. When the p
 and more than ``limits.write_buffer`` bytes have piled up, reading stops until it does: whoever does not
 listen is not heard either, and neither side can make the other grow.
 
+However many lines arrive at once, `TURN_LINES` of them are dealt with in one turn of the loop; reading waits for that.
+
 A line that outgrows ``limits.message_size`` is answered and, where the stream can be trusted to go on
 (``recover=True``), skipped up to its newline; a line of more than `SKIPPED_SIZES` times that size ends the connection.
 """
@@ -17,7 +19,7 @@ from typing import Protocol, cast
 
 from ..core.channel import Link, Receiver
 from ..errors import RemoteProtocolError, TransportError
-from ..settings import SKIPPED_SIZES, STREAM_CHUNK, Limits
+from ..settings import SKIPPED_SIZES, STREAM_CHUNK, TURN_LINES, Limits
 from ..wire.frames import LINE_FEED
 from ..wire.lines import LineBuffer
 
@@ -103,6 +105,7 @@ class LineLink(Link, asyncio.Protocol):
         self._unfinished = LineBuffer(self._limit)
         self._held = False
         self._skipped = 0  # bytes of an oversized line read over so far; 0: none is being skipped
+        self._later = b""  # what was read and waits for its turn
         self._paused = False
         self._closing = False
         self._lost = False
@@ -140,8 +143,7 @@ class LineLink(Link, asyncio.Protocol):
 
     def resume(self) -> None:
         self._paused = False
-        if self._source is not None and not self.blocked and not self._closing:
-            self._source.resume_reading()
+        self._read_on()
 
     def close(self) -> None:
         if self._closing:
@@ -172,11 +174,14 @@ class LineLink(Link, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.chunks += 1
+        if self._later:
+            self._later += data
+            return
         if self._held or self._skipped:
             data = self._continue(data)
         limit = self._limit
         received = self._receiver.received
-        lines = data.split(b"\n")
+        lines = data.split(b"\n", TURN_LINES)
         rest = lines.pop()
         for line in lines:
             if len(line) > limit and len(line.rstrip(b"\r")) > limit:
@@ -185,11 +190,14 @@ class LineLink(Link, asyncio.Protocol):
                 received(line)
             if self._closing:
                 return
-        if rest:
+        if rest and len(lines) == TURN_LINES:
+            self._postpone(rest)
+        elif rest:
             self._hold(rest)
 
     def eof_received(self) -> bool:
         """The peer sends nothing more; it may still read."""
+        self._catch_up()
         last = self._unfinished.finish() if self._held else None
         self._held = False
         if last is not None and not self._closing:
@@ -204,8 +212,7 @@ class LineLink(Link, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.blocked = False
-        if self._source is not None and not self._paused and not self._closing:
-            self._source.resume_reading()
+        self._read_on()
         self._waiters.release()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -214,13 +221,36 @@ class LineLink(Link, asyncio.Protocol):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def finish(self, error: TransportError | None) -> None:
-        """The stream is gone: tell the receiver, once."""
+        """The stream is gone: tell the receiver, once, after what was read of it."""
+        self._catch_up()
         self._sink = self._source = None
         self.blocked = False
         self._waiters.release()
         if not self._lost:
             self._lost = True
             self._receiver.lost(error)
+
+    def _read_on(self) -> None:
+        """Read, unless something still stands against it."""
+        if self._source is not None and not (self._later or self._paused or self.blocked or self._closing):
+            self._source.resume_reading()
+
+    def _postpone(self, data: bytes) -> None:
+        self._later = data
+        if self._source is not None:
+            self._source.pause_reading()
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Deal with the next of what was read before."""
+        data, self._later = self._later, b""
+        if data and not self._closing:
+            self.data_received(data)
+            self._read_on()
+
+    def _catch_up(self) -> None:
+        while self._later and not self._closing:
+            self._go_on()
 
     def _continue(self, data: bytes) -> bytes:
         """Go on with an unfinished line; return what comes after it."""

@@ -24,6 +24,7 @@ from ..settings import (
     KEEPALIVE_INTERVAL,
     KEEPALIVE_PROBES,
     KEEPALIVE_SECONDS,
+    SMALL_MESSAGE,
     TCP_CONNECTIONS,
     TCP_IDLE_SECONDS,
     Limits,
@@ -80,6 +81,7 @@ class _Connection(SocketLink):
         self._watch: asyncio.TimerHandle | None = None
         self._seen = 0
         self._stalled = 0  # bytes the peer had not taken when we last looked
+        self._kept = 0  # bytes of an unfinished line, as far as they count among those of all peers
 
     def buffer_updated(self, nbytes: int) -> None:
         data = taken(nbytes)
@@ -87,6 +89,22 @@ class _Connection(SocketLink):
             self.abort()  # whatever it speaks, it is not this: HTTP, TLS
         else:
             self.data_received(data)
+            if self._held or self._kept:
+                self._count(len(self._unfinished) if self._held else 0)
+
+    def _continue(self, data: bytes) -> bytes:
+        if self._kept and b"\n" in data:
+            self._count(0)  # it is a message now, and counts as one
+        return super()._continue(data)
+
+    def _count(self, size: int) -> None:
+        """So many bytes of an unfinished line are kept; the peer is hung up on when others keep too much already."""
+        account, size = self.duplex.endpoint.admission.budget.unfinished, size if size > SMALL_MESSAGE else 0
+        if account.take(size - self._kept):
+            self._kept = size
+        else:
+            self.duplex.crowded()
+            self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         scope = self.duplex.endpoint.scope = _scope(transport)
@@ -101,6 +119,7 @@ class _Connection(SocketLink):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._listener.connections.discard(self)
+        self._count(0)
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)

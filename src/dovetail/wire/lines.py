@@ -22,6 +22,10 @@ class LineBuffer:
         self._searched = 0  # no newline lies between start and here
         self._limit = limit
 
+    def __len__(self) -> int:
+        """Bytes that are held."""
+        return len(self._data) - self._start
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes as they came. Call `next_line` until it gives None before feeding more."""
         if self._start:
