@@ -17,7 +17,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"wire"}),
     frozenset({"codec", "core", "json_schema"}),
     frozenset({"server", "client", "drivers"}),
-    frozenset({"transports", "layers", "auth", "stores"}),
+    frozenset({"transports", "layers", "auth", "stores", "workers"}),
     frozenset({"gateway", "sync"}),
     frozenset({"testing", "cli", "inspector"}),
 )
@@ -26,7 +26,7 @@ RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 # The protocol of the stores, and how what is kept is written, are neighbours of the core; what implements it stands
 # further right.
 NEIGHBOURS = dict.fromkeys(
-    (f"dovetail.stores.{name}" for name in ("base", "bounds", "records")), RANK["core"]
+    (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "records")), RANK["core"]
 )
 # Every server has its health; it needs nothing but threads.
 NEIGHBOURS["dovetail.layers.health"] = RANK["drivers"]

@@ -140,7 +140,7 @@ def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     for number in range(5):
         stream.write(b"%d" % number)
         large.general.write(b"x" * 100)
-    found = small.find(f"{small.tag}-{stream.number}.0")
+    found = small.find(f"{stream.name}.0")
     assert found is not None
     assert len(found[1]) == 5
     assert large.general.kept > 20

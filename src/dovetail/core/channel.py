@@ -7,7 +7,7 @@ are to be written as they are. A `Service` answers calls; while it works it spea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -48,6 +48,10 @@ class Session(Struct, kw_only=True, eq=False):
     """The ids of tasks begun in this session, oldest first; made with the first one."""
     subscriber: Any = None
     """The service's own handle for what this session listens to."""
+    elsewhere: bool = False
+    """Another process tells it of changes."""
+    save: Callable[[], Awaitable[None]] | None = None
+    """Where sessions are kept in a store: await it after a change, before the client is told of it."""
 
 
 class Call(Struct, kw_only=True, eq=False):
@@ -216,6 +220,12 @@ class Service(Responder, Protocol):
 
     def session_opened(self, session: Session) -> None:
         """A legacy session begins; its ``notify`` is set."""
+
+    def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
+        """Another process has changed it: these are its subscriptions now."""
+
+    def session_recovered(self, session: Session) -> None:
+        """It may have missed news: tell it that anything may have changed."""
 
     def session_closed(self, session: Session) -> None:
         """It is over."""

@@ -8,7 +8,7 @@ sending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -55,7 +55,7 @@ class Subscriber(Struct, eq=False, kw_only=True):
     @property
     def listens(self) -> bool:
         """A session hears nothing before ``initialized`` and nothing once it is paused or ending."""
-        return self.session is None or self.session.phase == "ready"
+        return self.session is None or (self.session.phase == "ready" and not self.session.elsewhere)
 
 
 class News(Struct, frozen=True, omit_defaults=True):
@@ -137,6 +137,15 @@ class Hub:
         if subscriber.session is not None:
             subscriber.session.subscriptions = subscriber.uris
 
+    def resubscribe(self, subscriber: Subscriber, uris: Collection[str]) -> None:
+        """Have a session subscribe to exactly these."""
+        for uri in subscriber.uris.difference(uris):
+            self._unwatch(subscriber, uri)
+        for uri in uris:
+            self._watch(subscriber, uri)
+        if subscriber.session is not None:
+            subscriber.session.subscriptions = subscriber.uris or None
+
     def unsubscribe(self, subscriber: Subscriber, uri: str) -> None:
         """``resources/unsubscribe``; unknown addresses are ignored."""
         self._unwatch(subscriber, uri)
@@ -188,6 +197,14 @@ class Hub:
     def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
         _tell({subscriber: None}, "notifications/tasks", lambda meta: replace(task, meta=meta))
+
+    def refresh(self, subscriber: Subscriber) -> None:
+        """Tell one session that everything it listens to may have changed."""
+        one = {subscriber: None}
+        for kind in LIST_KINDS:
+            _tell(one, f"notifications/{kind}/list_changed", lambda meta: m.NotificationParams(meta=meta))
+        for uri in sorted(subscriber.uris):
+            _tell(one, UPDATED, lambda meta, uri=uri: m.ResourceUpdatedNotificationParams(uri, meta=meta))
 
     def _watch(self, subscriber: Subscriber, uri: str) -> bool:
         """Whether there is room for one more address; a listen stream whose wish finds none hears less."""

@@ -123,12 +123,12 @@ class Builtin:
         session = call.session
         if session is not None and "drain" in phases.TRANSITIONS[session.phase]:
             phases.advance(session, "drain")
-        return Result()
+        return await _saved(call)
 
     async def set_level(self, call: Call, channel: Channel) -> Result:
         if call.session is not None:
             call.session.log_level = call.params.level
-        return Result()
+        return await _saved(call)
 
     # Lists
 
@@ -187,7 +187,7 @@ class Builtin:
         if subscriber is not None:
             subscriber.principal = call.principal
             server.hub.subscribe(subscriber, uri)
-        return Result()
+        return await _saved(call)
 
     def _may_hear(self, uri: str, principal: Principal | None) -> bool:
         rights = self._server.register.rights_of(uri)
@@ -197,7 +197,7 @@ class Builtin:
         subscriber = self._subscriber(call)
         if subscriber is not None:
             self._server.hub.unsubscribe(subscriber, call.params.uri)
-        return Result()
+        return await _saved(call)
 
     @staticmethod
     def _subscriber(call: Call) -> Subscriber | None:
@@ -230,6 +230,13 @@ class Builtin:
         finally:
             server.hub.discard(subscriber)
         return completion(call.id)
+
+
+async def _saved(call: Call) -> Result:
+    """The answer to a change of the session, once that is kept where sessions are."""
+    if call.session is not None and call.session.save is not None:
+        await call.session.save()
+    return Result()
 
 
 def _nothing_to_complete(key: str) -> ProtocolError:

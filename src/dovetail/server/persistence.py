@@ -13,7 +13,6 @@ import hashlib
 import logging
 import os
 import secrets
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +22,9 @@ import msgspec
 from ..core.subscriptions import News
 from ..errors import DovetailError
 from ..settings import NEWS_WAITING
-from ..stores.base import Store, StoreError
+from ..stores.base import Store
 from ..stores.bounds import TASK_LOOK
+from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
 
 if TYPE_CHECKING:
@@ -130,27 +130,16 @@ class _Spread:
     """Hands news to the other processes of this server, and theirs to the subscribers here."""
 
     def __init__(self, server: Server, store: Store) -> None:
-        self._store = store
         self._hub = server.hub
         # Servers of another name may share the store.
         self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
         self._me = secrets.token_bytes(8)
-        self._waiting: deque[bytes] = deque(maxlen=NEWS_WAITING)
-        self._sending: asyncio.Task[None] | None = None
+        self._outbox = Outbox(store, NEWS_WAITING)
         self._stop = store.subscribe(self._topic, self._take)
         self._hub.spread = self._spread
 
     def _spread(self, news: News) -> None:
-        self._waiting.append(self._me + msgspec.json.encode(news))
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send(), name="dovetail-news")
-
-    async def _send(self) -> None:
-        while self._waiting:
-            try:
-                await self._store.publish(self._topic, self._waiting.popleft())
-            except StoreError as error:
-                log.warning("subscribers of other processes were not told: %s", error.message)
+        self._outbox.put(self._topic, self._me + msgspec.json.encode(news))
 
     def _take(self, message: bytes) -> None:
         if not message.startswith(self._me):  # our own subscribers have heard it already
@@ -162,5 +151,4 @@ class _Spread:
     async def close(self) -> None:
         self._hub.spread = None
         self._stop()
-        if self._sending is not None:
-            await self._sending
+        await self._outbox.close()

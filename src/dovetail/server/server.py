@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -302,6 +302,17 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
         self._loop = asyncio._get_running_loop()
         session.subscriber = self.hub.add_session(session, notify)
+        session.subscriber.principal = session.principal
+
+    def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
+        """Another process has changed a legacy session."""
+        if session.subscriber is not None:
+            self.hub.resubscribe(session.subscriber, subscriptions)
+
+    def session_recovered(self, session: Session) -> None:
+        """Nobody has kept watch for a legacy session for a while."""
+        if session.subscriber is not None:
+            self.hub.refresh(session.subscriber)
 
     def session_closed(self, session: Session) -> None:
         """A legacy session is over: it hears of nothing any more."""

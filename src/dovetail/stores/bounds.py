@@ -32,6 +32,10 @@ REDIS_NEWS: Final = 10_000
 REDIS_LISTEN_SECONDS: Final = 2.0
 """How long one look for news waits for some."""
 
+NEWS_SECONDS: Final = 30.0
+NEWS_PAUSE: Final = 0.5
+"""How long news waits for a store that is away, and between two attempts."""
+
 # --- what servers keep ----------------------------------------------------------------------------------------
 
 LEASE_SECONDS: Final = 10.0
@@ -46,3 +50,14 @@ TASK_LOOK: Final = LEASE_SECONDS / 3
 """Seconds between two signs of life for tasks, and between two looks at one that runs elsewhere."""
 TASK_LOOKS: Final = 3
 """How many signs of life are given between two looks for tasks whose worker is dead."""
+SESSION_ATTEMPTS: Final = 16
+"""Attempts to write what is kept of a session while other processes write it too."""
+EVENT_SECONDS: Final = 600.0
+"""For which the events of a legacy session are kept for those who come back for them."""
+EVENTS_WAITING: Final = 16 << 20
+"""Bytes of events on their way to the store; more are not kept."""
+LETTERS_WAITING: Final = 100_000
+"""Letters on their way to other processes."""
+LETTER_SECONDS: Final = 15.0
+LETTER_LOOK: Final = 1.0
+"""How long a process may take to answer a letter, and when it is first asked whether it still lives."""

@@ -155,6 +155,8 @@ class Tasks:
         if session is not None:
             mine = session.tasks = session.tasks or {}
             mine[machine.id] = None
+            if machine.principal is None and session.save is not None:
+                await session.save()
 
     async def _save_new(self, job: Job) -> None:
         """Where there is no place left, a finished task is forgotten for it; half of all is the most for one owner."""

@@ -73,7 +73,8 @@ class HttpApp:
         shared = service, options, runner, life.streams, life.watching, self.identity
         self.legacy = life.legacy = Legacy(*shared, ended)
         self.modern = life.modern = Modern(*shared)
-        self.pair = life.pair = Pair(service, options, life.streams, life.watching)
+        mail = None if self.legacy.shared is None else self.legacy.shared.mail
+        self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail)
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
             options.path.rstrip("/") + "/": self._endpoint,
@@ -239,7 +240,7 @@ class HttpApp:
         principal = await self.identity.of(exchange)
         if exchange.method == "DELETE":
             await self.legacy.delete(exchange, principal)
-        elif self.options.shared or self.options.json_only:
+        elif self.legacy.calls.alone or self.options.json_only:
             # A stream would hear only what happens in this one process.
             await exchange.answer(405, headers=[("allow", self._allowed())])
         elif await self._takes_events(exchange):

@@ -12,16 +12,45 @@ from __future__ import annotations
 import re
 import secrets
 from collections import deque
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 
 from ....settings import Limits
+from ....wire.frames import RequestId
 from ....wire.sse import encode_event
-from .event_streams import EventStream
 
 GENERAL: Final = 0
-_ID: Final = re.compile(r"([0-9a-f]{8})-([0-9]{1,12})\.([0-9]{1,12})")
+_ID: Final = re.compile(r"([0-9a-f]{8}-[0-9]{1,12})\.([0-9]{1,12})")
+
+
+def position(last_event_id: str) -> tuple[str, int] | None:
+    """The name of the stream of an event, and its number there."""
+    parts = _ID.fullmatch(last_event_id)
+    return None if parts is None else (parts[1], int(parts[2]))
+
+
+class EventSink(Protocol):
+    """A response that events go to, here (`EventStream`) or in another process."""
+
+    def write(self, data: bytes) -> None: ...
+    async def drain(self) -> None: ...
+    async def finish(self, last: bytes | None = None) -> None: ...
+    def close_soon(self) -> None: ...
+
+
+class Journal(Protocol):
+    """Where events are kept that have to outlive this process."""
+
+    @property
+    def tag(self) -> str:
+        """What the streams of this process are called."""
+        ...
+
+    def keep(self, stream: LoggedStream, event: bytes | None) -> None:
+        """Keep an event of ``stream``, or that there will be no more."""
+        ...
 
 
 class EventBudget(Struct, eq=False):
@@ -51,6 +80,10 @@ class LoggedStream(Struct, eq=False):
 
     log: EventLog
     number: int
+    name: str
+    """What the ids of its events begin with."""
+    request: RequestId | None = None
+    """The call it belongs to, if it is one call's."""
     written: int = 0
     """The number of the newest event."""
     kept: int = 0
@@ -59,18 +92,17 @@ class LoggedStream(Struct, eq=False):
     """The number of the newest event that the log has lost."""
     over: bool = False
     """Nothing more will be written."""
-    sinks: list[EventStream] = field(default_factory=list[EventStream])
+    sinks: list[EventSink] = field(default_factory=list[EventSink])
     """The responses that are open. Each message goes out once, to the last of them, whatever else is open."""
 
-    def detach(self, sink: EventStream) -> None:
+    def detach(self, sink: EventSink) -> None:
         if sink in self.sinks:
             self.sinks.remove(sink)
 
     def prime(self, retry: int) -> None:
         """2025-11-25: the first event has an id and no data, so that the client can resume from the start."""
         if self.sinks:
-            id = f"{self.log.tag}-{self.number}.{self.written}"
-            self.sinks[-1].write(encode_event(b"", id=id, retry=retry))
+            self.sinks[-1].write(encode_event(b"", id=f"{self.name}.{self.written}", retry=retry))
 
     def write(self, message: bytes) -> None:
         """Send one message, and keep it."""
@@ -81,7 +113,7 @@ class LoggedStream(Struct, eq=False):
     def record(self, message: bytes) -> bytes:
         """Keep one message; the event that is to be sent."""
         self.written = number = self.written + 1
-        event = encode_event(message, id=f"{self.log.tag}-{self.number}.{number}")
+        event = encode_event(message, id=f"{self.name}.{number}")
         self.log.keep(self, event)
         return event
 
@@ -89,21 +121,25 @@ class LoggedStream(Struct, eq=False):
 class EventLog:
     """The streams and recent events of one session."""
 
-    __slots__ = ("_budget", "_bytes", "_events", "_limits", "_next", "general", "streams", "tag")
+    __slots__ = ("_budget", "_bytes", "_events", "_journal", "_limits", "_next", "_tag", "general", "streams")
 
-    def __init__(self, limits: Limits, budget: EventBudget) -> None:
+    def __init__(
+        self, limits: Limits, budget: EventBudget, tag: str | None = None, journal: Journal | None = None
+    ) -> None:
         self._limits = limits
         self._budget = budget
+        self._journal = journal
         self._events: deque[tuple[LoggedStream, int, bytes]] = deque()
         self._bytes = 0
         self._next = 1
-        self.tag = secrets.token_hex(4)
-        self.general = LoggedStream(self, GENERAL)
+        general = secrets.token_hex(4) if tag is None else tag
+        self._tag = general if journal is None else journal.tag
+        self.general = LoggedStream(self, GENERAL, f"{general}-{GENERAL}")
         self.streams: dict[int, LoggedStream] = {GENERAL: self.general}
 
-    def open(self) -> LoggedStream:
+    def open(self, request: RequestId | None = None) -> LoggedStream:
         """A new stream for a POST."""
-        stream = LoggedStream(self, self._next)
+        stream = LoggedStream(self, self._next, f"{self._tag}-{self._next}", request)
         self._next += 1
         self.streams[stream.number] = stream
         return stream
@@ -111,10 +147,17 @@ class EventLog:
     def finish(self, stream: LoggedStream) -> None:
         """The last message of ``stream`` has been written. It can be read again while the log has it."""
         stream.over = True
+        if self._journal is not None:
+            self._journal.keep(stream, None)
         if not stream.kept:
             self.streams.pop(stream.number, None)
 
     def keep(self, stream: LoggedStream, event: bytes) -> None:
+        if self._journal is not None:
+            self._journal.keep(stream, event)
+        self._hold(stream, event)
+
+    def _hold(self, stream: LoggedStream, event: bytes) -> None:
         limits, events, budget = self._limits, self._events, self._budget
         events.append((stream, stream.written, event))
         stream.kept += 1
@@ -141,13 +184,29 @@ class EventLog:
 
         None: the event is not ours, or something that came after it is lost already.
         """
-        parts = _ID.fullmatch(last_event_id)
-        if parts is None or parts[1] != self.tag:
+        place = position(last_event_id)
+        if place is None:
             return None
-        stream, seen = self.streams.get(int(parts[2])), int(parts[3])
-        if stream is None or not stream.dropped <= seen <= stream.written:
+        name, seen = place
+        stream = self.streams.get(int(name.partition("-")[2]))
+        if stream is None or stream.name != name or not stream.dropped <= seen <= stream.written:
             return None
         return stream, [text for one, number, text in self._events if one is stream and number > seen]
+
+    def taken(self, stream: LoggedStream) -> list[tuple[int, bytes]]:
+        """The events of ``stream``, with their numbers."""
+        return [(number, text) for one, number, text in self._events if one is stream]
+
+    def resume_general(self, written: int, events: Sequence[tuple[int, bytes]]) -> None:
+        """Go on with the general stream where another process has left it."""
+        general, mine = self.general, self._events
+        self._events = deque(entry for entry in mine if entry[0] is not general)
+        self._shrink(self._bytes - sum(len(text) for _, _, text in self._events))
+        general.kept, general.dropped = 0, events[0][0] - 1 if events else written
+        for number, text in events:
+            general.written = number
+            self._hold(general, text)
+        general.written = written
 
     def close(self) -> None:
         """End every response and forget every event."""

@@ -28,6 +28,7 @@ from ....errors import (
 )
 from ....layers.health import Health
 from ....settings import SMALL_MESSAGE
+from ....stores.base import Store
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
@@ -57,6 +58,8 @@ class HttpService(Service, Protocol):
     seal: Seal
     clock: Callable[[], float]
     health: Health
+    store: Store | None
+    """Where sessions live that every process may serve."""
 
     @property
     def name(self) -> str: ...

@@ -8,33 +8,41 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 
 from ....core import phases
 from ....core.budget import busy
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
-from ....core.endpoint import INITIALIZE, Endpoint
+from ....core.endpoint import INITIALIZE
 from ....core.principal import Principal
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.run import Outcome, Runner
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
-from ....settings import SESSION_STREAMS, HttpOptions
+from ....settings import HttpOptions
+from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
-from .event_log import EventLog, LoggedStream
-from .event_streams import EventStream, crowded
+from .event_streams import EventStream
 from .exchange import Exchange, HttpService, Posted, refuse
-from .identity import Identity, until_expiry
+from .identity import Identity
 from .session_calls import Calls, SessionChannel
+from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions, unknown_session
-from .waiting import Watch, Watching, Work
+from .waiting import Watching, Work
+
+if TYPE_CHECKING:
+    from ....workers.shared import SharedSessions
+
+log = logging.getLogger("dovetail.http")
 
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -62,7 +70,15 @@ class Legacy:
         self.calls = Calls(service, options, runner, self.sessions, streams, self.running, watching, identity)
         self._runner = runner
         self._identity = identity
-        self._streamless = options.shared or options.json_only
+        self._streams = SessionStreams(service, options, self.calls, self.sessions)
+        self._streamless = self.calls.alone or options.json_only
+        self.shared: SharedSessions | None = None
+        if service.store is not None and not options.stateless:
+            from ....workers.shared import SharedSessions  # a server without a store does without it
+
+            self.shared = self.sessions.shared = SharedSessions(
+                service.store, service, options, self.sessions
+            )
 
     @property
     def served(self) -> bool:
@@ -79,6 +95,8 @@ class Legacy:
             return self._unusual(posted, id)
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
+            if self.shared is not None and id not in self.sessions:
+                return self._restored(posted, id)
             return self._refuse_session(exchange, live, frame)
         problem = _problem(posted, live.session)
         if problem is not None:
@@ -90,7 +108,7 @@ class Legacy:
             (live.requests or live.ask()).answered(event)
             return exchange.answer(202)
         if type(event) is not Call:
-            return self._settle(live, event, exchange)
+            return self._settle(live, event, posted)
         if self._streamless and event.method in NEEDS_STREAM:
             return self._refuse_subscribing(live, event, exchange)
         return self.calls.run(SessionChannel(self.calls, live, exchange, event), event, posted.task)
@@ -112,6 +130,8 @@ class Legacy:
             return self._open(posted)
         if id is None:
             return self._nameless(posted)
+        if self.shared is not None and id not in self.sessions:
+            return self._restored(posted, id)
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
             return self._refuse_session(exchange, live)
@@ -119,7 +139,21 @@ class Legacy:
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, status=400)
         events = live.endpoint.receive(posted.body, principal=posted.principal, scope=exchange.scope)
-        return self._batch(live, events, exchange)
+        return self._batch(live, events, posted)
+
+    async def _restored(self, posted: Posted, id: str) -> None:
+        """A POST to a session that is not in memory here: it may be in the store."""
+        live = await self._find(id, posted.principal)
+        if isinstance(live, LiveSession):
+            await self.post(posted)
+        else:
+            await self._refuse_session(posted.exchange, live, posted.frame)
+
+    async def _find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
+        """The session of this id, in memory or in the store, or why there is none."""
+        if self.shared is not None and id not in self.sessions:
+            return await self.shared.restore(id, principal)
+        return self.sessions.find(id, principal)
 
     async def _nameless(self, posted: Posted) -> None:
         """A message of no session: only a ping is answered, all others are told what is missing."""
@@ -180,7 +214,7 @@ class Legacy:
         codec = self.service.admission.codecs.get(posted.routing.version or "")
         id = posted.exchange.headers.get(SESSION_HEADER)
         if codec is None and id is not None:
-            live = unknown_session() if self.options.stateless else self.sessions.find(id, posted.principal)
+            live = unknown_session() if self.options.stateless else await self._find(id, posted.principal)
             if not isinstance(live, LiveSession):
                 await self._refuse_session(posted.exchange, live)
                 return
@@ -194,21 +228,40 @@ class Legacy:
     async def _refuse_session(
         self, exchange: Exchange, error: DovetailError, frame: Frame | RemoteProtocolError | None = None
     ) -> None:
-        status = 503 if isinstance(error, Refusal) else 404
+        status = 503 if isinstance(error, Refusal | StoreError) else 404
         await refuse(exchange, self.service.admission, error, id=_id_of(frame), status=status)
 
-    async def _settle(self, live: LiveSession, event: Event | list[Event], exchange: Exchange) -> None:
+    async def _settle(self, live: LiveSession, event: Event | list[Event], posted: Posted) -> None:
         """Take what came in one message that is no call."""
+        exchange, kind = posted.exchange, event.kind if isinstance(event, Violation) else ""
+        if self.shared is not None:
+            try:
+                if kind == "unknown_answer" and await self.shared.pass_on(live, posted.frame, posted.body):
+                    kind, event = "", []
+                elif kind == "unknown_cancel":
+                    self.shared.cancel(live, posted.body)
+            except StoreError as error:
+                await refuse(exchange, self.service.admission, error, status=503)
+                return
         if isinstance(event, Reply):
             await exchange.answer(event.status, event.data)
-        elif isinstance(event, Violation) and event.kind == "unknown_answer":
+        elif kind == "unknown_answer":
             error = ProtocolError("invalid_request", "no request of ours waits for this answer")
             await refuse(exchange, self.service.admission, error, status=400)
         else:
             # In a list: a cancellation, and the batch it has completed, which its own POST answers.
             self._take(live, event if isinstance(event, list) else [event])
             self.sessions.settle(live)
+            await self._keep_phase(live)
             await exchange.answer(202)
+
+    async def _keep_phase(self, live: LiveSession) -> None:
+        """``initialized`` has moved the session on: the other processes have to know."""
+        if self.shared is not None and live.kept.phase != live.session.phase != "closed":
+            try:
+                await self.shared.save(live)
+            except DovetailError as error:
+                log.warning("a session could not be kept: %s", error.message)
 
     def _take(self, live: LiveSession, events: list[Event]) -> None:
         """Take what needs no reply."""
@@ -224,8 +277,7 @@ class Legacy:
         """A new session: the id goes out with the result of ``initialize``, whatever id stands beside it."""
         frame, exchange, principal = posted.frame, posted.exchange, posted.principal
         assert isinstance(frame, Frame)
-        limits = self.service.limits.on_events()
-        endpoint = Endpoint(self.service.admission, limits, principal=principal)
+        endpoint = self.sessions.endpoint(principal)
         event = endpoint.receive_frame(
             frame, headers=posted.routing, principal=principal, scope=exchange.scope
         )
@@ -237,40 +289,52 @@ class Legacy:
             return
         try:
             live = self.sessions.open(event.session, endpoint)
-        except Refusal as error:
+            if self.shared is not None:
+                await self.shared.open(live)
+        except (Refusal, StoreError) as error:
             await refuse(exchange, self.service.admission, error, id=event.id, status=503)
             return
         channel = SessionChannel(self.calls, live, exchange, event, ((SESSION_HEADER, live.id),))
         await self.calls.run(channel, event, posted.task)
-        if self.options.shared and live.session.phase == "negotiating":
+        if self.calls.alone and live.session.phase == "negotiating":
             # ``initialized`` may go to another worker.
             phases.advance(live.session, "initialized")
 
     def _entered(self, live: LiveSession) -> None:
         """A session has entered memory: from now on it can be told what belongs to no call."""
 
+        shared = self.shared
+
         def notify(method: str, params: Struct | None) -> None:
             # A client that never opened the general stream misses nothing there.
-            if live.listened:
+            if live.listened or shared is not None:
                 data = live.endpoint.send_notification(method, params)
-                if data is not None:
+                if data is not None and live.listened:
                     self.sessions.log(live).general.write(data)
+                elif data is not None and shared is not None:
+                    shared.notify(live, data)
 
         live.session.notify = notify
+        if shared is not None:
+            shared.entered(live)
+            live.session.save = partial(shared.save, live)
 
     async def _refuse_subscribing(self, live: LiveSession, call: Call, exchange: Exchange) -> None:
         what = "answers with JSON only" if self.options.json_only else "runs in several processes"
         error = ProtocolError("unsupported_operation", f"this server {what} and cannot tell of updates")
         await exchange.answer(200, live.endpoint.send_error(call, error) or b"")
 
-    async def _batch(self, live: LiveSession, events: Event | list[Event] | None, exchange: Exchange) -> None:
+    async def _batch(self, live: LiveSession, events: Event | list[Event] | None, posted: Posted) -> None:
         """2025-03-26: the calls of one array run together, their replies leave together."""
+        exchange = posted.exchange
         if events is None:
             await exchange.answer(202)
             return
         if not isinstance(events, list):
-            await self._settle(live, events, exchange)
+            await self._settle(live, events, posted)
             return
+        if self.shared is not None:
+            await self.shared.pass_on_array(live, events, posted.body)
         calls = [event for event in events if isinstance(event, Call)]
         whole = next((event.data for event in events if isinstance(event, Reply)), None)
         self._take(live, events)
@@ -314,71 +378,34 @@ class Legacy:
         live = await self._named(exchange, principal)
         if live is None:
             return
-        log = self.sessions.log(live)
-        last = exchange.headers.get("last-event-id")
-        owners = [stream.principal for stream in self.calls.streams]
-        error = crowded(self.service.limits.streams, principal, owners)
-        found = (log.general, list[bytes]()) if last is None else log.find(last)
-        if found is None:
-            reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
-            problem = ProtocolError("invalid_request", reason)
-            await refuse(exchange, self.service.admission, problem, status=400)
-        elif error is not None:
-            await refuse(exchange, self.service.admission, error, status=503)
-        else:
-            await self._follow(live, log, *found, exchange, principal)
-
-    async def _follow(
-        self,
-        live: LiveSession,
-        log: EventLog,
-        stream: LoggedStream,
-        missed: list[bytes],
-        exchange: Exchange,
-        principal: Principal | None,
-    ) -> None:
-        limits, options = self.service.limits, self.options
-        # What was missed may be as much as the log holds; it must not count as unread.
-        sink = EventStream(exchange, limits.write_buffer + limits.event_bytes, options.write_timeout)
-        sink.principal = principal
-        live.listened = live.listened or stream is log.general
-        stream.sinks.append(sink)
-        if len(stream.sinks) > SESSION_STREAMS:
-            stream.sinks[0].close_soon()
-        live.open_streams += 1
-        self.calls.streams.add(sink)
-        watch = Watch(self.calls.watching, exchange, sink.abandon)
         try:
-            if missed:
-                sink.write(b"".join(missed))
-            elif self.calls.primes(live):
-                stream.prime(options.retry)
-            else:
-                sink.write(b":\n\n")  # the head of the response must reach the client before any message
-            if not stream.over:
-                with until_expiry(principal, self.service.clock(), sink.close_soon):
-                    await sink.wait()
-        finally:
-            watch.stop()
-            live.open_streams -= 1
-            self.sessions.settle(live)
-            self.calls.streams.discard(sink)
-            stream.detach(sink)
-        await sink.finish()
+            await self._streams.serve(live, exchange, principal)
+        except (ProtocolError, Refusal, StoreError) as error:
+            gone = error.kind in ("session_not_found", "session_expired")
+            status = 404 if gone else 400 if isinstance(error, ProtocolError) else 503
+            await refuse(exchange, self.service.admission, error, status=status)
 
     async def delete(self, exchange: Exchange, principal: Principal | None) -> None:
         """End the session: its id is unknown from now on."""
         live = await self._named(exchange, principal)
-        if live is not None:
+        if live is None:
+            return
+        if self.shared is None:
             self.sessions.end(live)
-            await exchange.answer(204)
+        else:
+            try:
+                await self.shared.end(live)
+            except StoreError as error:
+                await self._refuse_session(exchange, error)
+                return
+        await exchange.answer(204)
 
     async def _named(self, exchange: Exchange, principal: Principal | None) -> LiveSession | None:
         id = exchange.headers.get(SESSION_HEADER)
         if id is None:
             await self._refuse_nameless(exchange)
             return None
-        live = self.sessions.find(id, principal)
+        live = await self._find(id, principal)
         if isinstance(live, LiveSession):
             return live
         await self._refuse_session(exchange, live)

@@ -61,6 +61,8 @@ class Life:
     async def start(self) -> None:
         """Start the service; whoever comes second waits for the first."""
         await self._service.start()
+        if self.legacy.shared is not None:
+            await self.legacy.shared.start()
         if not self.started:
             self.started = True
             self.loop = asyncio.get_running_loop()
@@ -133,6 +135,8 @@ class Life:
         left = [*self.modern.listening, *self.sockets.values()]
         await _within(2 * HTTP_FLUSH, *(_ended(task) for task in left))
         self.legacy.sessions.close()
+        if self.legacy.shared is not None:
+            await self.legacy.shared.stop()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()
 

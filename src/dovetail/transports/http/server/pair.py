@@ -11,11 +11,13 @@ import secrets
 from urllib.parse import parse_qs, quote
 
 from ....core.channel import Link, Receiver
-from ....core.principal import Principal
+from ....core.principal import Principal, key_of
 from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
 from ....settings import HttpOptions
+from ....stores.base import StoreError
 from ....wire.sse import encode_event
+from ....workers.mail import Done, Mail, Posted
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, refuse
 from .identity import until_expiry
@@ -50,9 +52,17 @@ class Pair:
     """The HTTP+SSE connections of one app."""
 
     def __init__(
-        self, service: HttpService, options: HttpOptions, streams: set[EventStream], watching: Watching
+        self,
+        service: HttpService,
+        options: HttpOptions,
+        streams: set[EventStream],
+        watching: Watching,
+        mail: Mail | None,
     ) -> None:
         self._service = service
+        self._mail = mail
+        if mail is not None:
+            mail.handlers[Posted] = self._arrived
         self._options = options
         self._streams = streams
         self._watching = watching
@@ -61,15 +71,15 @@ class Pair:
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
         """The GET: open a connection and say where to post."""
         limits, admission = self._service.limits, self._service.admission
-        if self._options.shared:
-            error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process: serve with workers=1")
+        if self._options.shared and self._mail is None:
+            error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process (workers=1) or a store")
             await refuse(exchange, admission, error, status=501)
             return
         busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
             await refuse(exchange, admission, busy, status=503)
             return
-        id = secrets.token_urlsafe(24)
+        id = secrets.token_urlsafe(24) + ("" if self._mail is None else f".{self._mail.me}")
         stream = EventStream(exchange, limits.write_buffer, self._options.write_timeout)
         stream.principal = principal
         scope = {**exchange.scope, "transport": "sse"}
@@ -98,13 +108,35 @@ class Pair:
 
     async def post(self, exchange: Exchange, body: bytes, principal: Principal | None) -> None:
         """One message of the client; the answer, if any, comes on the stream."""
-        found = self._live.get(parse_qs(exchange.query).get("session_id", [""])[0])
-        if found is None or found[1] != principal:
+        id, owner = parse_qs(exchange.query).get("session_id", [""])[0], key_of(principal)
+        try:
+            taken = self._receive(id, owner, body) or await self._pass_on(id, owner, body)
+        except StoreError as error:
+            await refuse(exchange, self._service.admission, error, status=503)
+            return
+        if taken:
+            await exchange.answer(202)
+        else:
             error = ProtocolError("session_not_found", "no such session")
             await refuse(exchange, self._service.admission, error, status=404)
-            return
+
+    def _receive(self, id: str, owner: str | None, body: bytes) -> bool:
+        found = self._live.get(id)
+        if found is None or key_of(found[1]) != owner:
+            return False
         found[0].received(body)
-        await exchange.answer(202)
+        return True
+
+    async def _pass_on(self, id: str, owner: str | None, body: bytes) -> bool:
+        """Hand a message to the process that has the stream; whether it has taken it."""
+        worker = id.partition(".")[2]
+        if self._mail is None or worker in ("", self._mail.me):
+            return False
+        reply = await self._mail.ask(worker, Posted(id, owner, body))
+        return isinstance(reply, Done) and reply.well
+
+    def _arrived(self, letter: Posted, sender: str) -> Done:
+        return Done(self._receive(letter.connection, letter.principal, letter.message))
 
     async def close(self, seconds: float) -> None:
         """End every connection; calls under way get ``seconds``."""

@@ -44,6 +44,8 @@ class Calls:
         self.streams = streams
         """Every open event stream of the app; `Life` keeps them alive and ends them."""
         self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
+        self.alone = options.shared and service.store is None
+        """Other processes serve our sessions, and there is no store through which we could hear of it."""
         self._runner = runner
         self._running = running
         self.watching = watching
@@ -51,7 +53,7 @@ class Calls:
 
     def primes(self, live: LiveSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
-        return live.session.revision.primed_streams and not self.options.shared
+        return live.session.revision.primed_streams and not self.alone
 
     async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
         """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
@@ -132,8 +134,8 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         options = self.calls.options
         if options.json_only:
             raise NoBackChannel("questions need a stream to the client; this server answers with JSON only")
-        if options.shared:
-            raise NoBackChannel("questions to clients of older revisions need one process: use workers=1")
+        if self.calls.alone:
+            raise NoBackChannel("questions to clients of older revisions need one process (workers=1) or a store")
         live = self.live
         if live.session.codec.dialect.refuse_responses:
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
@@ -167,7 +169,9 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             return self.together.open()
         if self.stream is None:
             calls, live = self.calls, self.live
-            self.stream = (live.log or calls.sessions.log(live)).open()
+            self.stream = (live.log or calls.sessions.log(live)).open(
+                None if self.call is None else self.call.id
+            )
             limit, patience = calls.service.limits.write_buffer, calls.options.write_timeout
             self.sink = EventStream(self.exchange, limit, patience, self.headers, live.session.principal)
             self.stream.sinks.append(self.sink)

@@ -2,8 +2,8 @@
 
 The id is a sealed token that holds what `initialize` settled, bound to the principal who opened it. So any
 process that has the keys can serve it, an id that was not minted here cannot be used, and a session that
-was idle can leave memory without its client noticing. What exists only in memory are open streams,
-questions and subscriptions.
+was idle can leave memory without its client noticing. What exists only in memory are open streams and calls;
+without a store, subscriptions and the log level as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +32,9 @@ from .ended_sessions import EndedSessions, digest
 from .event_log import EventBudget, EventLog
 from .exchange import HttpService
 
+if TYPE_CHECKING:
+    from ....workers.shared import SharedSessions
+
 
 class _Token(Struct, array_like=True):
     """What the id of a session says."""
@@ -47,7 +50,8 @@ class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "at_work", "endpoint", "id", "listened", "log", "open_streams", "requests", "running", "session", "used",
+        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "requests", "running", "session",
+        "used",
     )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
@@ -66,6 +70,8 @@ class LiveSession:
         """It was found at work when room was needed: whoever ends that work tells `Sessions.settle`."""
         self.listened = False
         """The client has opened the general stream before, so what it misses there is kept."""
+        self.kept: Any = None
+        """What the store has of it, where sessions live in one."""
 
     @property
     def busy(self) -> bool:
@@ -120,8 +126,10 @@ class Sessions:
     ) -> None:
         self._service = service
         self._options = options
-        self._limits = service.limits
+        self.limits = service.limits
         self._opened = opened
+        self.shared: SharedSessions | None = None
+        """Where sessions live that every process may serve."""
         self._live: dict[str, LiveSession] = {}
         self._all = _Share()
         self._owned: dict[Principal, _Share] = {}
@@ -130,6 +138,9 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._live)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._live
 
     def __iter__(self) -> Iterator[LiveSession]:
         return iter(list(self._live.values()))
@@ -159,14 +170,15 @@ class Sessions:
     def find(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id if it belongs to ``principal``, or why there is none.
 
-        One that has left memory comes back. It is in use: now it is the last to make room.
+        One that has left memory comes back, unless it lives in a store. It is in use: now it is the last to make room.
         """
         if self.ended.shared:
             self._hear()
         entry = self._live.get(id)
         if entry is None:
             try:
-                return self._revive(id, principal) or unknown_session()
+                session = None if self.shared is not None else self.unseal(id, principal)
+                return unknown_session() if session is None else self.enter(id, session)
             except (ProtocolError, Refusal) as error:
                 return error
         owner = entry.session.principal
@@ -182,13 +194,17 @@ class Sessions:
     def log(self, entry: LiveSession) -> EventLog:
         """The events of a session, kept from its first stream on."""
         if entry.log is None:
-            entry.log = EventLog(self._limits, self.event_budget)
+            shared = self.shared
+            entry.log = EventLog(self.limits, self.event_budget) if shared is None else shared.log(entry)
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:
         """A piece of its work has ended: if that was the last one, it may make room again, or end."""
-        if entry.session.phase == "draining" and not entry.running:
-            self.end(entry)  # the client has sent ``shutdown``
+        if entry.session.phase == "draining" and not entry.running:  # the client has sent ``shutdown``
+            if self.shared is None:
+                self.end(entry)
+            else:
+                self.shared.end_soon(entry)
         elif entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
             entry.at_work = False
             entry.used = self._service.clock()
@@ -206,7 +222,12 @@ class Sessions:
                 if digest(entry.id) in news:
                     self._forget(entry)
 
-    def _revive(self, id: str, principal: Principal | None) -> LiveSession | None:
+    def unseal(self, id: str, principal: Principal | None) -> Session | None:
+        """The session as ``initialize`` left it; None if the id is none of ours, or ended.
+
+        Raises:
+            ProtocolError: it has expired.
+        """
         if id in self.ended:
             return None
         service = self._service
@@ -220,7 +241,7 @@ class Sessions:
         revision = BY_NAME.get(token.revision)
         if revision is None or revision not in service.admission.revisions:
             return None
-        session = Session(
+        return Session(
             revision=revision,
             codec=service.admission.codec_for(revision, token.dialect),
             capabilities=ClientCapabilities(token.capabilities),
@@ -228,15 +249,23 @@ class Sessions:
             principal=principal,
             phase="ready",
         )
-        endpoint = Endpoint(service.admission, self._limits.on_events(), principal=principal, session=session)
-        return self._add(id, session, endpoint)
+
+    def endpoint(self, principal: Principal | None, session: Session | None = None) -> Endpoint:
+        """The endpoint of a session; where other processes serve it as well, the ids of our requests say who asks."""
+        next_id = None if self.shared is None else self.shared.mail.next_id
+        admission, limits = self._service.admission, self.limits.on_events()
+        return Endpoint(admission, limits, next_id, principal=principal, session=session)
+
+    def enter(self, id: str, session: Session) -> LiveSession:
+        """Take a session into memory. Raises: Refusal."""
+        return self._add(id, session, self.endpoint(session.principal, session))
 
     def _add(self, id: str, session: Session, endpoint: Endpoint) -> LiveSession:
         principal = session.principal
-        self._make_room(self._all, self._limits.sessions)
+        self._make_room(self._all, self.limits.sessions)
         own = None if principal is None else self._owned.get(principal)
         if own is not None:
-            self._make_room(own, self._limits.sessions_per_principal)
+            self._make_room(own, self.limits.sessions_per_principal)
         session.id = id
         entry = self._live[id] = LiveSession(id, session, endpoint, self._service.clock())
         if principal is not None:
@@ -279,6 +308,8 @@ class Sessions:
         principal = entry.session.principal
         if principal is not None and not self._owned[principal].size:
             del self._owned[principal]
+        if self.shared is not None:
+            self.shared.left(entry)
         entry.close()
         self._service.session_closed(entry.session)
 

@@ -1,0 +1,49 @@
+"""News that has to leave in order, also while the store is away for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+
+from .base import Store, StoreError, StoreUnavailable
+from .bounds import NEWS_PAUSE, NEWS_SECONDS
+
+log = logging.getLogger("dovetail.stores")
+
+
+class Outbox:
+    """Publishes what is put in, one after the other; at most ``limit`` pieces wait, then the oldest goes."""
+
+    def __init__(self, store: Store, limit: int) -> None:
+        self._store = store
+        self._waiting: deque[tuple[str, bytes, float]] = deque(maxlen=limit)
+        self._sending: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def put(self, topic: str, message: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting.append((topic, message, loop.time() + NEWS_SECONDS))
+        if self._sending is None or self._sending.done():
+            self._sending = loop.create_task(self._send(), name="dovetail-news")
+
+    async def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            topic, message, latest = self._waiting.popleft()
+            while True:
+                try:
+                    await self._store.publish(topic, message)
+                    break
+                except StoreError as error:
+                    away = isinstance(error, StoreUnavailable) and not self._closing
+                    if not away or loop.time() >= latest:
+                        log.warning("other processes were not told: %s", error.message)
+                        break
+                await asyncio.sleep(NEWS_PAUSE)
+
+    async def close(self) -> None:
+        """Send what is left, if the store takes it at once."""
+        self._closing = True
+        if self._sending is not None:
+            await self._sending

@@ -1,0 +1,92 @@
+"""GET in a legacy session: its general stream, or the rest of a stream that was interrupted."""
+
+from __future__ import annotations
+
+from ....core.principal import Principal
+from ....errors import ProtocolError
+from ....settings import SESSION_STREAMS, HttpOptions
+from .event_log import LoggedStream
+from .event_streams import EventStream, crowded
+from .exchange import Exchange, HttpService
+from .identity import until_expiry
+from .session_calls import Calls
+from .sessions import LiveSession, Sessions
+from .waiting import Watch
+
+
+class SessionStreams:
+    """The GETs of one app."""
+
+    def __init__(self, service: HttpService, options: HttpOptions, calls: Calls, sessions: Sessions) -> None:
+        self._service = service
+        self._options = options
+        self._calls = calls
+        self._sessions = sessions
+
+    async def serve(self, live: LiveSession, exchange: Exchange, principal: Principal | None) -> None:
+        """Write the stream that is asked for, until it or its client ends.
+
+        Raises:
+            ProtocolError: what is to be resumed is not there, or the session is not any more.
+            Refusal: there are too many streams.
+            StoreError: another process has the stream and cannot be reached.
+        """
+        owners = [stream.principal for stream in self._calls.streams]
+        busy = crowded(self._service.limits.streams, principal, owners)
+        if busy is not None:
+            raise busy
+        found = await self._find(live, exchange.headers.get("last-event-id"))
+        if found is None:
+            reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
+            raise ProtocolError("invalid_request", reason)
+        await self._follow(live, *found, exchange, principal)
+
+    async def _find(self, live: LiveSession, last: str | None) -> tuple[LoggedStream, list[bytes]] | None:
+        log, shared = self._sessions.log(live), self._sessions.shared
+        if shared is not None and (last is None or last.startswith(f"{log.general.name}.")):
+            await shared.listen(live)
+        found = (log.general, list[bytes]()) if last is None else log.find(last)
+        if found is None and last is not None and shared is not None:
+            found = await shared.find(live, last)
+        return found
+
+    async def _follow(
+        self,
+        live: LiveSession,
+        stream: LoggedStream,
+        missed: list[bytes],
+        exchange: Exchange,
+        principal: Principal | None,
+    ) -> None:
+        limits, options, shared = self._service.limits, self._options, self._sessions.shared
+        # What was missed may be as much as the log holds; it must not count as unread.
+        sink = EventStream(exchange, limits.write_buffer + limits.event_bytes, options.write_timeout)
+        sink.principal = principal
+        general = self._sessions.log(live).general
+        if shared is None:
+            live.listened = live.listened or stream is general
+        stream.sinks.append(sink)
+        if len(stream.sinks) > SESSION_STREAMS:
+            stream.sinks[0].close_soon()
+        live.open_streams += 1
+        self._calls.streams.add(sink)
+        watch = Watch(self._calls.watching, exchange, sink.abandon)
+        try:
+            if missed:
+                sink.write(b"".join(missed))
+            elif self._calls.primes(live):
+                stream.prime(options.retry)
+            else:
+                sink.write(b":\n\n")  # the head of the response must reach the client before any message
+            if not stream.over:
+                with until_expiry(principal, self._service.clock(), sink.close_soon):
+                    await sink.wait()
+        finally:
+            watch.stop()
+            live.open_streams -= 1
+            self._sessions.settle(live)
+            self._calls.streams.discard(sink)
+            stream.detach(sink)
+            if shared is not None and stream is general and not stream.sinks:
+                shared.vacate(live)
+        await sink.finish()

@@ -1,0 +1,91 @@
+"""The events of legacy sessions in the store, for those who come back after the process that wrote them is gone.
+
+As long as it is there, its own memory is what clients resume from; so nothing waits for the store here. What has not
+got there when the process is killed is lost, which the numbers of the events show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec import Struct
+
+from ..settings import Limits
+from ..stores.base import Store, StoreError
+from ..stores.bounds import EVENT_SECONDS, EVENTS_WAITING
+from ..stores.records import Records
+from ..wire.frames import RequestId
+from ..transports.http.server.event_log import LoggedStream
+
+log = logging.getLogger("dovetail.http")
+
+
+class KeptEvent(Struct, array_like=True, frozen=True):
+    """One event, or (with none) the end of a stream."""
+
+    stream: str
+    number: int
+    text: str | None
+    request: RequestId | None = None
+    """The call whose stream it is; None for the general stream, and for an array."""
+
+
+_records = Records(list[KeptEvent])
+
+
+class KeptEvents:
+    """What one process writes of the event logs of its sessions, and reads of those of others."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self._store = store
+        self._keep = limits.events
+        self._waiting: dict[str, list[KeptEvent]] = {}
+        self._size = 0
+        self._writing: asyncio.Task[None] | None = None
+
+    def keep(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
+        """Write an event, or the end of ``stream``, soon."""
+        size = 0 if event is None else len(event)
+        if self._size + size > EVENTS_WAITING:
+            return  # the store is slow or away: the gap is seen by whoever reads
+        self._size += size
+        entry = KeptEvent(
+            stream.name, stream.written, None if event is None else event.decode(), stream.request
+        )
+        self._waiting.setdefault(session, []).append(entry)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write(), name="dovetail-events")
+
+    async def _write(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            self._size = 0
+            done = await asyncio.gather(
+                *(self._append(session, entries) for session, entries in waiting.items()),
+                return_exceptions=True,
+            )
+            for error in done:
+                if isinstance(error, StoreError):
+                    log.warning("events were not kept: %s", error.message)
+                    break
+
+    async def _append(self, session: str, entries: list[KeptEvent]) -> None:
+        await self._store.append(
+            f"events/{session}", _records.write(entries), keep=self._keep, ttl=EVENT_SECONDS
+        )
+
+    async def read(self, session: str, stream: str) -> list[KeptEvent]:
+        """What there is of one stream, oldest first."""
+        found: list[KeptEvent] = []
+        after = ""
+        while page := await self._store.scan(f"events/{session}", after=after):
+            after = page[-1][0]
+            for _, data in page:
+                found += [entry for entry in _records.read(data) if entry.stream == stream]
+        return found
+
+    async def close(self) -> None:
+        """Wait until all is written, or cannot be."""
+        if self._writing is not None:
+            await self._writing
