@@ -9,6 +9,7 @@ from typing import Any
 
 from dovetail import Client, Context, Server
 from dovetail.stores import SqliteStore
+from dovetail.workers.shared import name_of
 from tests.http.children import ANSWER
 from tests.http.talk import NEWEST, data, stream
 from tests.support.aio import run
@@ -155,7 +156,7 @@ async def test_what_one_process_changes_of_a_session_holds_in_all(tmp_path: Path
         session, _ = await Web(first).initialize(NEWEST)
         quiet = {"name": "loud"}
         loud = await Web(second).legacy(NEWEST, session, "tools/call", quiet)
-        assert [message.get("method") for message in messages(loud.body)][0] == "notifications/message"
+        assert next(message.get("method") for message in messages(loud.body)) == "notifications/message"
         await Web(first).legacy(NEWEST, session, "logging/setLevel", {"level": "error"})
         for site in (first, second):
             silent = await Web(site).legacy(NEWEST, session, "tools/call", quiet)
@@ -302,8 +303,6 @@ async def test_a_session_is_whole_after_a_restart_or_not_there(tmp_path: Path) -
 
 
 async def folders(store: SqliteStore, session: str) -> list[str]:
-    from dovetail.workers.shared import name_of
-
     return [key for key, _ in await store.scan(f"session/{name_of(session)}")]
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from ..errors import ProtocolError
-from ..wire.frames import RequestId
-from ..wire.sse import encode_event
 from ..transports.http.server.event_log import EventSink, LoggedStream, position
 from ..transports.http.server.sessions import LiveSession
+from ..wire.frames import RequestId
+from ..wire.sse import encode_event
 from .kept_events import KeptEvents
 from .mail import Done, Follow, Followed, Known, Mail, More, Unfollow
 

@@ -15,8 +15,8 @@ from ..settings import Limits
 from ..stores.base import Store, StoreError
 from ..stores.bounds import EVENT_SECONDS, EVENTS_WAITING
 from ..stores.records import Records
-from ..wire.frames import RequestId
 from ..transports.http.server.event_log import LoggedStream
+from ..wire.frames import RequestId
 
 log = logging.getLogger("dovetail.http")
 

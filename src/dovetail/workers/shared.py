@@ -28,11 +28,11 @@ from ..settings import HttpOptions
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import SESSION_ATTEMPTS
 from ..stores.records import Records
-from ..wire.frames import Frame, decode
 from ..transports.http.server.ended_sessions import digest
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
+from ..wire.frames import Frame, decode
 from .elsewhere import Elsewhere, Found
 from .kept_events import KeptEvents
 from .mail import Answered, Changed, Done, Ended, Kept, Known, Mail, Told, Vacant, Withdrawn, Yield

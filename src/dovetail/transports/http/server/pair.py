@@ -72,7 +72,9 @@ class Pair:
         """The GET: open a connection and say where to post."""
         limits, admission = self._service.limits, self._service.admission
         if self._options.shared and self._mail is None:
-            error = ProtocolError("unsupported_operation", "HTTP+SSE needs one process (workers=1) or a store")
+            error = ProtocolError(
+                "unsupported_operation", "HTTP+SSE needs one process (workers=1) or a store"
+            )
             await refuse(exchange, admission, error, status=501)
             return
         busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])

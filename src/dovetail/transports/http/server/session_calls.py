@@ -135,7 +135,9 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         if options.json_only:
             raise NoBackChannel("questions need a stream to the client; this server answers with JSON only")
         if self.calls.alone:
-            raise NoBackChannel("questions to clients of older revisions need one process (workers=1) or a store")
+            raise NoBackChannel(
+                "questions to clients of older revisions need one process (workers=1) or a store"
+            )
         live = self.live
         if live.session.codec.dialect.refuse_responses:
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
