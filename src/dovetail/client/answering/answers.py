@@ -72,6 +72,9 @@ class Answers:
             for method, (callback, convert) in given.items()
             if callback is not None
         }
+        self.failed: tuple[Any, Exception] | None = None
+        """The params of the one call that was under way when a legacy server's question could not be answered, and why:
+        if the call fails as well, that is the reason."""
         self._sample_tools = isinstance(config.on_sample, ToolSampler) and config.on_sample.supports_tools
 
     def capabilities(self, revision: Revision) -> m.ClientCapabilities:

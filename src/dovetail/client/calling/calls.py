@@ -21,6 +21,7 @@ from ...drivers.requests import Asking
 from ...errors import (
     INTERNAL_ERROR,
     CapabilityError,
+    DovetailError,
     ProtocolError,
     RemoteProtocolError,
     RequestTimeout,
@@ -113,6 +114,12 @@ class Calls:
                 left = self._left(whole, begun, method)
                 params = await self._next_round(method, params, result, rounds, left)
             limits = self._left(whole, begun, method)
+
+    def explain(self, error: DovetailError, params: Any) -> None:
+        """Call the failure of an answer of ours the cause of the failure of its call."""
+        failed, self._answers.failed = self._answers.failed, None
+        if failed is not None and failed[0] is params and error.__cause__ is None:
+            error.__cause__ = failed[1]
 
     def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
         """What is left of the limits of a call that takes several requests: its total is for all of them.

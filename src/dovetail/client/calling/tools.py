@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
-from ...errors import ProtocolError, RegistrationError, RequestTimeout
+from ...errors import ProtocolError, RegistrationError, RequestTimeout, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, Timeout, ToolOptions
@@ -113,12 +113,17 @@ class ToolBox:
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         except ProtocolError as error:
             if not await self._mended(error, options):
+                self._calls.explain(error, params)
                 raise
             asked = self._mirrored(params, options)
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         check = options.get("check", True)
         if type(result) is m.CallToolResult and not task:
-            return await self._finish(name, result, check)
+            try:
+                return await self._finish(name, result, check)
+            except ToolError as error:
+                self._calls.explain(error, params)
+                raise
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
         return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 

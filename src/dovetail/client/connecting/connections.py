@@ -18,6 +18,7 @@ from ... import model as m
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
+from ...core.endpoint import LISTEN
 from ...drivers.clock import Clock
 from ...drivers.layering import compose_notes
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
@@ -165,7 +166,13 @@ class Connections:
         work = self._answers.answer(call.method, call.params)
         if call.revision.tasks == "core" and _asks_for_task(call.params):
             return self._question_tasks.create(call, work)
-        return await work
+        try:
+            return await work
+        except Exception as error:
+            asked = [sent for sent in channel.requests.waiting.values() if sent.method != LISTEN]
+            if len(asked) == 1:  # else nobody can tell whose question it was
+                self._answers.failed = asked[0].params, error
+            raise
 
     def hear(self, row: Method, handler: Callback) -> None:
         """Take a notification that is none of the protocol's."""
