@@ -43,7 +43,7 @@ test-pythons: peers ## the whole test suite on every Python from 3.11 to 3.13 th
 
 peers: setup     ## the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
-	@scripts/packages.sh redis-server chromium
+	@scripts/packages.sh redis-server chromium prometheus
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json

@@ -18,6 +18,8 @@ install=("${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missi
   exit 2
 }
 # Nobody asked for a service that listens from now on.
-if command -v systemctl >/dev/null && [[ " ${missing[*]} " == *" redis-server "* ]]; then
-  "${as_root[@]}" systemctl disable --now redis-server >/dev/null 2>&1 || true
-fi
+for service in redis-server prometheus; do
+  if command -v systemctl >/dev/null && [[ " ${missing[*]} " == *" $service "* ]]; then
+    "${as_root[@]}" systemctl disable --now "$service" >/dev/null 2>&1 || true
+  fi
+done

@@ -17,7 +17,7 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"wire"}),
     frozenset({"codec", "core", "json_schema"}),
     frozenset({"server", "client", "drivers"}),
-    frozenset({"transports", "layers", "auth", "stores", "workers"}),
+    frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
     frozenset({"gateway", "sync"}),
     frozenset({"testing", "cli", "inspector"}),
 )
@@ -41,6 +41,7 @@ MEANT: dict[str, frozenset[str]] = {
         {"stores"}
     ),  # where results of tasks are kept without a store given
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
+    "dovetail.server.server": frozenset({"telemetry"}),  # Server.metrics
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"

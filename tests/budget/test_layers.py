@@ -15,6 +15,7 @@ from tests.support.peer import MODERN
 from tests.support.web import modern, modern_headers
 
 RATE_CALLS = 3
+METRIC_CALLS = 4
 GUARD_CALLS = 12
 RATE_SECONDS = 1e-6
 
@@ -70,6 +71,19 @@ def test_all_guards_together_cost_twelve_calls_at_most(face: str) -> None:
             Breaker(),
         ]
         assert await cost(serving(*guards), face) - await cost(serving(), face) <= GUARD_CALLS
+
+    scenario()
+
+
+@pytest.mark.parametrize("face", ["asgi", "rsgi"])
+def test_metrics_cost_four_calls_at_most_and_nothing_when_off(face: str) -> None:
+    @run
+    async def scenario() -> None:
+        bare, counted = serving(), serving()
+        before = await cost(bare, face)
+        assert counted.metrics.read("dovetail_calls_total") == 0
+        assert await cost(counted, face) - before <= METRIC_CALLS
+        assert counted.metrics.read("dovetail_calls_total", name="add", outcome="ok") == 3
 
     scenario()
 

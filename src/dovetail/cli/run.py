@@ -62,6 +62,7 @@ def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignor
     group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
     group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
     group.add_argument("--stateless", action="store_true", help="give clients of older revisions no session")
+    group.add_argument("--metrics", action="store_true", help="tell operators what is counted, at /metrics")
     group.add_argument("--json-only", action="store_true", help="never answer with an event stream")
 
 
@@ -128,6 +129,7 @@ def _run_http(server: Server, options: argparse.Namespace) -> int:
         allowed_origins=tuple(options.allowed_origin or ()),
         stateless=options.stateless,
         json_only=options.json_only,
+        metrics=options.metrics,
     )
 
 

@@ -46,7 +46,7 @@ from ..wire.methods import Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .budget import Budget
-from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation
+from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation, Watcher
 from .offers import Offers, Side
 from .principal import Principal
 from .questions import check_question
@@ -93,6 +93,9 @@ class Admission:
     ``x-mcp-header`` maps of the tools that have one, by name, live. ``strict`` switches off aliases and requests
     before ``initialized``.
     """
+
+    watchers: tuple[Watcher, ...] = ()
+    """Told of what is refused or dropped."""
 
     def __init__(
         self,
@@ -237,7 +240,14 @@ class Admission:
             codec = self._unaddressed if session is None else session.codec
         if status is None:
             status = self.status_of(error, codec.revision)
+        for watcher in self.watchers:
+            watcher.refused(error)
         return Rejection(id, error, status, codec.encode_error(id, error))
+
+    def violated(self, kind: str, detail: str) -> None:
+        """Something was dropped."""
+        for watcher in self.watchers:
+            watcher.violated(kind, detail)
 
     def status_of(self, error: DovetailError, revision: Revision) -> int:
         """The HTTP status for a request that ends in ``error`` before anything was streamed."""

@@ -234,6 +234,22 @@ class Service(Responder, Protocol):
         """The client left while ``call`` was running: nobody hears its answer."""
 
 
+class Watcher(Protocol):
+    """Whoever wants to know what becomes of messages that are no calls. Never raises, never blocks."""
+
+    def refused(self, error: DovetailError) -> None:
+        """A message was answered with ``error`` and did not become a call."""
+        ...
+
+    def violated(self, kind: str, detail: str) -> None:
+        """A message was dropped: a `Violation`."""
+        ...
+
+    def resumed(self) -> None:
+        """A client came back for a stream it had lost."""
+        ...
+
+
 class Process(Protocol):
     """The child process behind a link."""
 

@@ -287,6 +287,7 @@ class Endpoint:
 
     def _violation(self, kind: str, detail: str) -> Violation:
         self.violations[kind] = self.violations.get(kind, 0) + 1
+        self.admission.violated(kind, detail)
         return Violation(kind, detail)
 
     # --- answering ----------------------------------------------------------------------------------------

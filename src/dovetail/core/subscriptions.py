@@ -81,6 +81,8 @@ class Hub:
         self._lists: dict[str, dict[Subscriber, None]] = {kind: {} for kind in LIST_KINDS}
         self._uris: dict[str, dict[Subscriber, None]] = {}
         self._tasks: dict[str, dict[Subscriber, None]] = {}
+        self.sessions = self.watched = 0
+        """How many sessions there are, and how many addresses somebody has subscribed to."""
         self.spread: Callable[[News], None] | None = None
         """Tells the subscribers of other processes; None where there are none."""
         self.rights: Callable[[str], Rights] = lambda uri: ()
@@ -106,6 +108,7 @@ class Hub:
     def add_session(self, session: Session, notify: Notify) -> Subscriber:
         """Register a legacy session: it hears of every list, and of what it subscribes to."""
         subscriber = Subscriber(notify=notify, session=session)
+        self.sessions += 1
         for kind in LIST_KINDS:
             self._lists[kind][subscriber] = None
         for uri in session.subscriptions or ():
@@ -114,6 +117,7 @@ class Hub:
 
     def discard(self, subscriber: Subscriber) -> None:
         """Forget a subscriber; forgetting it twice is fine."""
+        self.sessions -= subscriber.session is not None and subscriber in self._lists["tools"]
         for table in self._lists.values():
             table.pop(subscriber, None)
         for uri in tuple(subscriber.uris):
@@ -210,6 +214,7 @@ class Hub:
         """Whether there is room for one more address; a listen stream whose wish finds none hears less."""
         if uri not in subscriber.uris and not self.account.take(len(uri)):
             return False
+        self.watched += uri not in subscriber.uris
         subscriber.uris.add(uri)
         self._uris.setdefault(uri, {})[subscriber] = None
         return True
@@ -217,6 +222,7 @@ class Hub:
     def _unwatch(self, subscriber: Subscriber, uri: str) -> None:
         if uri in subscriber.uris:
             self.account.give(len(uri))
+            self.watched -= 1
         subscriber.uris.discard(uri)
         _drop(self._uris, uri, subscriber)
 

@@ -8,7 +8,7 @@ that no layer cares about is not slowed down by them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from msgspec import Raw, Struct
@@ -57,6 +57,10 @@ class Layer:
 
     def attach(self, service: Any) -> None:
         """This layer is about to stand around ``service``: a `Server`, or the client's calls."""
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        """What operators want to know of this layer, where they do: a metric of ours, its labels, its value now."""
+        return ()
 
     async def message(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         """Any request at all."""

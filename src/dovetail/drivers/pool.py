@@ -55,6 +55,11 @@ class Threads:
         self._alive = 0  # threads of this generation that will take another job
         self._stray = 0  # threads of this generation still busy for nobody
 
+    @property
+    def waiting(self) -> int:
+        """Calls that have not begun."""
+        return len(self._jobs)
+
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function`` in a thread, in a copy of the present context, and return what it returns.
 

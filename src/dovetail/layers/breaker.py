@@ -13,8 +13,8 @@ time is let through; ``successes`` of them close it, one failure opens it again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, get_args
 
 from msgspec import Raw, Struct
 
@@ -24,7 +24,8 @@ from ..errors import ProtocolError
 from ..settings import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
 from .outcomes import of_error, of_result
 
-State = Literal["closed", "open", "half_open"]
+State = Literal["closed", "half_open", "open"]
+STATES: Final[tuple[State, ...]] = get_args(State)
 
 
 class Circuit(Struct, eq=False):
@@ -72,6 +73,12 @@ class Breaker(Layer):
     def states(self) -> dict[str, State]:
         """The circuits that are not closed, or have failures to remember."""
         return {name: circuit.state for name, circuit in self._circuits.items()}
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        return [
+            ("dovetail_breaker_state", (name,), STATES.index(circuit.state))
+            for name, circuit in self._circuits.items()
+        ]
 
     async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         name = call.params.name if self._upstream is None else self._upstream(call)

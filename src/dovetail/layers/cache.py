@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 import msgspec
@@ -46,6 +46,12 @@ class Cache(Layer):
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        return [
+            ("dovetail_cache_hits_total", (), self.hits),
+            ("dovetail_cache_misses_total", (), self.misses),
+        ]
 
     def __len__(self) -> int:
         return len(self._kept)

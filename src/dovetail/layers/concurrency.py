@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -109,6 +109,9 @@ class Concurrency(Layer):
     def running(self) -> int:
         """Calls that hold a place of the outermost limit."""
         return self._places[-1][1].running
+
+    def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
+        return [("dovetail_queue", ("concurrency",), self.waiting)]
 
     def wrap(self, respond: Respond) -> Respond:
         def limited(call: Call, channel: Channel) -> Any:

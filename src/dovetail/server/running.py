@@ -141,6 +141,11 @@ class Runner:
             processes = self._processes = Processes()
         return await processes.run(function, **arguments)
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a thread."""
+        return 0 if self._threads is None else self._threads.waiting
+
     async def close(self) -> None:
         """End the workers. Threads that are busy are left behind, processes are killed."""
         threads, self._threads = self._threads, None

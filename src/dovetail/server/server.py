@@ -40,6 +40,7 @@ from .running import Lifecycle
 from .serving import Serving
 
 if TYPE_CHECKING:
+    from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
 
@@ -219,6 +220,13 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
     def kept(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
         return self.store or persistence.memory(self)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What this server counts: from the first use of this member on, or of ``metrics=True`` over HTTP."""
+        from ..telemetry.metrics import measured  # who counts nothing pays nothing
+
+        return measured(self)
 
     @property
     def name(self) -> str:

@@ -147,6 +147,11 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """What this server is called in its metadata; by default the audience of its tokens, or else its address."""
     authorization_servers: tuple[str, ...] = ()
     """Where clients get tokens, for a verifier that does not know; by default its issuers."""
+    metrics: bool | str = False
+    """Tell operators what is counted, at ``/metrics``; the environment's ``DOVETAIL_METRICS=1`` does the same. The name
+    of a folder is where several processes count together that were not started by ``workers``."""
+    metrics_token: str | None = None
+    """What a scraper has to say as its bearer token; by default ``DOVETAIL_METRICS_TOKEN``, or nothing."""
     keep_alive: float = 15.0
     """Seconds between comments on a quiet event stream."""
     retry: int = 1000

@@ -30,6 +30,8 @@ from .places import Place
 ENDED: Final = "ended"
 """The file in which workers tell each other of ended sessions."""
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+METRICS: Final = "metrics"
+"""The folder in which they count together."""
 READY: Final = "ready"
 """The file that the first worker makes that has started."""
 
@@ -180,6 +182,8 @@ class Worker:
         announce: Callable[[], Coroutine[Any, Any, None]] | None,
     ) -> None:
         self.app = HttpApp(service, options, EndedSessions(os.path.join(folder, ENDED)))
+        if self.app.scraping is not None:
+            self.app.scraping.metrics.join(os.path.join(folder, METRICS))
         self._folder = folder
         self._announce = announce
         self._tasks: list[asyncio.Task[None]] = []

@@ -31,6 +31,7 @@ from ....errors import (
     http_status,
 )
 from ....settings import USUAL_HEADS, HttpOptions
+from ....telemetry.scraping import Scraping, wanted
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
@@ -85,6 +86,10 @@ class HttpApp:
             self._routes[options.sse_path] = self._sse
             self._routes[options.messages_path] = self._messages
         self._routes |= dict.fromkeys(self.identity.places, self.identity.describe)
+        self.scraping = Scraping(service, options, self._guard) if wanted(options) else None
+        if self.scraping is not None:
+            self._routes["/metrics"] = self.scraping.answer
+            life.measure(self.scraping.metrics)
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request. The path of nearly every one: what could be a call of its own is written out."""
@@ -295,6 +300,8 @@ class HttpApp:
             return
         if isinstance(admitted, Notice):
             self.service.take_note(admitted)
+        else:
+            self._admission.violated(admitted.kind, admitted.detail)
         await exchange.answer(202)
 
     # --- beside the endpoint --------------------------------------------------------------------------------

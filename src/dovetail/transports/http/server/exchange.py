@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -33,6 +33,9 @@ from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
 from ....wire.seal import Seal
+
+if TYPE_CHECKING:
+    from ....telemetry.metrics import Metrics
 
 Headers = Sequence[tuple[str, str]]
 Scope = Mapping[str, Any]
@@ -60,6 +63,11 @@ class HttpService(Service, Protocol):
     health: Health
     store: Store | None
     """Where sessions live that every process may serve."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What it counts, from now on."""
+        ...
 
     @property
     def name(self) -> str: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
@@ -21,6 +21,9 @@ from .modern import Modern
 from .pair import Pair
 from .waiting import Bodies, Watching, Work
 from .websockets import SocketLink
+
+if TYPE_CHECKING:
+    from ....telemetry.metrics import Metrics
 
 
 class Life:
@@ -49,6 +52,7 @@ class Life:
         self.legacy: Legacy
         self.modern: Modern
         self.pair: Pair
+        self._metrics: Metrics | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._kept_alive = 0.0
         self._drained: asyncio.Future[None] | None = None
@@ -57,6 +61,11 @@ class Life:
     def running(self) -> set[Work]:
         """Every task that works on a call."""
         return {*self.legacy.running, *(task for task, _ in self.watching.posts.values())}
+
+    def measure(self, metrics: Metrics) -> None:
+        """Let ``metrics`` know what is open, and let other processes know what it knows."""
+        self._metrics = metrics
+        metrics.watch(lambda: [("dovetail_streams", (), len(self.streams) + len(self.sockets))])
 
     async def start(self) -> None:
         """Start the service; whoever comes second waits for the first."""
@@ -83,6 +92,8 @@ class Life:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._bodies.sweep(now)
+        if self._metrics is not None:
+            self._metrics.refresh()
         if now - self._kept_alive >= self._options.keep_alive:
             self._kept_alive = now
             for stream in list(self.streams):

@@ -92,10 +92,9 @@ class Modern:
         refusal = self._listening_problem(call.principal)
         if refusal is not None:
             # Streams that are all taken are no refusal of a handler: later there may be one.
-            busy = isinstance(refusal, Refusal)
-            status = 503 if busy else self.service.admission.status_of(refusal, call.revision)
-            data = call.codec.encode_error(call.id, refusal)
-            await exchange.answer(status, data, retry_after(refusal, status))
+            status = 503 if isinstance(refusal, Refusal) else None
+            admission = self.service.admission
+            await refuse(exchange, admission, refusal, id=call.id, status=status, codec=call.codec)
             return
         stream = self.stream(exchange)
         stream.principal = call.principal

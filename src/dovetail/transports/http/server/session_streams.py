@@ -39,6 +39,9 @@ class SessionStreams:
         if found is None:
             reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
             raise ProtocolError("invalid_request", reason)
+        if "last-event-id" in exchange.headers:
+            for watcher in self._service.admission.watchers:
+                watcher.resumed()
         await self._follow(live, *found, exchange, principal)
 
     async def _find(self, live: LiveSession, last: str | None) -> tuple[LoggedStream, list[bytes]] | None:

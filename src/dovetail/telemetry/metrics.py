@@ -1,0 +1,293 @@
+"""`Metrics`: what a server counts, for ``/metrics`` and for programs.
+
+```python
+app = server.asgi(metrics=True)  # or `dovetail run server.py --http --metrics`, or DOVETAIL_METRICS=1
+server.metrics.read("dovetail_calls_total", outcome="ok")
+```
+
+`Server.metrics` makes it and puts it around every call; before that nothing is counted. `families.py` has every metric
+there is. Where several processes serve, each has a `table`, and whichever is asked tells the numbers of all.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import weakref
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..core.endpoint import LISTEN
+from ..drivers.layering import Layer, Respond
+from ..errors import DovetailError, RemoteProtocolError
+from ..layers.outcomes import Outcome, code_of, of_error, of_result
+from ..model import CallToolResult
+from .bounds import BUCKETS, NAMES, OTHER
+from .exposition import write
+from .families import FAMILIES
+from .table import Labels, Numbers, Table, enter, gather, merge
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.metrics")
+
+Source = Callable[[], Iterable[tuple[str, Labels, float]]]
+"""What is looked at rather than counted: the metric, its labels, its value."""
+
+_NAMED: Final = frozenset({"tools/call", "prompts/get"})
+_READ: Final = "resources/read"
+_CALLS, _SECONDS = FAMILIES["dovetail_calls_total"], FAMILIES["dovetail_call_seconds"]
+_SUM: Final = len(BUCKETS) + 1
+_VERBS: Final = ("get", "put", "delete", "append", "scan", "lease", "publish")
+
+
+class _Counted(Struct, eq=False):
+    """The numbers of one tool, prompt, resource or method."""
+
+    method: str
+    name: str
+    ok: int
+    seconds: int
+
+
+class Metrics:
+    """The numbers of one server, and of all workers that serve it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._sources: list[Source] = [self._look_at_server]
+        self._shown: set[tuple[str, Labels]] = set()
+        """What the sources spoke of last time."""
+        self._folder: str | None = None
+        self._begin(Table())
+        if sys.platform != "win32":
+            ours = weakref.ref(self)
+            os.register_at_fork(after_in_child=lambda: _forked(ours()))
+
+    def _begin(self, table: Table) -> None:
+        self._table = table
+        self._cells = table.cells
+        self._known: dict[tuple[str, str], _Counted] = {}
+        """By what clients call them; only what is registered is remembered."""
+        self._counted: dict[tuple[str, str], _Counted] = {}
+        self._in_flight = table.place(FAMILIES["dovetail_in_flight"])
+        self.set("dovetail_workers", 1)
+        for name in ("dovetail_sessions", "dovetail_streams"):
+            self.set(name, 0)
+
+    # --- several processes -----------------------------------------------------------------------------------
+
+    def join(self, folder: str) -> None:
+        """Count together with all who join the same folder. What this process has counted so far is theirs alone.
+
+        Where the folder cannot be used, this process goes on by itself, and the log says so.
+        """
+        self._folder = folder
+        try:
+            table = enter(folder)
+        except OSError as error:
+            log.warning("this process counts for itself, since %s cannot be used: %s", folder, error)
+            self._folder = None
+            return
+        self._table.close()
+        self._begin(table)
+
+    def forked(self) -> None:
+        """This is a fork of the process that counted so far: begin anew."""
+        self._table.close()
+        self._begin(Table())
+
+    # --- counting --------------------------------------------------------------------------------------------
+
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """Count one of the metrics up."""
+        self._cells[self._table.place(FAMILIES[name], labels)] += by
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """Say what a metric is now."""
+        self._cells[self._table.place(FAMILIES[name], labels)] = value
+
+    def observe(self, name: str, seconds: float, *labels: str) -> None:
+        """Add to a histogram."""
+        at, cells = self._table.place(FAMILIES[name], labels), self._cells
+        cells[at + bisect_left(BUCKETS, seconds)] += 1.0
+        cells[at + _SUM] += seconds
+
+    def watch(self, source: Source) -> None:
+        """Look at ``source`` whenever somebody wants to know."""
+        self._sources.append(source)
+
+    def around(self, respond: Respond) -> Respond:
+        """``respond``, counted. The path of every call: what could be a call of its own is written out."""
+
+        async def counted(call: Call, channel: Channel) -> Struct | Raw:
+            method, params = call.method, call.params
+            name: str = params.name if method in _NAMED else params.uri if method == _READ else ""
+            one = self._known.get((method, name)) or self._find(method, name)
+            cells, brief = self._cells, method != LISTEN
+            if brief:
+                cells[self._in_flight] += 1.0
+            begun = perf_counter()
+            try:
+                result = await respond(call, channel)
+                if type(result) is CallToolResult and result.is_error is True:
+                    self._ended(one, of_result(result))
+                else:
+                    cells[one.ok] += 1.0
+                return result
+            except BaseException as error:
+                self._failed(one, error)
+                raise
+            finally:
+                if brief:
+                    took, at = perf_counter() - begun, one.seconds
+                    cells[self._in_flight] -= 1.0
+                    cells[at + bisect_left(BUCKETS, took)] += 1.0
+                    cells[at + _SUM] += took
+
+        return counted
+
+    def _find(self, method: str, name: str) -> _Counted:
+        label = self._label(method, name)
+        one = self._counted.get((method, label))
+        if one is None:
+            if len(self._counted) >= NAMES:
+                label = OTHER
+            place = self._table.place
+            one = _Counted(
+                method, label, place(_CALLS, (method, label, "ok")), place(_SECONDS, (method, label))
+            )
+            self._counted[method, label] = one
+        if label == name:
+            self._known[method, name] = one
+        return one
+
+    def _label(self, method: str, name: str) -> str:
+        """What a name is counted as. Only what is registered has a label of its own: clients can say anything."""
+        register = self._server.register
+        if method == _READ:
+            found = register.find_resource(name)
+            return OTHER if found is None else found[0].name
+        table = register.tools if method == "tools/call" else register.prompts
+        return name if method not in _NAMED or name in table.entries else OTHER
+
+    def _ended(self, one: _Counted, outcome: Outcome) -> None:
+        self.count("dovetail_calls_total", one.method, one.name, outcome)
+
+    def _failed(self, one: _Counted, error: BaseException) -> None:
+        outcome = of_error(error)
+        self._ended(one, outcome)
+        if outcome == "refused":
+            self.count("dovetail_refusals_total", str(code_of(error)))
+
+    # --- what an `Admission` tells its watchers ----------------------------------------------------------------
+
+    def refused(self, error: DovetailError) -> None:
+        code = code_of(error)
+        self.count("dovetail_refusals_total", error.kind if code is None else str(code))
+        if isinstance(error, RemoteProtocolError):
+            self.count("dovetail_violations_total", error.kind)
+
+    def violated(self, kind: str, detail: str) -> None:
+        self.count("dovetail_violations_total", kind)
+
+    def resumed(self) -> None:
+        self.count("dovetail_reconnects_total")
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Look at everything that is not counted as it happens. Others see it from now on."""
+        if self._folder is not None and not self._table.path:
+            self.join(self._folder)
+        now: list[Numbers] = []
+        for source in self._sources:
+            try:
+                now += [Numbers(name, labels, [float(value)]) for name, labels, value in source()]
+            except Exception:
+                log.exception("what was to be measured could not be looked at")
+        now = merge(now)
+        shown = {(one.family, one.labels) for one in now}
+        for name, labels in self._shown - shown:
+            if FAMILIES[name].kind == "gauge":
+                self.set(name, FAMILIES[name].rest, *labels)
+        for one in now:
+            self.set(one.family, one.values[0], *one.labels)
+        self._shown = shown
+
+    def _look_at_server(self) -> Iterable[tuple[str, Labels, float]]:
+        server = self._server
+        yield "dovetail_sessions", (), server.hub.sessions
+        yield "dovetail_subscriptions", (), server.hub.watched
+        yield "dovetail_queue", ("threads",), server.runner.waiting
+        for component in server.health.components.values():
+            yield "dovetail_component_ok", (component.name,), component.ok
+        for layer in server.layers:
+            if isinstance(layer, Layer):
+                yield from layer.measure()
+
+    def collect(self) -> list[Numbers]:
+        """The numbers of all processes together, one entry for each series."""
+        self.refresh()
+        numbers = list(self._table.numbers()) if self._folder is None else gather(self._folder)
+        return merge(numbers)
+
+    def text(self, *, openmetrics: bool = False) -> bytes:
+        """All of it as Prometheus reads it."""
+        return write(self.collect(), openmetrics=openmetrics)
+
+    def read(self, metric: str, /, **labels: str) -> float:
+        """The sum of a metric over all series with these labels; of a histogram, how many were observed.
+
+        Raises:
+            KeyError: there is no such metric.
+        """
+        family = FAMILIES[metric]
+        return sum(
+            sum(one.values[:-1]) if family.kind == "histogram" else one.values[0]
+            for one in self.collect()
+            if one.family == metric
+            and labels.items() <= dict(zip(family.labels, one.labels, strict=True)).items()
+        )
+
+    # --- the store -------------------------------------------------------------------------------------------
+
+    def time_store(self, store: Any) -> None:
+        """Measure every use of ``store``. Set on the instance: others of its kind are not slowed down."""
+        for verb in _VERBS:
+            vars(store)[verb] = self._timed(verb, getattr(store, verb))
+
+    def _timed(self, verb: str, use: Callable[..., Any]) -> Callable[..., Any]:
+        async def timed(*args: Any, **options: Any) -> Any:
+            begun = perf_counter()
+            try:
+                return await use(*args, **options)
+            except Exception:
+                self.count("dovetail_store_failures_total", verb)
+                raise
+            finally:
+                self.observe("dovetail_store_seconds", perf_counter() - begun, verb)
+
+        return timed
+
+
+def _forked(metrics: Metrics | None) -> None:
+    if metrics is not None:
+        metrics.forked()
+
+
+def measured(server: Server) -> Metrics:
+    """Begin to count what ``server`` does."""
+    metrics = Metrics(server)
+    vars(server)["respond"] = metrics.around(server.respond)
+    server.admission.watchers += (metrics,)
+    if server.store is not None:
+        metrics.time_store(server.store)
+    return metrics

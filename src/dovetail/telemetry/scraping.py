@@ -1,0 +1,52 @@
+"""``/metrics``: what a server counts, for Prometheus and whoever reads its format."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from typing import Final
+
+from ..settings import HttpOptions
+from ..transports.http.server.exchange import TEXT_TYPE, Exchange, HttpService
+from ..transports.http.server.guards import Guard
+from .exposition import OPENMETRICS, PROMETHEUS, wants_openmetrics
+
+_SWITCH: Final = {"": False, "0": False, "false": False, "1": True, "true": True}
+
+
+def wanted(options: HttpOptions) -> bool | str:
+    """Whether anybody asked for metrics; the folder where processes count together, if one was named."""
+    said = _environment("")
+    return options.metrics or _SWITCH.get(said.lower(), said)
+
+
+def _environment(suffix: str) -> str:
+    return os.environ.get(f"DOVETAIL_METRICS{suffix}", "")
+
+
+class Scraping:
+    """Answers scrapers of one app."""
+
+    def __init__(self, service: HttpService, options: HttpOptions, guard: Guard) -> None:
+        self.metrics = service.metrics
+        self._guard = guard
+        self._token = options.metrics_token or _environment("_TOKEN")
+        folder = wanted(options)
+        if isinstance(folder, str):
+            self.metrics.join(folder)
+
+    async def answer(self, exchange: Exchange) -> bool:
+        headers = exchange.headers
+        refusal = self._guard.refusal(exchange.local, headers)
+        given = headers.get("authorization", "").encode()
+        if refusal is not None:
+            await exchange.answer(403, f"{refusal}\n".encode(), kind=TEXT_TYPE)
+        elif self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            await exchange.answer(401, b"", [("www-authenticate", "Bearer")])
+        elif exchange.method not in ("GET", "HEAD"):
+            await exchange.answer(405, headers=[("allow", "GET")])
+        else:
+            openmetrics = wants_openmetrics(headers.get("accept", ""))
+            kind = "content-type", OPENMETRICS if openmetrics else PROMETHEUS
+            await exchange.answer(200, self.metrics.text(openmetrics=openmetrics), kind=kind)
+        return False
