@@ -85,11 +85,10 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
 def test_workers_serve_each_others_sessions_and_hear_of_their_end(tmp_path: Path) -> None:
     @run
     async def scenario() -> None:
-        shared = tmp_path / "ended"
-        shared.touch()
         server = build()
         one, two = (
-            AsgiFace(HttpApp(server, HttpOptions(shared=True), EndedSessions(str(shared)))) for _ in range(2)
+            AsgiFace(HttpApp(server, HttpOptions(shared=True), EndedSessions(str(tmp_path))))
+            for _ in range(2)
         )
 
         async def post(
@@ -131,7 +130,12 @@ def test_workers_serve_each_others_sessions_and_hear_of_their_end(tmp_path: Path
         assert b"several processes" in body
         assert (await post(one, {}, session, "GET"))[0] == 405
         assert (await post(two, {}, session, "DELETE"))[0] == 204
+        for number in range(10_001):  # that many follow it
+            _, _, headers = await post((one, two)[number % 2], request("initialize", params), None)
+            other = headers[b"mcp-session-id"].decode()
+            assert (await post(one, {}, other, "DELETE"))[0] == 204
         for app in (one, two):
-            assert (await post(app, request("ping"), session))[0] == 404
+            for id in (session, other):
+                assert (await post(app, request("ping"), id))[0] == 404
 
     scenario()

@@ -151,16 +151,30 @@ def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -
     scenario()
 
 
+DAY = 86_400.0
+
+
 def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
-    shared = tmp_path / "ended"
-    shared.touch()
-    one, two = EndedSessions(str(shared)), EndedSessions(str(shared))
-    for number in range(10):
-        one.add(f"id-{number}")
-        assert two.news()
-        assert f"id-{number}" in two
-    assert two.news() == set()
-    two.add("mine")
-    one.news()
-    assert "mine" in one
-    assert "other" not in one
+    one, two = EndedSessions(str(tmp_path)), EndedSessions(str(tmp_path))
+    places = [by.place(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
+    for number, place in enumerate(places):
+        assert place not in one
+        if number % 3:
+            (one, two)[number % 2].add(place)
+    for by in (one, two, EndedSessions(str(tmp_path))):
+        assert [place in by for place in places] == [bool(number % 3) for number in range(len(places))]
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == len(places) / 8
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: Path, shared: bool) -> None:
+    ended = EndedSessions(str(tmp_path) if shared else None)
+    old = ended.place(DAY, 0.0)
+    ended.add(old)
+    fresh = ended.place(2 * DAY, DAY - 1.0)
+    ended.add(fresh)
+    assert old in ended
+    ended.place(4 * DAY, 1.5 * DAY)
+    assert old not in ended
+    assert fresh in ended
+    assert len(list(tmp_path.iterdir())) == shared

@@ -304,8 +304,8 @@ HANGUP_LOOK: Final = 0.035
 """Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
 SESSION_STREAMS: Final = 8
 """General streams of one legacy session; the oldest makes room."""
-ENDED_SESSIONS: Final = 10_000
-"""Deleted session ids remembered by one process; older ones are forgotten first."""
+ENDED_SLICE: Final = 14_400.0
+"""Seconds; what is known of ended sessions is given up for so much time at once, when the last of it has expired."""
 UNSENT_LOOK: Final = 0.02
 """Seconds between two looks whether a client has taken what was sent to it."""
 UNSENT_YOUNG: Final = 0.1

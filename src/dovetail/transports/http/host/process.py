@@ -27,8 +27,6 @@ from ..server.ended_sessions import EndedSessions
 from ..server.exchange import HttpService
 from .places import Place
 
-ENDED: Final = "ended"
-"""The file in which workers tell each other of ended sessions."""
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 METRICS: Final = "metrics"
 """The folder in which they count together."""
@@ -181,7 +179,7 @@ class Worker:
         folder: str,
         announce: Callable[[], Coroutine[Any, Any, None]] | None,
     ) -> None:
-        self.app = HttpApp(service, options, EndedSessions(os.path.join(folder, ENDED)))
+        self.app = HttpApp(service, options, EndedSessions(folder))
         if self.app.scraping is not None:
             self.app.scraping.metrics.join(os.path.join(folder, METRICS))
         self._folder = folder

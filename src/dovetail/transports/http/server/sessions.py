@@ -9,7 +9,6 @@ without a store, subscriptions and the log level as well.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from ....settings import HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
-from .ended_sessions import EndedSessions, digest
+from .ended_sessions import EndedSessions, Place
 from .event_log import EventBudget, EventLog
 from .exchange import HttpService
 
@@ -43,20 +42,23 @@ class _Token(Struct, array_like=True):
     capabilities: dict[str, Any]
     client_info: dict[str, Any] | None
     dialect: str
-    nonce: str
+    place: Place
+    """Where it says whether it was ended."""
 
 
 class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "requests", "running", "session",
-        "used",
+        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "place", "requests", "running",
+        "session", "used",
     )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
         self.id = id
         self.session = session
+        self.place: Place | None = None
+        """Where it says whether it was ended, once somebody has looked."""
         self.endpoint = endpoint
         self.used = used
         """When a request last named it, on the service's clock."""
@@ -134,6 +136,7 @@ class Sessions:
         self._all = _Share()
         self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
+        self._several = self.ended.shared and service.store is None
         self.event_budget = EventBudget(service.limits.all_event_bytes)
 
     def __len__(self) -> int:
@@ -152,16 +155,17 @@ class Sessions:
             Refusal: too many sessions are in use, of all clients or of this principal.
         """
         session.client_info = names_of(session.client_info or {})
+        now = self._service.clock()
+        expires = now + self._options.session_lifetime
         payload = msgspec.json.encode(
             _Token(
                 session.revision.name,
                 dict(session.capabilities),
                 session.client_info,
                 session.codec.dialect.name,
-                secrets.token_urlsafe(16),
+                self.ended.place(expires, now),
             )
         )
-        expires = self._service.clock() + self._options.session_lifetime
         id = self._service.seal.seal(
             "session", payload, expires=expires, bound=bind(key_of(session.principal))
         )
@@ -172,9 +176,10 @@ class Sessions:
 
         One that has left memory comes back, unless it lives in a store. It is in use: now it is the last to make room.
         """
-        if self.ended.shared:
-            self._hear()
         entry = self._live.get(id)
+        if entry is not None and self._several and self._place(entry) in self.ended:
+            self._forget(entry)  # another worker was told
+            return unknown_session()
         if entry is None:
             try:
                 session = None if self.shared is not None else self.unseal(id, principal)
@@ -215,12 +220,15 @@ class Sessions:
         principal = entry.session.principal
         return (self._all,) if principal is None else (self._all, self._owned[principal])
 
-    def _hear(self) -> None:
-        news = self.ended.news()
-        if news:
-            for entry in self:
-                if digest(entry.id) in news:
-                    self._forget(entry)
+    def _place(self, entry: LiveSession) -> Place:
+        if entry.place is None:
+            entry.place = self._read(entry.id, entry.session.principal, now=0.0).place
+        return entry.place
+
+    def _read(self, id: str, principal: Principal | None, now: float) -> _Token:
+        """Raises: DovetailError, msgspec.DecodeError: it is none of ours."""
+        payload = self._service.seal.open("session", id, now=now, bound=bind(key_of(principal)))
+        return msgspec.json.decode(payload, type=_Token)
 
     def unseal(self, id: str, principal: Principal | None) -> Session | None:
         """The session as ``initialize`` left it; None if the id is none of ours, or ended.
@@ -228,18 +236,15 @@ class Sessions:
         Raises:
             ProtocolError: it has expired.
         """
-        if id in self.ended:
-            return None
         service = self._service
         try:
-            payload = service.seal.open("session", id, now=service.clock(), bound=bind(key_of(principal)))
-            token = msgspec.json.decode(payload, type=_Token)
+            token = self._read(id, principal, service.clock())
         except Expired:
             raise ProtocolError("session_expired", "the session has expired; send initialize again") from None
         except (DovetailError, msgspec.DecodeError):
             return None
         revision = BY_NAME.get(token.revision)
-        if revision is None or revision not in service.admission.revisions:
+        if revision is None or revision not in service.admission.revisions or token.place in self.ended:
             return None
         return Session(
             revision=revision,
@@ -296,7 +301,7 @@ class Sessions:
 
     def end(self, entry: LiveSession) -> None:
         """The client has deleted it: the id is worth nothing any more."""
-        self.ended.add(entry.id)
+        self.ended.add(self._place(entry))
         self._forget(entry)
 
     def _forget(self, entry: LiveSession) -> None:
