@@ -102,11 +102,7 @@ async def keep(store: Store, principal: Principal | None, value: Any, ttl: float
 
 
 async def load(store: Store, principal: Principal | None, id: str, read: Callable[[Raw], Any]) -> Handle[Any]:
-    """The handle ``id`` of ``principal``.
-
-    Raises:
-        ProtocolError: of kind ``handle_not_found``, whatever is wrong with it.
-    """
+    """The handle ``id`` of ``principal``."""
     folder = _folder(principal)
     data = None if "/" in id else await store.get(f"{folder}/{id}")
     if data is None:

@@ -109,11 +109,7 @@ class Listing:
 
 
 def page_size(server: Server, call: Call) -> int:
-    """How many entries ``call`` gets at most.
-
-    Raises:
-        ProtocolError: of kind ``invalid_page_size`` or ``page_size_too_large``, where the dialect refuses such wishes.
-    """
+    """How many entries ``call`` gets at most."""
     wish: Any = call.params.limit
     most = server.page_size
     if wish is UNSET:

@@ -103,11 +103,7 @@ class Once:
     async def _begin(
         self, name: str, mark: str, record: _Record | None, fence: int, call: Call
     ) -> bool | None:
-        """Note that the call begins; None when it has meanwhile begun or ended elsewhere.
-
-        Raises:
-            ProtocolError: ``call_interrupted``.
-        """
+        """Note that the call begins; None when it has meanwhile begun or ended elsewhere."""
         new = _records.write(_Record(mark))
         if record is None:
             return await self._store.put(name, new, ttl=ONCE_SECONDS, only_new=True, fence=fence) or None

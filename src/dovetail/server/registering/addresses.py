@@ -54,22 +54,14 @@ def not_there(uri: str, longest: int) -> ProtocolError:
 
 
 def check_uri(uri: str) -> None:
-    """Refuse what cannot be registered under ``uri``.
-
-    Raises:
-        RegistrationError: clients would fail on the whole list because of it.
-    """
+    """Refuse what cannot be registered under ``uri``."""
     fault = uri_fault(uri)
     if fault is not None:
         raise RegistrationError(f"{uri[:URI_ECHO]!r}: {fault.reason}", kind=fault.kind)
 
 
 def check_media_type(text: str | None, what: str) -> None:
-    """Refuse a media type that is none.
-
-    Raises:
-        RegistrationError: of kind ``invalid_mime_type``.
-    """
+    """Refuse a media type that is none."""
     if text is not None and not is_media_type(text):
         raise RegistrationError(
             f"{what} has the media type {text!r}: write it like text/plain", kind="invalid_mime_type"

@@ -47,11 +47,7 @@ def completer_of(function: Callable[..., Any]) -> Completer:
 
 
 def completion_of(value: Any) -> Completion:
-    """The answer for what a completer returned: a `Completion`, or any sequence of strings.
-
-    Raises:
-        TypeError: it returned something else.
-    """
+    """The answer for what a completer returned: a `Completion`, or any sequence of strings."""
     if isinstance(value, Completion):
         return value
     if value is None:

@@ -85,11 +85,7 @@ class PromptOptions(SharedOptions, total=False):
 
 
 def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
-    """Refuse an option that does not exist.
-
-    Raises:
-        RegistrationError: names the option and the nearest one there is.
-    """
+    """Refuse an option that does not exist."""
     names = known.__annotations__  # with the inherited ones
     for option in options:
         if option not in names:

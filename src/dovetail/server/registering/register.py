@@ -81,11 +81,7 @@ class Table(Generic[E]):
         self._changed = changed
 
     def add(self, key: str, entry: E) -> None:
-        """Take ``entry`` in.
-
-        Raises:
-            RegistrationError: the name is taken. Remove the old entry first, or choose another name.
-        """
+        """Take ``entry`` in."""
         if key in self.entries:
             kind = "resource_already_exists" if self._kind == "resources" else None
             text = f"the {self._what} {key!r} is already registered; remove it first"
@@ -94,11 +90,7 @@ class Table(Generic[E]):
         self._changed(self._kind)
 
     def remove(self, key: str) -> None:
-        """Forget ``key``. Runs that are going on finish.
-
-        Raises:
-            RegistrationError: there is no such entry.
-        """
+        """Forget ``key``. Runs that are going on finish."""
         if self.entries.pop(key, None) is None:
             raise RegistrationError(f"there is no {self._what} {key!r} to remove")
         self._changed(self._kind)

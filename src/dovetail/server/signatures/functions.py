@@ -163,11 +163,7 @@ class PromptFunction(Prepared):
         self.arguments = [_prompt_argument(p, self.input_schema) for p in self.signature.parameters]
 
     def decode(self, arguments: Mapping[str, str] | UnsetType) -> dict[str, Any]:
-        """The keywords for `call`, without the context; what is absent has a default there.
-
-        Raises:
-            ProtocolError: ``prompt_argument_missing`` or ``invalid_prompt_arguments``.
-        """
+        """The keywords for `call`, without the context; what is absent has a default there."""
         given: Mapping[str, str] = {} if isinstance(arguments, UnsetType) else arguments
         fields = self.signature.parameters
         missing = [field.key for field in fields if field.required and field.key not in given]
@@ -207,11 +203,7 @@ class ResourceFunction(Prepared):
         super().__init__(signature)
 
     def decode(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """The keywords for `call`, from what the template found in a URI.
-
-        Raises:
-            ProtocolError: ``resource_not_found``: a value of the wrong type names nothing that exists.
-        """
+        """The keywords for `call`, from what the template found in a URI."""
         try:
             return {name: _from_text(text, self._types[name]) for name, text in values.items()}
         except ValueError:

@@ -65,11 +65,7 @@ class MethodFunction:
         return lambda: {name: next(values)}
 
     def write(self, value: Any) -> dict[str, Raw]:
-        """What the handler returned, as the members of a result; None is an empty one.
-
-        Raises:
-            ReturnError: it is no object, or not what was declared.
-        """
+        """What the handler returned, as the members of a result; None is an empty one."""
         if value is None:
             return {}
         written = encode(value) if self._output is None else self._output.write(value)

@@ -61,11 +61,7 @@ class Output:
 
 
 def output_of(signature: Signature, given: Any, structured: bool | None) -> Output | None:
-    """The output of a function, or None when it has only content to show.
-
-    Raises:
-        RegistrationError: structured output was asked for and the type has no schema.
-    """
+    """The output of a function, or None when it has only content to show."""
     if isinstance(given, dict):
         return raw_output(signature.name, typing.cast("dict[str, Any]", given))
     annotation = given if given is not None else _declared(signature.returns)
@@ -115,11 +111,7 @@ def raw_output(name: str, schema: dict[str, Any]) -> Output:
 
 
 def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Validator:
-    """What checks values against a JSON Schema an author wrote by hand.
-
-    Raises:
-        RegistrationError: ``schema`` is not a schema, or reaches outside itself.
-    """
+    """What checks values against a JSON Schema an author wrote by hand."""
     from ...json_schema.problem import SchemaError  # a server without raw schemas does not load it
     from ...json_schema.validator import Validator
 

@@ -106,11 +106,7 @@ class Adapter:
             raise ValueError(reason(error)) from None
 
     def encode(self, value: Any) -> bytes:
-        """Check a returned value and write it as JSON.
-
-        Raises:
-            ValueError: with path and reason.
-        """
+        """Check a returned value and write it as JSON."""
         try:
             checked = self._adapter.validate_python(value)
         except self._error as error:

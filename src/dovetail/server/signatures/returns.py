@@ -86,11 +86,7 @@ def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
 
 
 def writable(value: R, name: str, kind: str | None = None) -> R:
-    """``value`` itself: what an author made without us is written once on trial, while a failure is still his.
-
-    Raises:
-        ReturnError: JSON cannot write it.
-    """
+    """``value`` itself: what an author made without us is written once on trial, while a failure is still his."""
     try:
         write_message(value)
     except UNWRITABLE as error:

@@ -59,11 +59,7 @@ class IndexedSkill(NamedTuple):
 
 
 def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
-    """Every skill in ``folder``, which may be one itself; a skill is not searched for further ones.
-
-    Raises:
-        RegistrationError: there is none, or one cannot be served.
-    """
+    """Every skill in ``folder``, which may be one itself; a skill is not searched for further ones."""
     try:
         root = folder.resolve(strict=True)
     except OSError as error:
@@ -78,11 +74,7 @@ def find_skills(folder: Path, prefix: str) -> list[IndexedSkill]:
 
 
 def index_skill(folder: Path, path: str) -> IndexedSkill:
-    """Read the skill in ``folder``, which no link leads to, to be served as ``skill://<path>/…``.
-
-    Raises:
-        RegistrationError: its frontmatter, its name, its size or a link in it makes that impossible.
-    """
+    """Read the skill in ``folder``, which no link leads to, to be served as ``skill://<path>/…``."""
     if folder.resolve() != folder:
         raise RegistrationError(f"{folder} is or was replaced by a link: put the skill itself there")
     uri = SCHEME + "/".join(quote(part, safe=_SAFE) for part in path.split("/"))
