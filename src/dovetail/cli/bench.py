@@ -15,12 +15,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..auth.commands.choosing import chosen, read_headers
 from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
-from .call import as_schema_wants, client_parser, read_pairs, read_target
-from .output import Printer, escape_logs, printable, stderr_of_child
+from .call import as_schema_wants, client_of, client_parser, read_pairs
+from .output import Printer, escape_logs, printable
 
 Request = Callable[[], Awaitable[Any]]
 
@@ -45,25 +44,16 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = _parser().parse_args(list(arguments))
     escape_logs()
     try:
-        target = read_target(options.target)
         values = read_pairs(options.values, typed=True)
-        headers = read_headers(options.header)
         levels = [int(word) for word in options.in_flight.split(",")]
         if min(levels) < 1 or options.seconds <= 0:
             raise ValueError("--in-flight and --seconds must be positive")
+        # A lost connection is a finding, not something to smooth over.
+        limits = Limits(pending=max(Limits().pending, *levels))
+        client = client_of(options, reconnect=Reconnect(enabled=False), limits=limits)
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail bench: {error}\n")
         return 2
-    # A lost connection is a finding, not something to smooth over.
-    client = Client(
-        target,
-        revision=options.revision,
-        headers=headers,
-        on_stderr=stderr_of_child(),
-        auth=chosen(options.auth, options.target),
-        reconnect=Reconnect(enabled=False),
-        limits=Limits(pending=max(Limits().pending, *levels)),
-    )
     try:
         with asyncio.Runner(loop_factory=_fast_loop()) as runner:
             return runner.run(_run(client, options, values, levels))
@@ -92,13 +82,8 @@ async def _run(client: Client, options: argparse.Namespace, values: dict[str, An
             await request()
         found = [await measure(request, level, options.seconds) for level in levels]
     if options.json:
-        document = {
-            "revision": client.revision,
-            "request": what,
-            "connectMs": connected,
-            "firstAnswerMs": first,
-        }
-        Printer(json=True).json({**document, "runs": found})
+        times = {"connectMs": connected, "firstAnswerMs": first}
+        Printer(json=True).json({"revision": client.revision, "request": what, **times, "runs": found})
     else:
         sys.stdout.write(_table(str(client.revision), what, connected, first, found))
     return 1 if any(run.errors for run in found) else 0
@@ -135,21 +120,21 @@ async def measure(request: Request, in_flight: int, seconds: float) -> Measureme
     await asyncio.gather(*(worker() for _ in range(in_flight)))
     took = clock() - begun
     latencies.sort()
+
+    def quantile(share: float) -> float:
+        return latencies[min(len(latencies) - 1, int(len(latencies) * share))] if latencies else 0.0
+
     return Measurement(
         in_flight=in_flight,
         requests=len(latencies),
         errors=errors,
         seconds=took,
         rate=len(latencies) / took,
-        p50=_quantile(latencies, 0.50),
-        p95=_quantile(latencies, 0.95),
-        p99=_quantile(latencies, 0.99),
-        slowest=latencies[-1] if latencies else 0.0,
+        p50=quantile(0.50),
+        p95=quantile(0.95),
+        p99=quantile(0.99),
+        slowest=quantile(1.0),
     )
-
-
-def _quantile(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
 def _table(revision: str, what: str, connected: float, first: float, runs: list[Measurement]) -> str:

@@ -23,6 +23,7 @@ from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
+from . import output
 from .asking import ask
 from .output import Printer, escape_logs, printable, stderr_of_child
 
@@ -40,7 +41,8 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = _parser(command).parse_args(list(arguments))
     escape_logs()
     try:
-        client = _client(options)
+        timeouts = Timeouts() if options.timeout is None else Timeouts(idle=None, total=options.timeout)
+        client = client_of(options, timeouts=timeouts, on_elicit=ask if sys.stdin.isatty() else None)
         values = read_pairs(getattr(options, "values", []), typed=command == "call")
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail {command}: {error}\n")
@@ -112,7 +114,7 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     if offered.has("prompts"):
         found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
-    printer.listing(server, found)
+    printer.show({**server, **found}, output.listing(server, found))
     return 0
 
 
@@ -123,13 +125,14 @@ async def _call(client: Client, options: argparse.Namespace, values: dict[str, A
     on_progress = None if options.json else _progress
     call = client.call_tool(options.name, values, check=False, on_progress=on_progress)
     result = await _named(options.name, "tools", client.list_tools, call)
-    printer.tool_result(result)
+    printer.show(result.raw, output.tool_result(result))
     return 1 if result.is_error else 0
 
 
 async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
     read = client.read_resource(options.name)
-    printer.resource(await _named(options.name, "resources", client.list_resources, read))
+    result = await _named(options.name, "resources", client.list_resources, read)
+    printer.show(result, output.resource(result))
     return 0
 
 
@@ -137,7 +140,8 @@ async def _prompt(
     client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer
 ) -> int:
     prompt = client.get_prompt(options.name, values or None)
-    printer.prompt(await _named(options.name, "prompts", client.list_prompts, prompt))
+    result = await _named(options.name, "prompts", client.list_prompts, prompt)
+    printer.show(result, output.prompt(result))
     return 0
 
 
@@ -177,33 +181,23 @@ def client_parser(command: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _client(options: argparse.Namespace) -> Client:
-    timeouts = Timeouts() if options.timeout is None else Timeouts(idle=None, total=options.timeout)
+def client_of(options: argparse.Namespace, **more: Any) -> Client:
+    """The client that the options of `client_parser` ask for. Raises ValueError if one of them is wrong."""
     return Client(
         read_target(options.target),
         revision=options.revision,
-        timeouts=timeouts,
         headers=read_headers(options.header),
         auth=chosen(options.auth, options.target),
-        on_elicit=ask if sys.stdin.isatty() else None,
         on_stderr=stderr_of_child(),
+        **more,
     )
 
 
 def read_target(text: str) -> Any:
-    """A URL, a file, or a command line.
-
-    Raises:
-        ValueError: none of them.
-    """
+    """A URL, a file, or a command line. Raises ValueError if it is none of them."""
     words = shlex.split(text)
-    if (
-        "://" in text.split(" ", 1)[0]
-        or text.startswith("unix:")
-        or (len(words) == 1 and text.endswith(".py"))
-    ):
-        return parse_target(text)
-    return words
+    is_url = "://" in text.split(" ", 1)[0] or text.startswith("unix:")
+    return parse_target(text) if is_url or (len(words) == 1 and text.endswith(".py")) else words
 
 
 def read_pairs(words: Sequence[str], *, typed: bool) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(command: str, arguments: list[str]) -> int:
     # A negative number would be taken for an option.
-    options = parser().parse_args([a for a in arguments if not _is_number(a)] + _numbers(arguments))
+    others, numbers = [a for a in arguments if not _is_number(a)], [a for a in arguments if _is_number(a)]
+    options = parser().parse_args([*others, "--", *numbers])
     found = _found(options.code)
     if options.json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(found)) + "\n")
@@ -38,10 +39,6 @@ def main(command: str, arguments: list[str]) -> int:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").isdecimal()
-
-
-def _numbers(arguments: list[str]) -> list[str]:
-    return ["--", *(text for text in arguments if _is_number(text))]
 
 
 def _found(code: str) -> list[refusals.Explanation]:

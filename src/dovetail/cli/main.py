@@ -11,35 +11,20 @@ from .. import __version__
 from ..errors import DovetailError
 
 COMMANDS = {
-    "run": "dovetail.cli.run",
-    "list": "dovetail.cli.call",
-    "call": "dovetail.cli.call",
-    "read": "dovetail.cli.call",
-    "prompt": "dovetail.cli.call",
-    "bench": "dovetail.cli.bench",
-    "explain": "dovetail.cli.explain",
-    "audit": "dovetail.cli.audit",
-    "login": "dovetail.auth.commands.login",
-    "logout": "dovetail.auth.commands.login",
-    "whoami": "dovetail.auth.commands.login",
-    "doctor": "dovetail.auth.commands.doctor",
+    "run": ("dovetail.cli.run", "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse"),
+    "list": ("dovetail.cli.call", "show the tools, resources and prompts of a server"),
+    "call": ("dovetail.cli.call", "call a tool"),
+    "read": ("dovetail.cli.call", "read a resource"),
+    "prompt": ("dovetail.cli.call", "get a prompt"),
+    "bench": ("dovetail.cli.bench", "measure a server"),
+    "explain": ("dovetail.cli.explain", "say what an error code means"),
+    "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),
+    "login": ("dovetail.auth.commands.login", "log in to a server"),
+    "logout": ("dovetail.auth.commands.login", "forget and revoke the tokens for a server"),
+    "whoami": ("dovetail.auth.commands.login", "show as whom you talk to a server"),
+    "doctor": ("dovetail.auth.commands.doctor", "doctor auth URL: find out why a login fails"),
 }
-"""Command → module. The module's ``main(command, arguments)`` returns the exit status."""
-
-SUMMARIES = {
-    "run": "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse",
-    "list": "show the tools, resources and prompts of a server",
-    "call": "call a tool",
-    "read": "read a resource",
-    "prompt": "get a prompt",
-    "bench": "measure a server",
-    "explain": "say what an error code means",
-    "audit": "check that an audit file is what was written",
-    "login": "log in to a server",
-    "logout": "forget and revoke the tokens for a server",
-    "whoami": "show as whom you talk to a server",
-    "doctor": "doctor auth URL: find out why a login fails",
-}
+"""Command → module and summary. The module's ``main(command, arguments)`` returns the exit status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
         return _usage(sys.stderr, 2)
     try:
-        return importlib.import_module(COMMANDS[command]).main(command, given[1:])
+        return importlib.import_module(COMMANDS[command][0]).main(command, given[1:])
     except DovetailError as error:
         sys.stderr.write(f"dovetail {command}: {error.message}\n")
         return 1
@@ -64,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage(stream: TextIO, status: int) -> int:
-    lines = [f"  {name:8} {summary}" for name, summary in SUMMARIES.items()]
+    lines = [f"  {name:8} {summary}" for name, (_, summary) in COMMANDS.items()]
     stream.write("usage: dovetail COMMAND …\n\n" + "\n".join(lines) + "\n\n")
     stream.write("dovetail COMMAND --help explains one of them.\n")
     return status

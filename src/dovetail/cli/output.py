@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from json import dumps
 from typing import Any, TextIO
 from unicodedata import category
@@ -30,78 +30,71 @@ class Printer:
         self._stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def json(self, value: Any) -> None:
-        self.line(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+        self.line(formatted(value))
 
-    # --- list -----------------------------------------------------------------------------------------------------
-
-    def listing(self, server: dict[str, Any], found: dict[str, Sequence[Any]]) -> None:
+    def show(self, value: Any, lines: Iterable[str]) -> None:
+        """Write ``value``, as JSON or as the ``lines`` that people read."""
         if self._json:
-            self.json({**server, **found})
-            return
-        name: dict[str, Any] = server.get("serverInfo") or {}
-        self.line(
-            f"{name.get('name', 'server')} {name.get('version', '')}".strip() + f" ({server['revision']})"
-        )
-        for title, entries in found.items():
-            if entries:
-                self.line()
-                self.line(title)
-                for entry in entries:
-                    self._entry(entry)
-        if not any(found.values()):
-            self.line("It offers no tools, resources or prompts.")
-
-    def _entry(self, entry: Any) -> None:
-        name = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
-        self.line(f"  {name}{_signature(entry)}")
-        text = entry.description
-        if text:
-            self.line(f"      {text.strip().splitlines()[0]}")
-
-    # --- call, read, prompt ---------------------------------------------------------------------------------------
-
-    def tool_result(self, result: ToolResult) -> None:
-        if self._json:
-            self.json(result.raw)
-            return
-        if result.content:
-            for block in result.content:
-                self._block(block)
-        elif result.structured_content is not None:
-            self.json(result.structured_content)
-
-    def resource(self, result: ReadResourceResult) -> None:
-        if self._json:
-            self.json(result)
-            return
-        for item in result.contents:
-            if isinstance(item.text, str):
-                self.line(item.text)
-            else:
-                kind = item.mime_type or "application/octet-stream"
-                self.line(f"[{kind}, {len(item.blob or '') * 3 // 4} bytes; --json shows them in base64]")
-
-    def prompt(self, result: GetPromptResult) -> None:
-        if self._json:
-            self.json(result)
-            return
-        for message in result.messages:
-            self.line(f"{message.role}:")
-            self._block(message.content, "  ")
-
-    def _block(self, block: Any, indent: str = "") -> None:
-        kind = getattr(block, "mime_type", "")
-        text = getattr(block, "text", None)
-        if isinstance(text, str):
-            self.line("\n".join(indent + line for line in text.splitlines()) or indent)
-        elif hasattr(block, "data"):
-            self.line(f"{indent}[{kind}, {len(block.data) * 3 // 4} bytes]")
-        elif hasattr(block, "resource"):
-            inner = block.resource
-            said = inner.text if isinstance(inner.text, str) else f"[{inner.mime_type or 'bytes'}]"
-            self.line(f"{indent}{inner.uri}: {said}")
+            self.json(value)
         else:
-            self.line(f"{indent}{getattr(block, 'title', None) or getattr(block, 'name', '')} <{block.uri}>")
+            for line in lines:
+                self.line(line)
+
+
+def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator[str]:
+    name: dict[str, Any] = server.get("serverInfo") or {}
+    yield f"{name.get('name', 'server')} {name.get('version', '')}".strip() + f" ({server['revision']})"
+    for title, entries in found.items():
+        if entries:
+            yield ""
+            yield title
+        for entry in entries:
+            name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
+            yield f"  {name_of}{_signature(entry)}"
+            if entry.description:
+                yield f"      {entry.description.strip().splitlines()[0]}"
+    if not any(found.values()):
+        yield "It offers no tools, resources or prompts."
+
+
+def tool_result(result: ToolResult) -> Iterator[str]:
+    for block in result.content:
+        yield _block(block)
+    if not result.content and result.structured_content is not None:
+        yield formatted(result.structured_content)
+
+
+def resource(result: ReadResourceResult) -> Iterator[str]:
+    for item in result.contents:
+        if isinstance(item.text, str):
+            yield item.text
+        else:
+            kind = item.mime_type or "application/octet-stream"
+            yield f"[{kind}, {len(item.blob or '') * 3 // 4} bytes; --json shows them in base64]"
+
+
+def prompt(result: GetPromptResult) -> Iterator[str]:
+    for message in result.messages:
+        yield f"{message.role}:"
+        yield _block(message.content, "  ")
+
+
+def _block(block: Any, indent: str = "") -> str:
+    kind = getattr(block, "mime_type", "")
+    text = getattr(block, "text", None)
+    if isinstance(text, str):
+        return "\n".join(indent + line for line in text.splitlines()) or indent
+    if hasattr(block, "data"):
+        return f"{indent}[{kind}, {len(block.data) * 3 // 4} bytes]"
+    if hasattr(block, "resource"):
+        inner = block.resource
+        said = inner.text if isinstance(inner.text, str) else f"[{inner.mime_type or 'bytes'}]"
+        return f"{indent}{inner.uri}: {said}"
+    return f"{indent}{getattr(block, 'title', None) or getattr(block, 'name', '')} <{block.uri}>"
+
+
+def formatted(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ import importlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
 from . import target
@@ -90,6 +90,12 @@ def main(command: str, arguments: list[str]) -> int:
     return _run_http(server, options)
 
 
+_AS_THEY_ARE: Final = frozenset(
+    {"host", "port", "uds", "workers", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics"}
+)
+"""Options that the HTTP server has under the same names."""
+
+
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
     from ..transports import tcp
 
@@ -117,19 +123,10 @@ def _run_http(server: Server, options: argparse.Namespace) -> int:
         server=options.server,
         # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
         face="asgi" if options.ws else "rsgi",
-        host=options.host,
-        port=options.port,
-        uds=options.uds,
-        workers=options.workers,
         again=(f"{__name__}:uvicorn_worker", options.target),
-        certfile=options.certfile,
-        keyfile=options.keyfile,
-        allow_remote=options.allow_remote,
         allowed_hosts=tuple(options.allowed_host or ()),
         allowed_origins=tuple(options.allowed_origin or ()),
-        stateless=options.stateless,
-        json_only=options.json_only,
-        metrics=options.metrics,
+        **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},
     )
 
 
