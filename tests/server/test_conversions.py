@@ -28,7 +28,7 @@ from dovetail.model import (
     TextContent,
 )
 from dovetail.server.media import Audio, File, Image
-from dovetail.server.signatures.functions import Function, prepare_raw, prepare_tool
+from dovetail.server.signatures.functions import Function, prepare_tool
 from dovetail.server.signatures.problems import ReturnError
 from dovetail.server.signatures.returns import prompt_messages, resource_contents, tool_result
 
@@ -223,8 +223,8 @@ def test_the_author_learns_which_field_is_wrong(annotation: Any, value: Any, pro
 
 def test_a_raw_output_schema_is_kept_and_enforced() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    function = prepare_raw(lambda a: a, name="raw", input_schema={"type": "object"}, output_schema=schema)
-    assert function.output_schema is schema
+    function = prepare_tool(lambda a: a, name="raw", input_schema={"type": "object"}, output_schema=schema)
+    assert function.output_schema == schema
     assert tool_result({"n": 1}, function).structured_content == {"n": 1}
     assert tool_result(([TextContent("x")], {"n": 1}), function) == CallToolResult(
         [TextContent("x")], structured_content={"n": 1}

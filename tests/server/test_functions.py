@@ -14,7 +14,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from dovetail.errors import ProtocolError, RegistrationError
-from dovetail.server.signatures.functions import PromptFunction, ResourceFunction, prepare_raw, prepare_tool
+from dovetail.server.signatures.functions import PromptFunction, ResourceFunction, prepare_tool
 from dovetail.server.signatures.problems import InvalidArguments
 
 if TYPE_CHECKING:
@@ -266,8 +266,8 @@ def validator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_raw_schema_survives_and_is_enforced(validator: str) -> None:
-    function = prepare_raw(lambda arguments: arguments, name="raw", input_schema=RAW)
-    assert function.input_schema is RAW
+    function = prepare_tool(lambda arguments: arguments, name="raw", input_schema=RAW)
+    assert function.input_schema == RAW
     keywords = function.decode(Raw(b'{"n":1,"kind":"a"}'))
     assert function.signature.call(**keywords) == {"n": 1, "kind": "a"}
     for wrong in (
@@ -286,18 +286,18 @@ def test_a_raw_schema_survives_and_is_enforced(validator: str) -> None:
 def test_a_raw_handler_may_ask_for_the_context(validator: str) -> None:
     def handler(arguments: dict[str, Any], ctx: Marked) -> None: ...
 
-    function = prepare_raw(handler, name="raw", input_schema={"type": "object"})
+    function = prepare_tool(handler, name="raw", input_schema={"type": "object"})
     assert function.signature.context_parameter == "ctx"
     assert function.decode(UNSET) == {"arguments": {}}
     with pytest.raises(RegistrationError, match="one dict"):
-        prepare_raw(forecast, input_schema={"type": "object"})
+        prepare_tool(forecast, input_schema={"type": "object"})
 
 
 def test_the_handler_of_a_raw_schema_may_take_keywords_of_any_name() -> None:
     def handler(ctx: Marked, **arguments: Any) -> Any:
         return arguments
 
-    function = prepare_raw(handler, name="raw", input_schema={"type": "object"})
+    function = prepare_tool(handler, name="raw", input_schema={"type": "object"})
     assert function.signature.context_parameter == "ctx"
     given = {"from": 1, "a b": 2, "function": 3, "self": 4, "inner": 5}
     assert function.decode(Raw(msgspec.json.encode(given))) == given
@@ -308,7 +308,7 @@ def test_the_handler_of_a_raw_schema_may_take_keywords_of_any_name() -> None:
 
     for wrong in (both, lambda: None, lambda *rest: rest):
         with pytest.raises(RegistrationError):
-            prepare_raw(wrong, name="raw", input_schema={"type": "object"})
+            prepare_tool(wrong, name="raw", input_schema={"type": "object"})
     with pytest.raises(RegistrationError, match="every argument must have a name of its own"):
         prepare_tool(handler)
 
@@ -341,7 +341,7 @@ def test_hints_for_unknown_arguments_are_computed_for_the_first_few_only() -> No
 )
 def test_a_schema_that_is_none_or_reaches_outside_is_refused(schema: dict[str, Any], validator: str) -> None:
     with pytest.raises(RegistrationError) as caught:
-        prepare_raw(lambda a: a, name="raw", input_schema=schema)
+        prepare_tool(lambda a: a, name="raw", input_schema=schema)
     assert caught.value.kind == "tool_schema_invalid"
 
 
@@ -354,7 +354,7 @@ def test_without_the_extra_unchecked_keywords_are_named_with_the_command(
         "unevaluatedProperties": False,
         "properties": {"contains": {"type": "string"}},
     }
-    prepare_raw(lambda a: a, name="raw", input_schema=schema)
+    prepare_tool(lambda a: a, name="raw", input_schema=schema)
     assert "uses unevaluatedProperties, which is not checked" in caplog.text
     assert "pip install 'dovetail-mcp[schema]'" in caplog.text
 

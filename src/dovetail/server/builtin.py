@@ -7,7 +7,7 @@ place for extensions to add theirs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Raw, Struct
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..core import phases
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
-from ..core.rights import Rights, unknown, visible
+from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError
 from ..model import (
@@ -55,10 +55,7 @@ class Builtin:
         register = server.register
 
         def listing(name: str, table: Table[Any], result: Callable[[list[Any]], PaginatedResult]) -> Listing:
-            def rights() -> Iterator[Rights]:
-                return (entry.rights for entry in table)
-
-            return Listing(server, name, lambda: (entry.definition for entry in table), result, rights)
+            return Listing(server, name, lambda: ((one.definition, one.rights) for one in table), result)
 
         self.tools = listing("tools", register.tools, ListToolsResult)
         self.resources = listing("resources", register.resources, ListResourcesResult)
@@ -77,10 +74,10 @@ class Builtin:
             "ping": self.ping,
             "shutdown": self.shutdown,
             "logging/setLevel": self.set_level,
-            "tools/list": self._list(self.tools),
-            "resources/list": self._list(self.resources),
-            "resources/templates/list": self._list(self.templates),
-            "prompts/list": self._list(self.prompts),
+            "tools/list": self.tools.page,
+            "resources/list": self.resources.page,
+            "resources/templates/list": self.templates.page,
+            "prompts/list": self.prompts.page,
             "completion/complete": self.complete,
             "resources/subscribe": self.subscribe,
             "resources/unsubscribe": self.unsubscribe,
@@ -129,15 +126,6 @@ class Builtin:
         if call.session is not None:
             call.session.log_level = call.params.level
         return await _saved(call)
-
-    # Lists
-
-    @staticmethod
-    def _list(listing: Listing) -> Handler:
-        async def page(call: Call, channel: Channel) -> Raw:
-            return listing.page(call)
-
-        return page
 
     # Completion
 

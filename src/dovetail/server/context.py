@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, get_args, overload
 
 from msgspec import UNSET
 
@@ -49,12 +49,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
-LEVELS: Final[Mapping[str, int]] = {
-    level: rank
-    for rank, level in enumerate(
-        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    )
-}
+LEVELS: Final[Mapping[str, int]] = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
 
 
 class ClientInfo(dict[str, Any]):

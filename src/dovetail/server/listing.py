@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from ..core.channel import Call
+from ..core.channel import Call, Channel
 from ..core.principal import key_of
 from ..core.rights import Rights, visible
 from ..errors import ProtocolError
@@ -41,15 +41,14 @@ class Listing:
         self,
         server: Server,
         name: str,
-        definitions: Callable[[], Iterable[Any]],
+        entries: Callable[[], Iterable[tuple[Any, Rights]]],
         result: Callable[[list[Any]], PaginatedResult],
-        rights: Callable[[], Iterable[Rights]] | None = None,
     ) -> None:
         self._server = server
         self._name = name
-        self._definitions = definitions
+        self._entries = entries
+        """What is in it, and who may see it."""
         self._result = result
-        self._rights = rights
         self._restricted: list[tuple[int, Rights]] | None = None
         """Which entries have rights, by their place in the list; None until somebody asks."""
         self._pages: dict[Key, Raw] = {}
@@ -59,7 +58,7 @@ class Listing:
         self._pages.clear()
         self._restricted = None
 
-    def page(self, call: Call) -> Raw:
+    async def page(self, call: Call, channel: Channel) -> Raw:
         """The page ``call`` asks for.
 
         Raises:
@@ -82,13 +81,12 @@ class Listing:
         return page
 
     def _find_restricted(self) -> list[tuple[int, Rights]]:
-        every = () if self._rights is None else self._rights()
-        self._restricted = [(place, rights) for place, rights in enumerate(every) if rights]
+        self._restricted = [(place, rights) for place, (_, rights) in enumerate(self._entries()) if rights]
         return self._restricted
 
     def _build(self, call: Call, cursor: str | None, size: int, hidden: set[int]) -> PaginatedResult:
         server = self._server
-        definitions = [one for place, one in enumerate(self._definitions()) if place not in hidden]
+        definitions = [one for place, (one, _) in enumerate(self._entries()) if place not in hidden]
         paged = cursor is not None or len(definitions) > size
         digest = _digest(definitions) if paged else b""
         offset = 0 if cursor is None else self._offset(call, cursor, digest)

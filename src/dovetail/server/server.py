@@ -141,11 +141,16 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         """Made with the first folder of skills."""
         self.capabilities = ServerCapabilities({"logging": {}})
         """What is offered, computed from what is registered; once offered it stays."""
-        headers = self.register.tools.param_headers
         self.counts: dict[str, int] = {}
         """How often happened what nobody could be told of, by kind: ``connection_closed`` for a client that left."""
         self.admission = Admission(
-            "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
+            "server",
+            revisions,
+            self.dialect,
+            self.info,
+            self.param_headers,
+            strict=strict,
+            limits=self.limits,
         )
         self.hub.account = self.admission.budget.addresses
         self._builtin = Builtin(self)

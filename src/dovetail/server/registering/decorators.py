@@ -23,11 +23,9 @@ from ...wire.dialects import Dialect
 from ...wire.headers import header_map
 from ..running import Runner
 from ..signatures.functions import (
-    Function,
     Prepared,
     PromptFunction,
     ResourceFunction,
-    prepare_raw,
     prepare_tool,
 )
 from .addresses import check_media_type, check_uri
@@ -41,7 +39,6 @@ from .options import (
     describe,
     given,
     read_rights,
-    rights_of,
     tool_definition,
 )
 from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
@@ -81,6 +78,8 @@ class Registration:
         self.register = Register(self._changed)
         self.completions: dict[tuple[str, str], Completer] = {}
         """By reference and argument."""
+        self.param_headers: dict[str, Mapping[tuple[str, ...], Any]] = {}
+        """Tools whose arguments are mirrored in headers, for the admission ladder."""
         self._restricted: dict[str, Rights] = {}
         """By tag."""
 
@@ -122,7 +121,16 @@ class Registration:
         a `Context`, if it asks for one). ``list_changed`` goes out by itself.
         """
         check(options, ToolOptions, "a tool")
-        prepared = self._tool_function(function, input_schema, handler, options)
+        target = handler or function
+        if target is None:
+            raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
+        prepared = prepare_tool(
+            target,
+            name=options.get("name"),
+            input_schema=input_schema,
+            output_schema=options.get("output_schema"),
+            structured=options.get("structured"),
+        )
         if not re.fullmatch(_TOOL_NAME, prepared.name):
             logger.warning(
                 "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
@@ -139,6 +147,8 @@ class Registration:
             **self._shared(prepared, what, options),
         )
         self.register.tools.add(entry.name, entry)
+        if entry.headers:
+            self.param_headers[entry.name] = entry.headers
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
             self.enable_tasks()
         return entry
@@ -150,23 +160,7 @@ class Registration:
     def remove_tool(self, name: str) -> None:
         """Take a tool out of the list; ``list_changed`` goes out by itself."""
         self.register.tools.remove(name)
-
-    def _tool_function(
-        self,
-        function: Callable[..., Any] | None,
-        input_schema: Mapping[str, Any] | None,
-        handler: Callable[..., Any] | None,
-        options: ToolOptions,
-    ) -> Function:
-        target = handler or function
-        if target is None:
-            raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        name, output_schema = options.get("name"), options.get("output_schema")
-        if input_schema is None:
-            structured = options.get("structured")
-            return prepare_tool(target, name=name, output_schema=output_schema, structured=structured)
-        output = None if output_schema is None else dict(output_schema)
-        return prepare_raw(target, name=name, input_schema=dict(input_schema), output_schema=output)
+        self.param_headers.pop(name, None)
 
     # Resources
 
@@ -290,7 +284,7 @@ class Registration:
             "context_parameter": prepared.signature.context_parameter,
             "call": self.runner.prepare(prepared.signature, what, options, self.timeout),
             "tags": tags,
-            "rights": rights_of(options, what) + self._by_tags(tags),
+            "rights": read_rights(options, what) + self._by_tags(tags),
         }
 
     def restrict(
@@ -304,7 +298,7 @@ class Registration:
 
         It holds for what is registered already and for what comes, beside the rights each has of its own.
         """
-        rights = read_rights(scopes, auth, f"tag {tag!r}")
+        rights = read_rights({"scopes": scopes, "auth": auth}, f"tag {tag!r}")
         self._restricted[tag] = self._restricted.get(tag, ()) + rights
         for entry in self.register:
             if tag in entry.tags:

@@ -159,7 +159,7 @@ class Extending:
             function=function,
             row=row,
             context_parameter=function.signature.context_parameter,
-            rights=read_rights(options.get("scopes", ()), options.get("auth"), f"method {name!r}"),
+            rights=read_rights(options, f"method {name!r}"),
             call=server.runner.prepare(function.signature, f"method {name!r}", options, server.timeout),
         )
         server.admission.offers.added[name] = row

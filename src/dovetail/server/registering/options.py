@@ -107,17 +107,10 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
         raise RegistrationError(f"task of {what} is 'forbidden', 'optional' or 'required'")
 
 
-def rights_of(options: SharedOptions, what: str) -> Rights:
-    """The conditions of using what these options describe; none when they name none.
-
-    Raises:
-        RegistrationError: they could not be checked.
-    """
-    return read_rights(options.get("scopes", ()), options.get("auth"), what)
-
-
-def read_rights(scopes: Collection[str], auth: Callable[..., Any] | None, what: str) -> Rights:
-    """As `rights_of`."""
+def read_rights(options: Mapping[str, Any], what: str) -> Rights:
+    """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither."""
+    scopes: Collection[str] = options.get("scopes", ())
+    auth = options.get("auth")
     if isinstance(scopes, str) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
         raise RegistrationError(f"the scopes of {what} are a list of words of visible ASCII")
     if auth is not None and (not callable(auth) or inspect.iscoroutinefunction(auth)):

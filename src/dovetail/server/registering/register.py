@@ -107,31 +107,11 @@ class Table(Generic[E]):
         return len(self.entries)
 
 
-class Tools(Table[RegisteredTool]):
-    """The list of tools, and which of them mirror arguments in headers."""
-
-    __slots__ = ("param_headers",)
-
-    def __init__(self, changed: Callable[[Changed], None]) -> None:
-        super().__init__("tools", "tool", changed)
-        self.param_headers: dict[str, Mapping[tuple[str, ...], Any]] = {}
-        """Name → ``x-mcp-header`` map, for the admission ladder."""
-
-    def add(self, key: str, entry: RegisteredTool) -> None:
-        super().add(key, entry)
-        if entry.headers:
-            self.param_headers[key] = entry.headers
-
-    def remove(self, key: str) -> None:
-        super().remove(key)
-        self.param_headers.pop(key, None)
-
-
 class Register:
     """The four lists of a server, and the completions that belong to them."""
 
     def __init__(self, changed: Callable[[Changed], None]) -> None:
-        self.tools = Tools(changed)
+        self.tools: Table[RegisteredTool] = Table("tools", "tool", changed)
         self.resources: Table[RegisteredResource] = Table("resources", "resource", changed)
         self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
         self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)

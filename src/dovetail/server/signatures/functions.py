@@ -211,37 +211,30 @@ class ResourceFunction(Prepared):
 
 
 def prepare_tool(
-    function: Any, *, name: str | None = None, output_schema: Any = None, structured: bool | None = None
+    function: Any,
+    *,
+    name: str | None = None,
+    input_schema: Mapping[str, Any] | None = None,
+    output_schema: Any = None,
+    structured: bool | None = None,
 ) -> Function:
-    """Prepare a tool. ``output_schema`` is a JSON Schema or a type; without it the return annotation decides.
+    """Prepare a tool; one with an ``input_schema`` has its schemas as they are given, and they go out untouched.
 
-    ``structured=False`` returns content only; ``True`` insists on an output schema.
+    ``output_schema`` is a JSON Schema or a type; without it the return annotation decides. ``structured=False``
+    returns content only; ``True`` insists on an output schema.
 
     Raises:
-        RegistrationError: the signature cannot be offered to a client; the text says what to change.
+        RegistrationError: the signature or a schema cannot be offered to a client; the text says what to change.
     """
+    if input_schema is not None:
+        prepared = RawFunction(read_signature(function, name=name, may_be_open=True), dict(input_schema))
+        if output_schema is not None:
+            prepared.output = raw_output(prepared.name, dict(output_schema))
+        return prepared
     signature = with_handles(read_signature(function, name=name))
     prepared = Function(signature)
     prepared.structured = structured is not False
     prepared.output = output_of(signature, output_schema, structured)
-    return prepared
-
-
-def prepare_raw(
-    handler: Any,
-    *,
-    input_schema: dict[str, Any],
-    name: str | None = None,
-    output_schema: dict[str, Any] | None = None,
-) -> RawFunction:
-    """Prepare a tool whose schemas are given as they are; they go out untouched.
-
-    Raises:
-        RegistrationError: a schema is invalid, or refers to something outside itself.
-    """
-    prepared = RawFunction(read_signature(handler, name=name, may_be_open=True), input_schema)
-    if output_schema is not None:
-        prepared.output = raw_output(prepared.name, output_schema)
     return prepared
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -19,6 +20,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ...core.channel import Call, Channel
+from ...core.rights import Rights
 from ...errors import ProtocolError, RegistrationError
 from ...model import (
     GetSkillResult,
@@ -64,7 +66,7 @@ class Skills:
         """Add the methods of the extension and declare it."""
         server = self._server
         server.methods |= {
-            "skills/list": self.list_skills,
+            "skills/list": self._listing.page,
             "skills/get": self.get,
             "resources/directory/read": self.read_directory,
         }
@@ -88,9 +90,6 @@ class Skills:
 
     # --- the methods --------------------------------------------------------------------------------------
 
-    async def list_skills(self, call: Call, channel: Channel) -> Raw:
-        return self._listing.page(call)
-
     async def get(self, call: Call, channel: Channel) -> Struct:
         skill = self._skills.get(call.params.uri)
         if skill is None:
@@ -108,9 +107,10 @@ class Skills:
         listing = self._directories.get(uri)
         if listing is None:
             listing = self._directories[uri] = Listing(
-                self._server, uri, children.values, ReadDirectoryResult
+                self._server, uri, lambda: ((child, ()) for child in children.values()), ReadDirectoryResult
             )
-        return listing.page(replace(call, params=PaginatedRequestParams(cursor=call.params.cursor)))
+        params = PaginatedRequestParams(cursor=call.params.cursor)
+        return await listing.page(replace(call, params=params), channel)
 
     # --- files --------------------------------------------------------------------------------------------
 
@@ -152,8 +152,8 @@ class Skills:
 
     # --- the index ----------------------------------------------------------------------------------------
 
-    def _entries(self) -> list[Skill]:
-        return [skill.entry for skill in self._skills.values()]
+    def _entries(self) -> Iterator[tuple[Skill, Rights]]:
+        return ((skill.entry, ()) for skill in self._skills.values())
 
     def _list_manifest(self, skill: IndexedSkill) -> None:
         manifest = next(file for file in skill.files if file.uri == skill.entry.uri)
