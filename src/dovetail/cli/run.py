@@ -90,18 +90,9 @@ def main(command: str, arguments: list[str]) -> int:
     return _run_http(server, options)
 
 
-_AS_THEY_ARE: Final = [
-    "host",
-    "port",
-    "uds",
-    "workers",
-    "certfile",
-    "keyfile",
-    "allow_remote",
-    "stateless",
-    "json_only",
-    "metrics",
-]
+_AS_THEY_ARE: Final = (
+    "host", "port", "uds", "workers", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics",
+)  # fmt: skip
 """Options that the HTTP server has under the same names."""
 
 

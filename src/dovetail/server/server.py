@@ -143,14 +143,9 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         """What is offered, computed from what is registered; once offered it stays."""
         self.counts: dict[str, int] = {}
         """How often happened what nobody could be told of, by kind: ``connection_closed`` for a client that left."""
+        headers = self.param_headers
         self.admission = Admission(
-            "server",
-            revisions,
-            self.dialect,
-            self.info,
-            self.param_headers,
-            strict=strict,
-            limits=self.limits,
+            "server", revisions, self.dialect, self.info, headers, strict=strict, limits=self.limits
         )
         self.hub.account = self.admission.budget.addresses
         self._builtin = Builtin(self)

@@ -7,10 +7,9 @@ definition is said here, when the module is imported, and never later to a clien
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
@@ -45,9 +44,6 @@ from .register import Changed, Register, RegisteredPrompt, RegisteredResource, R
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")
-
-_TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
-"""What 2025-11-25 and later recommend."""
 
 
 class Decorator(Protocol):
@@ -124,17 +120,8 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        prepared = prepare_tool(
-            target,
-            name=options.get("name"),
-            input_schema=input_schema,
-            output_schema=options.get("output_schema"),
-            structured=options.get("structured"),
-        )
-        if not re.fullmatch(_TOOL_NAME, prepared.name):
-            logger.warning(
-                "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
-            )
+        shaping = {name: options[name] for name in ("name", "output_schema", "structured") if name in options}
+        prepared = prepare_tool(target, input_schema=input_schema, **shaping)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
         entry = RegisteredTool(

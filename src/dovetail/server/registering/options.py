@@ -27,6 +27,8 @@ from ..signatures.functions import Function
 logger = logging.getLogger("dovetail.server")
 
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
+"""What 2025-11-25 and later recommend."""
 TaskSupport = Literal["forbidden", "optional", "required"]
 
 
@@ -136,6 +138,10 @@ def _allowed(auth: Callable[[Principal | None], Any], what: str, principal: Prin
 
 def tool_definition(prepared: Function, description: str | None, options: ToolOptions) -> Tool:
     """The tool as ``tools/list`` shows it; what no revision has a member for goes into ``_meta``."""
+    if not re.fullmatch(_TOOL_NAME, prepared.name):
+        logger.warning(
+            "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
+        )
     tool = Tool(prepared.name, prepared.input_schema)
     if prepared.output_schema is not None:
         tool.output_schema = prepared.output_schema
