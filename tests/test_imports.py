@@ -28,8 +28,8 @@ RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 NEIGHBOURS = dict.fromkeys(
     (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "records")), RANK["core"]
 )
-# Every server has its health; it needs nothing but threads.
-NEIGHBOURS["dovetail.layers.health"] = RANK["drivers"]
+# Every server has its health; it needs nothing but threads and the loop.
+NEIGHBOURS |= dict.fromkeys(("dovetail.layers.health", "dovetail.layers.vitals"), RANK["drivers"])
 
 # These meet in core.channel and nowhere else.
 STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}))

@@ -3,12 +3,19 @@
 import asyncio
 import json
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Server
+from dovetail import Client, Server
+from dovetail.layers.vitals import memory
+from dovetail.settings import Limits
+from dovetail.stores import MemoryStore, StoreUnavailable
 from tests.support.aio import run
+from tests.support.peer import Peer
+from tests.support.schemas import REVISIONS
 from tests.support.waiting import until
 from tests.support.web import Web, served
 
@@ -88,7 +95,169 @@ async def test_components_come_and_go_while_the_server_runs() -> None:
         await until(lambda: server.health.status == "degraded")
         server.health.remove("db")
         assert server.health.status == "ready"
-        assert server.health.told() == {}
+        assert "db" not in server.health.told()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop and the memory are looked at twenty times a second."""
+    monkeypatch.setattr("dovetail.layers.vitals.VITALS_EVERY", 0.05)
+    monkeypatch.setattr("dovetail.layers.vitals.LOOP_BEAT", 0.02)
+
+
+def blocking(server: Server) -> None:
+    @server.tool(run="inline")
+    def grind(seconds: float) -> str:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+        return "done"
+
+
+@run
+async def test_a_blocked_loop_is_logged_with_the_tool_and_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("shop")
+    blocking(server)
+    async with server.running():
+        with caplog.at_level("WARNING", "dovetail.health"):
+            assert await Peer(server).text("grind", seconds=0.1) == "done"
+            assert not [line for line in caplog.messages if "grind" in line]
+            assert await Peer(server).text("grind", seconds=0.6) == "done"
+    (line,) = [line for line in caplog.messages if "blocked" in line]
+    assert line.startswith("the event loop is blocked for over 250 ms by tools/call 'grind':")
+    assert "in grind" in line
+    assert "time.monotonic() < end" in line
+
+
+@run
+async def test_a_loop_that_only_waits_is_not_called_blocked(
+    caplog: pytest.LogCaptureFixture, quick: None
+) -> None:
+    server = Server("shop")
+    async with server.running():
+        await until(lambda: server.health.told()["loop"]["ms"] > 0)
+        assert not [line for line in caplog.messages if "blocked" in line]
+
+
+@run
+async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: None) -> None:
+    server = Server("shop", limits=Limits(loop_lag=0.26))
+    blocking(server)
+    seen: list[str] = []
+    async with server.running():
+        for _ in range(12):
+            answer = await Peer(server).send("tools/call", name="grind", arguments={"seconds": 0.3})
+            if "error" in answer:
+                data = {"retryAfterMs": 1000, "kind": "overloaded", "refusal": True}
+                assert (answer["error"]["code"], answer["error"]["data"]) == (1078, data)
+                seen.append("refused")
+                break
+            await asyncio.sleep(0.001)
+            seen.append(server.health.status)
+        assert seen[0] == "ready"
+        assert seen[-2:] == ["degraded", "refused"]
+        assert await Peer(server).ask("tools/list")
+        await until(lambda: server.health.status == "ready")
+        assert await Peer(server).text("grind", seconds=0.0) == "done"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@run
+async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
+    revision: str, quick: None
+) -> None:
+    used = memory(1)
+    assert used is not None
+    base = int(used.used())
+    server = Server("shop", limits=Limits(memory=base + (256 << 20)))
+    blocking(server)
+    limit = base + (256 << 20)
+    async with server.running():
+        await until(lambda: server.health.told()["memory"]["used"] > 0)
+        assert server.health.status == "ready"
+        ballast = [b"x" * (int(limit * 0.9) - base)]
+        await until(lambda: server.health.status == "degraded")
+        assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
+        ballast.append(b"x" * int(limit * 0.08))
+        await until(lambda: server.health.told()["memory"]["used"] > 0.95)
+        error = await refused(server, revision)
+        assert error["code"] == 1089
+        assert error["data"]["retryAfterMs"] == 1000
+        ballast.clear()
+        await until(lambda: server.health.status == "ready")
+        assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
+
+
+async def refused(server: Server, revision: str) -> dict[str, Any]:
+    """The error of the first call that is refused."""
+    found: list[dict[str, Any]] = []
+    async with asyncio.timeout(10):
+        while not found:
+            answer = await Peer(server, revision).send("tools/call", name="grind", arguments={"seconds": 0})
+            found += [answer["error"]] if "error" in answer else []
+            await asyncio.sleep(0.005)
+    return found[0]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@run
+async def test_without_what_it_requires_a_server_refuses_after_readiness_has_dropped(revision: str) -> None:
+    server, database = Server("shop"), Database()
+    blocking(server)
+    server.health.add("db", database.check, every=0.02, failures=2, required=True)
+    server.health.publish()
+    async with server.running():
+        database.state = "raises"
+        await until(lambda: server.health.status == "degraded")
+        assert server.health.components["db"].failures < 4
+        assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
+        await until(lambda: server.health.components["db"].failures >= 4)
+        assert (await refused(server, revision))["code"] == 1087
+        # What says why is answered all the same.
+        shown = await Peer(server, revision).result("resources/read", uri="health://server")
+        assert json.loads(shown["contents"][0]["text"])["components"]["db"]["ok"] is False
+        database.state = "fine"
+        await until(lambda: server.health.status == "ready")
+        assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
+
+
+@run
+async def test_whoever_subscribed_to_the_health_resource_hears_of_a_change() -> None:
+    server, database = Server("shop"), Database()
+    server.health.add("db", database.check, every=0.01, failures=1)
+    server.health.publish()
+    heard: list[str] = []
+    async with Client(server, on_resource_updated=lambda uri: heard.append(uri)) as client:
+        shown = await client.read_resource("health://server")
+        assert json.loads(shown.contents[0].text)["status"] == "ready"
+        await client.subscribe_resource("health://server")
+        database.state = "false"
+        await until(lambda: heard == ["health://server"])
+        shown = await client.read_resource("health://server")
+        assert json.loads(shown.contents[0].text)["status"] == "degraded"
+
+
+@run
+async def test_a_store_is_watched_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.layers.health.STORE_EVERY", 0.01)
+
+    class Away(MemoryStore):
+        away = False
+
+        async def get(self, key: str) -> bytes | None:
+            if self.away:
+                raise StoreUnavailable("it does not answer")
+            return await super().get(key)
+
+    store = Away()
+    server = Server("shop", store=store)
+    async with server.running():
+        await until(lambda: server.health.components["store"].took is not None)
+        assert server.health.status == "ready"
+        store.away = True
+        await until(lambda: server.health.status == "degraded")
+        store.away = False
+        await until(lambda: server.health.status == "ready")
 
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"limit": 0}, {"failures": 0}])

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel, Notice
+from ..settings import NAME_ECHO
 
 log = logging.getLogger("dovetail")
 
@@ -140,6 +141,14 @@ class Layer:
                 log.exception("the layer %s failed on %s", type(self).__name__, notice.method)
 
         return noted
+
+
+def subject_of(call: Call) -> str:
+    """What a call is about: its tool, prompt or resource; empty for all others."""
+    params = call.params
+    if call.method in ("tools/call", "prompts/get"):
+        return params.name[:NAME_ECHO]
+    return params.uri[:NAME_ECHO] if call.method == "resources/read" else ""
 
 
 def _by_operation(changed: dict[str, Callable[..., Awaitable[Struct | Raw]]], inner: Respond) -> Respond:

@@ -1,4 +1,4 @@
-"""Whether what a server needs is there: components that are looked at now and then.
+"""Whether a server can do its work: what it needs is looked at now and then, and so is the server itself.
 
 ```python
 server.health.add("db", check, every=30, limit=5, failures=3)
@@ -7,6 +7,11 @@ server.health.add("db", check, every=30, limit=5, failures=3)
 A check is a function, plain or async. It fails by raising, by returning False, or by taking longer than ``limit``
 seconds. After ``failures`` of them in a row its component is not ok, and ``/readyz`` says 503, so that a balancer sends
 new clients elsewhere before their calls fail; one success and it is ok again. What a check raised stays in the log.
+
+Watched without being asked: the event loop (``loop``), memory where there is a limit to it (``memory``), the store
+(``store``). When it comes to the worst, calls are refused, always later than readiness drops: 1078 when the loop stays
+late by more than `Limits.loop_lag`, 1089 with 95 % of the memory used, 1087 when a component that is ``required`` has
+failed twice as often as it may. What costs nothing (lists, pings, the state of tasks) is still answered.
 """
 
 from __future__ import annotations
@@ -15,18 +20,56 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
+from ..core.channel import Call, Channel
+from ..core.subscriptions import Hub
 from ..drivers.pool import Threads
-from ..settings import HEALTH_EVERY, HEALTH_FAILURES, HEALTH_LIMIT, HEALTH_THREADS
+from ..errors import ProtocolError
+from ..settings import (
+    HEALTH_EVERY,
+    HEALTH_FAILURES,
+    HEALTH_LIMIT,
+    HEALTH_THREADS,
+    HEALTH_URI,
+    LOOP_BLOCKED,
+    LOOP_LATE,
+    MEMORY_FULL,
+    MEMORY_TIGHT,
+    RETRY_AFTER_MS,
+    STORE_EVERY,
+    STORE_FAILURES,
+    Limits,
+)
+from ..stores.base import Store
+from .vitals import Memory, memory, pulse
 
 log = logging.getLogger("dovetail.health")
 
 Check = Callable[[], Any]
 Status = Literal["ready", "degraded"]
+
+LIGHT: Final = frozenset({
+    "initialize", "server/discover", "ping", "logging/setLevel", "tools/list", "prompts/list", "resources/list",
+    "resources/templates/list", "resources/unsubscribe", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel",
+})  # fmt: skip
+"""What is answered whatever the state of the server."""
+
+
+class Watched(Protocol):
+    """What health asks of the server it belongs to."""
+
+    methods: dict[str, Any]
+    limits: Limits
+    hub: Hub
+
+    @property
+    def store(self) -> Store | None: ...
+    def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> object: ...
 
 
 class Component(Struct, eq=False, kw_only=True):
@@ -37,6 +80,7 @@ class Component(Struct, eq=False, kw_only=True):
     every: float
     limit: float
     tolerated: int
+    required: bool = False
     failures: int = 0
     """In a row."""
     ok: bool = True
@@ -45,19 +89,77 @@ class Component(Struct, eq=False, kw_only=True):
     looking: asyncio.Future[Any] | None = None
     """A plain function that is still at it."""
 
+    @property
+    def refusal(self) -> str | None:
+        return "unhealthy" if self.required and self.failures >= 2 * self.tolerated else None
+
     def told(self) -> dict[str, Any]:
         """What an operator is shown: never what a check raised."""
         seen = {} if self.took is None else {"ms": round(self.took * 1000, 1)}
         return {"ok": self.ok, "failures": self.failures, **seen}
 
 
+class Vital(Struct, eq=False):
+    """One thing that is measured."""
+
+    name: str
+    unit: str
+    most: float
+    """Above it the server is not ready."""
+    far: float | None
+    """Above it calls are refused; None: never."""
+    kind: str
+    looks: int
+    """How often in a row it is seen above before anything follows."""
+    value: float = 0.0
+    over: int = 0
+    beyond: int = 0
+
+    def see(self, value: float) -> None:
+        self.value = value
+        self.over = self.over + 1 if value > self.most else 0
+        self.beyond = self.beyond + 1 if self.far is not None and value > self.far else 0
+
+    @property
+    def ok(self) -> bool:
+        return self.over < self.looks
+
+    @property
+    def refusal(self) -> str | None:
+        # One look more than readiness needs: it drops first.
+        return self.kind if self.beyond > self.looks else None
+
+    def told(self) -> dict[str, Any]:
+        return {"ok": self.ok, self.unit: round(self.value * (1000 if self.unit == "ms" else 1), 3)}
+
+
+class Report(Struct, eq=False):
+    """What somebody else watches, and says so: an upstream whose circuit is open."""
+
+    name: str
+    ok: bool
+    refusal: None = None
+
+    def told(self) -> dict[str, Any]:
+        return {"ok": self.ok}
+
+
 class Health:
     """The components of one server. They are watched from the start of the server to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Watched) -> None:
+        self._server = server
         self.components: dict[str, Component] = {}
+        self._vitals: dict[str, Vital] = {}
+        self._reports: dict[str, Report] = {}
+        self._memory: Memory | None = None
         self._watching: dict[str, asyncio.Task[None]] = {}
-        self._running = False
+        self._leave: Callable[[], None] | None = None
+        self._closed: dict[str, Any] = {}
+        """The handlers whose calls are refused, by method."""
+        self._refusal: str | None = None
+        self._said: Status = "ready"
+        self._uri: str | None = None
 
     def add(
         self,
@@ -67,8 +169,11 @@ class Health:
         every: float = HEALTH_EVERY,
         limit: float = HEALTH_LIMIT,
         failures: int = HEALTH_FAILURES,
+        required: bool = False,
     ) -> None:
         """Watch a component: look every ``every`` seconds, for ``limit`` seconds at most.
+
+        Without one that is ``required`` calls are refused with 1087 after ``failures`` looks more.
 
         Raises:
             ValueError: there is one of that name, or a figure means nothing.
@@ -79,39 +184,91 @@ class Health:
             raise ValueError(
                 "a component is looked at every so many seconds, for a while, and fails once at least"
             )
-        component = Component(name=name, check=check, every=every, limit=limit, tolerated=failures)
+        component = Component(
+            name=name, check=check, every=every, limit=limit, tolerated=failures, required=required
+        )
         self.components[name] = component
-        if self._running:
+        if self._leave is not None:
             self._watch(component)
 
     def remove(self, name: str) -> None:
         """Forget a component."""
         self.components.pop(name, None)
+        self._reports.pop(name, None)
         task = self._watching.pop(name, None)
         if task is not None:
             task.cancel()
+        self._follow()
+
+    def report(self, name: str, *, ok: bool) -> None:
+        """Say how something is that somebody else watches. It is shown as a component; what is ok is forgotten."""
+        if ok:
+            self._reports.pop(name, None)
+        else:
+            self._reports[name] = Report(name, ok)
+        self._follow()
+
+    def publish(self, uri: str = HEALTH_URI) -> None:
+        """Let clients read it all as the resource ``health``, and subscribe to it.
+
+        Raises:
+            RegistrationError: there is a resource of that address.
+        """
+        self._server.add_resource(uri, self.read, name="health", mime_type="application/json")
+        self._uri = uri
+
+    async def read(self) -> dict[str, Any]:
+        """What the resource has in it; the same as ``/readyz`` as long as the server does not shut down."""
+        return {"status": self.status, "components": self.told()}
 
     @property
     def status(self) -> Status:
-        return "ready" if all(one.ok for one in self.components.values()) else "degraded"
+        return "ready" if all(one.ok for one in self._all()) else "degraded"
 
     def told(self) -> dict[str, dict[str, Any]]:
         """Every component as an operator is shown it."""
-        return {name: component.told() for name, component in self.components.items()}
+        return {one.name: one.told() for one in self._all()}
+
+    def _all(self) -> Iterable[Component | Vital | Report]:
+        return *self.components.values(), *self._vitals.values(), *self._reports.values()
+
+    # --- looking ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to look, if that has not begun."""
-        self._running = True
+        if self._leave is not None:
+            return
+        limits, store = self._server.limits, self._server.store
+        self._vitals = {"loop": Vital("loop", "ms", LOOP_BLOCKED, limits.loop_lag, "overloaded", LOOP_LATE)}
+        self._memory = memory(limits.memory)
+        if self._memory is not None:
+            self._vitals["memory"] = Vital("memory", "used", MEMORY_TIGHT, MEMORY_FULL, "memory_exhausted", 1)
+        if store is not None and "store" not in self.components:
+            look = partial(store.get, "health/look")
+            self.add("store", look, every=STORE_EVERY, failures=STORE_FAILURES)
+        self._leave = pulse().listen(self._look_at_vitals)
         for component in self.components.values():
             self._watch(component)
 
     async def stop(self) -> None:
         """Look no more."""
-        self._running = False
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+        self._vitals = {}
+        self._follow()
         tasks, self._watching = list(self._watching.values()), {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look_at_vitals(self, late: float) -> None:
+        vitals = self._vitals
+        if vitals:
+            vitals["loop"].see(late)
+        if self._memory is not None and "memory" in vitals:
+            vitals["memory"].see(self._memory.used())
+        self._follow()
 
     def _watch(self, component: Component) -> None:
         if component.name not in self._watching:
@@ -127,7 +284,45 @@ class Health:
             if ok != component.ok:
                 component.ok = ok
                 log.warning("component %r is %s", component.name, "ok again" if ok else "not ok")
+            self._follow()
             await asyncio.sleep(component.every)
+
+    # --- what follows -----------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        status = self.status
+        if status != self._said:
+            self._said = status
+            log.warning(
+                "the server is %s: %s", status, ", ".join(o.name for o in self._all() if not o.ok) or "all ok"
+            )
+            if self._uri is not None:
+                self._server.hub.publish_resource_updated(self._uri)
+        refusal = next((one.refusal for one in self._all() if one.refusal is not None), None)
+        if refusal != self._refusal:
+            self._refusal = refusal
+            self._close() if refusal is not None else self._open()
+
+    def _close(self) -> None:
+        """Put a refusal in the place of every handler that does work: a healthy server has no guard in its way."""
+        log.error("calls are refused: %s", self._refusal)
+        methods = self._server.methods
+        for method in methods.keys() - LIGHT - self._closed.keys():
+            self._closed[method] = methods[method]
+            methods[method] = self._refuse
+
+    def _open(self) -> None:
+        log.warning("calls are served again")
+        methods = self._server.methods
+        closed, self._closed = self._closed, {}
+        for method, handler in closed.items():
+            if methods.get(method) == self._refuse:  # else somebody has put another one there
+                methods[method] = handler
+
+    async def _refuse(self, call: Call, channel: Channel) -> Any:
+        if self._uri is not None and call.method == "resources/read" and call.params.uri == self._uri:
+            return await self._closed[call.method](call, channel)
+        raise ProtocolError(self._refusal or "unhealthy", data={"retryAfterMs": RETRY_AFTER_MS})
 
 
 _THREADS = Threads(HEALTH_THREADS)
@@ -143,7 +338,8 @@ async def _good(component: Component) -> bool:
             # A plain function that hangs keeps its thread: it is not asked again while it does.
             if component.looking is None or component.looking.done():
                 component.looking = asyncio.ensure_future(_THREADS.run(component.check))
-            return await asyncio.shield(component.looking) is not False
+            found = await asyncio.shield(component.looking)
+            return (await found if inspect.isawaitable(found) else found) is not False
     except TimeoutError:
         log.warning("the check of %r did not end within %g s", component.name, component.limit)
     except Exception:

@@ -15,20 +15,12 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
-from ..drivers.layering import Layer, Respond
+from ..drivers.layering import Layer, Respond, subject_of
 from ..settings import NAME_ECHO, TIMING_NAMES, TIMING_SAMPLES
 from .outcomes import code_of, of_error, of_result
 from .redaction import one_line, redacted
 
 log = logging.getLogger("dovetail.calls")
-
-
-def subject_of(call: Call) -> str:
-    """What a call is about: its tool, prompt or resource; empty for all others."""
-    params = call.params
-    if call.method in ("tools/call", "prompts/get"):
-        return params.name[:NAME_ECHO]
-    return params.uri[:NAME_ECHO] if call.method == "resources/read" else ""
 
 
 def arguments_of(call: Call) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
 from ..errors import DovetailError, ProtocolError, RegistrationError
-from ..layers.health import Health
+from ..layers.health import Health, Watched
 from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class Lifecycle:
 
     def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
-        self.health = Health()
+        self.health = Health(cast("Watched", self))
         """What this server needs, watched while it runs; ``/readyz`` follows."""
         self._listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -140,6 +140,23 @@ HEALTH_FAILURES: Final = 3
 HEALTH_THREADS: Final = 8
 """erlmcp: seconds between two looks at a component, seconds one may take, failures in a row until it is not ok; and
 threads for checks that are plain functions."""
+HEALTH_URI: Final = "health://server"
+STORE_EVERY: Final = 5.0
+STORE_FAILURES: Final = 2
+"""How a store is watched: a server with one can do little without it."""
+VITALS_EVERY: Final = 1.0
+"""Seconds between two looks at the event loop and the memory."""
+LOOP_BEAT: Final = 0.1
+LOOP_BLOCKED: Final = 0.25
+LOOP_LOGGED: Final = 1.0
+LOOP_STACK: Final = 30
+"""Seconds between two beats of an event loop, seconds without an answer until it is blocked, seconds between two lines
+of the log about that, calls of its stack that are shown."""
+LOOP_LATE: Final = 3
+"""Looks in a row at a loop that is late until the server is not ready."""
+MEMORY_TIGHT: Final = 0.85
+MEMORY_FULL: Final = 0.95
+"""Parts of the memory there may be, from which on a server is not ready, and refuses calls."""
 RETRY_ATTEMPTS: Final = 3
 RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0

@@ -62,6 +62,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     """The largest ``requestState`` accepted or written."""
     threads: int = 32
     """Worker threads for synchronous handlers."""
+    memory: int | None = None
+    """Bytes this process may use; with 95 % of them calls are refused. ``None``: what its control group may, if that is
+    limited."""
+    loop_lag: float | None = 1.0
+    """Seconds the event loop may be late, several looks in a row, before calls are refused; ``None``: any."""
     tasks: int = 1000
     """Tasks held by the task store; when it is full, finished ones make room."""
 
