@@ -95,8 +95,14 @@ async def test_large_answers_that_nobody_reads_have_a_total() -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(post(message))
         await until(lambda: server.admission.budget.answers.taken > 0)
+        # Whoever has not taken what was sent is told to; whoever has nothing to do with it, to come back later.
         refused = await Web(site).modern("tools/call", message["params"])
-        assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
+        assert (refused.status, refused.message["error"]["code"]) == (503, 1069)
+        async with await site.connect(local_addr=("127.0.0.2", 0)) as other:
+            other.send(post(message))
+            refused = await other.response()
+            assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
+            assert refused.headers["retry-after"] == "5"
         assert (await Web(site).modern("tools/list")).status == 200
         writer.transport.abort()
         await until(lambda: server.admission.budget.answers.taken == 0)

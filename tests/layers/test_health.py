@@ -166,20 +166,24 @@ async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: No
 async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
     revision: str, quick: None
 ) -> None:
-    used = memory(1)
-    assert used is not None
-    base = int(used.used())
-    server = Server("shop", limits=Limits(memory=base + (256 << 20)))
+    now = memory(1)
+    assert now is not None
+    limit = int(now.used()) + (256 << 20)
+    ballast: list[bytes] = []
+    server = Server("shop", limits=Limits(memory=limit))
     blocking(server)
-    limit = base + (256 << 20)
+
+    def fill(part: float) -> None:
+        while now.used() < part * limit:
+            ballast.append(b"x" * (4 << 20))
+
     async with server.running():
         await until(lambda: server.health.told()["memory"]["used"] > 0)
         assert server.health.status == "ready"
-        ballast = [b"x" * (int(limit * 0.9) - base)]
+        fill(0.88)
         await until(lambda: server.health.status == "degraded")
         assert await Peer(server, revision).text("grind", seconds=0.0) == "done"
-        ballast.append(b"x" * int(limit * 0.08))
-        await until(lambda: server.health.told()["memory"]["used"] > 0.95)
+        fill(0.97)
         error = await refused(server, revision)
         assert error["code"] == 1089
         assert error["data"]["retryAfterMs"] == 1000

@@ -168,7 +168,7 @@ async def test_a_redis_out_of_memory_refuses_and_is_well_again_with_more() -> No
         server.ask("CONFIG", "SET", "maxmemory", "1mb")
         with pytest.raises(StoreFull) as caught:
             await store.put("b", bytes(100_000))
-        assert caught.value.kind == "resource_constraints"
+        assert caught.value.kind == "storage_full"
         assert await store.get("a") == b"1"
         server.ask("CONFIG", "SET", "maxmemory", "0")
         await store.put("b", bytes(100_000))

@@ -43,6 +43,8 @@ async def test_a_connection_beyond_the_limit_is_closed_and_a_free_place_is_given
     await first.request("tools/call", call("echo"))
     await tcp.connect(second, *listener.address)
     await second.until(lambda: second.has_ended or second.losses)
+    (refusal,) = second.messages
+    assert json.loads(refusal)["error"]["code"] == 1060
     second.link.abort()
     await first.close()
     await until(lambda: not listener.connections)

@@ -46,7 +46,7 @@ from ..settings import (
     Limits,
 )
 from ..stores.base import Store
-from .vitals import Memory, memory, pulse
+from .vitals import Memory, leave, listen, memory, release
 
 log = logging.getLogger("dovetail.health")
 
@@ -154,7 +154,7 @@ class Health:
         self._reports: dict[str, Report] = {}
         self._memory: Memory | None = None
         self._watching: dict[str, asyncio.Task[None]] = {}
-        self._leave: Callable[[], None] | None = None
+        self._running = False
         self._closed: dict[str, Any] = {}
         """The handlers whose calls are refused, by method."""
         self._refusal: str | None = None
@@ -188,7 +188,7 @@ class Health:
             name=name, check=check, every=every, limit=limit, tolerated=failures, required=required
         )
         self.components[name] = component
-        if self._leave is not None:
+        if self._running:
             self._watch(component)
 
     def remove(self, name: str) -> None:
@@ -236,8 +236,9 @@ class Health:
 
     def start(self) -> None:
         """Begin to look, if that has not begun."""
-        if self._leave is not None:
+        if self._running:
             return
+        self._running = True
         limits, store = self._server.limits, self._server.store
         self._vitals = {"loop": Vital("loop", "ms", LOOP_BLOCKED, limits.loop_lag, "overloaded", LOOP_LATE)}
         self._memory = memory(limits.memory)
@@ -246,15 +247,14 @@ class Health:
         if store is not None and "store" not in self.components:
             look = partial(store.get, "health/look")
             self.add("store", look, every=STORE_EVERY, failures=STORE_FAILURES)
-        self._leave = pulse().listen(self._look_at_vitals)
+        listen(self._look_at_vitals)
         for component in self.components.values():
             self._watch(component)
 
     async def stop(self) -> None:
         """Look no more."""
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            leave()
+        self._running = False
+        leave(self._look_at_vitals)
         self._vitals = {}
         self._follow()
         tasks, self._watching = list(self._watching.values()), {}
@@ -267,7 +267,11 @@ class Health:
         if vitals:
             vitals["loop"].see(late)
         if self._memory is not None and "memory" in vitals:
-            vitals["memory"].see(self._memory.used())
+            used = self._memory.used()
+            if used > MEMORY_FULL:  # else a server that does nothing would stay at its limit
+                release()
+                used = self._memory.used()
+            vitals["memory"].see(used)
         self._follow()
 
     def _watch(self, component: Component) -> None:

@@ -9,6 +9,7 @@ it serves, and it ends with the last of them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ import time
 import traceback
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -34,31 +36,25 @@ Listener = Callable[[float], None]
 
 
 class Pulse:
-    """The pulse of one event loop. Use `listen`."""
+    """The pulse of one event loop. Use `listen` and `leave`."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = threading.get_ident()
-        self._listeners: set[Listener] = set()
+        self.listeners: set[Listener] = set()
+        """Told once a second how late the loop was at worst."""
         self._answered, self._ended = threading.Event(), threading.Event()
         self._worst = 0.0
         self._alive = self._told = time.monotonic()
         """When the loop answered last, and when listeners were told last."""
         self._logged = 0.0
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell ``listener`` once a second how late the loop was at worst; call what is returned to stop that."""
-        if not self._listeners:
-            threading.Thread(target=self._beat, name="dovetail-pulse", daemon=True).start()
-        self._listeners.add(listener)
-        return lambda: self._leave(listener)
+    def start(self) -> None:
+        threading.Thread(target=self._beat, name="dovetail-pulse", daemon=True).start()
 
-    def _leave(self, listener: Listener) -> None:
-        self._listeners.discard(listener)
-        if not self._listeners:
-            _pulses.pop(self._loop, None)
-            self._ended.set()
-            self._answered.set()
+    def end(self) -> None:
+        self._ended.set()
+        self._answered.set()
 
     def _answer(self, sent: float) -> None:
         """On the loop."""
@@ -67,7 +63,7 @@ class Pulse:
         self._answered.set()
         if now - self._told >= VITALS_EVERY:
             worst, self._worst, self._told = self._worst, 0.0, now
-            for listener in tuple(self._listeners):
+            for listener in tuple(self.listeners):
                 listener(worst)
 
     def _beat(self) -> None:
@@ -101,13 +97,23 @@ class Pulse:
 _pulses: WeakKeyDictionary[AbstractEventLoop, Pulse] = WeakKeyDictionary()
 
 
-def pulse() -> Pulse:
-    """The pulse of the running loop."""
+def listen(listener: Listener) -> None:
+    """Have ``listener`` told once a second how late the running loop was at worst, until it `leave`s."""
     loop = asyncio.get_running_loop()
-    found = _pulses.get(loop)
-    if found is None:
-        found = _pulses[loop] = Pulse(loop)
-    return found
+    pulse = _pulses.get(loop)
+    if pulse is None:
+        pulse = _pulses[loop] = Pulse(loop)
+        pulse.start()
+    pulse.listeners.add(listener)
+
+
+def leave(listener: Listener) -> None:
+    """Tell ``listener`` no more, on whichever loop it listened; a pulse that nobody listens to ends."""
+    for loop, pulse in list(_pulses.items()):
+        pulse.listeners.discard(listener)
+        if not pulse.listeners:
+            del _pulses[loop]
+            pulse.end()
 
 
 def _waits(frame: FrameType) -> bool:
@@ -164,6 +170,15 @@ def memory(limit: int | None) -> Memory | None:
             if found is not None:
                 return Memory(found, folder)
     return None
+
+
+def release() -> None:
+    """Give back what is held but not used: circles, and pages that the allocator keeps for later."""
+    import ctypes  # seldom needed, and slow to load
+
+    gc.collect()
+    with suppress(OSError, AttributeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _limit(file: Path) -> int | None:

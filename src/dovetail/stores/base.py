@@ -37,7 +37,7 @@ class StoreError(DovetailError):
 class StoreFull(StoreError):
     """The store holds as much as it may. Wait until something expires, or give it a higher limit."""
 
-    kind = "resource_constraints"
+    kind = "storage_full"
 
     def __init__(self, limit: int | None = None, unit: str = "bytes") -> None:
         super().__init__("the store is full" + ("" if limit is None else f": it may hold {limit} {unit}"))

@@ -17,8 +17,9 @@ from typing import Any, cast
 from ..auth.server.links import certificate_principal
 from ..core.channel import Receiver, Service
 from ..drivers.duplex import Duplex, accept, lifespan
-from ..errors import RequestTimeout, TransportError
+from ..errors import Refusal, RequestTimeout, TransportError
 from ..settings import (
+    BUSY_SECONDS,
     CONNECT_SECONDS,
     GRACE_SECONDS,
     KEEPALIVE_INTERVAL,
@@ -112,7 +113,9 @@ class _Connection(SocketLink):
             self.duplex.endpoint.principal = certificate_principal(scope["peer_certificate"])
         super().connection_made(transport)
         if len(self._listener.connections) >= self._listener.limit:
-            self.abort()
+            refusal = Refusal(1060, message="too many connections are open", retry_after=BUSY_SECONDS)
+            self.send(self._listener.service.admission.refuse(refusal).body)
+            self.close()
             return
         self._listener.connections.add(self)
         self._look_again()

@@ -285,9 +285,11 @@ class HttpApp:
         if isinstance(error, RemoteProtocolError | Refusal):
             status = 503 if isinstance(error, Refusal) else http_status(error.kind)
             await self._refuse(exchange, error, status, CLOSE)
+        elif error.cause == "idle":
+            await self._refuse(exchange, ProtocolError("peer_too_slow", "the body took too long"), 408, CLOSE)
         else:
             # What is broken looks to some hosts as if the client had gone.
-            await exchange.answer(408 if error.cause == "idle" else 400, headers=CLOSE)
+            await exchange.answer(400, headers=CLOSE)
 
     async def _refuse_modern(self, exchange: Exchange, frame: Frame | RemoteProtocolError) -> None:
         if not isinstance(frame, RemoteProtocolError):

@@ -15,13 +15,15 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from ....core.budget import Account
-from ....settings import UNSENT_LOOK, UNSENT_YOUNG
+from ....core.budget import Account, busy
+from ....core.principal import Principal
+from ....errors import Refusal
+from ....settings import BUSY_SECONDS, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -102,8 +104,8 @@ class Connections:
     def __init__(self, account: Account, patience: float) -> None:
         self._account = account
         self._patience = patience
-        self._owed: dict[bytes, tuple[int, float]] = {}
-        """Bytes of large answers by client, and when the last of them left."""
+        self._owed: dict[bytes, tuple[int, float, Hashable]] = {}
+        """Bytes of large answers by connection, when the last of them left, and whose they are."""
 
     @property
     def waiting(self) -> bool:
@@ -114,25 +116,37 @@ class Connections:
         """What the kernel knows now; what has been taken since the last look is given back."""
         seen = await asyncio.to_thread(table)
         now = asyncio.get_running_loop().time()
-        for key, (size, since) in list(self._owed.items()):
+        for key, (size, since, _) in list(self._owed.items()):
             one = seen.get(key)
             if now - since > UNSENT_YOUNG and (one is None or not one.unsent):
                 del self._owed[key]
                 self._account.give(size)
         return seen
 
-    async def owes(self, peer: Peer | None, size: int) -> bool:
-        """Whether there is room for one more large answer of ``size`` bytes, which is about to be sent to ``peer``."""
+    async def owes(self, peer: Peer | None, size: int, principal: Principal | None = None) -> Refusal | None:
+        """Why there is no room for one more large answer of ``size`` bytes, which is about to be sent to ``peer``.
+
+        None: there is, and it is taken. Whoever has not taken half of all there may be is told to read faster.
+        """
         if peer is None or sys.platform != "linux":
-            return True
-        if not self._account.take(size):
+            return None
+        owner: Hashable = peer[0] if principal is None else principal.key
+        if self._is_slow(owner, size) or not self._account.take(size):
             await self.look()
+            if self._is_slow(owner, size):
+                return Refusal(
+                    1069, message="take what was sent before you ask for more", retry_after=BUSY_SECONDS
+                )
             if not self._account.take(size):
-                return False
+                return busy("large answers")
         key = key_of(peer)
-        before = self._owed.get(key, (0, 0.0))[0]
-        self._owed[key] = before + size, asyncio.get_running_loop().time()
-        return True
+        before = self._owed[key][0] if key in self._owed else 0
+        self._owed[key] = before + size, asyncio.get_running_loop().time(), owner
+        return None
+
+    def _is_slow(self, owner: Hashable, size: int) -> bool:
+        held = sum(size for size, _, one in self._owed.values() if one == owner)
+        return held > 0 and held + size > self._account.limit // 2
 
     async def taken(self, peer: Peer | None) -> None:
         """Return when ``peer`` has taken all that was sent to it; for hosts that do not wait themselves.

@@ -24,7 +24,7 @@ def crowded(limit: int, principal: Principal | None, owners: Collection[Principa
         principal is None or sum(owner == principal for owner in owners) < max(1, limit // 2)
     ):
         return None
-    return Refusal(1004, message="too many streams are open", retry_after=5)
+    return Refusal(1060, message="too many streams are open", retry_after=5)
 
 
 class EventStream(Struct, eq=False):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, Struct
 
 from ....core import phases
-from ....core.budget import busy
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE
 from ....core.principal import Principal
@@ -347,10 +346,14 @@ class Legacy:
         self.sessions.settle(live)
         if channel.stream is not None:
             await channel.conclude(whole)
-        elif whole is not None and not await self.calls.watching.connections.owes(exchange.peer, len(whole)):
-            await refuse(exchange, self.service.admission, busy("large answers"), status=503)
-        else:
+            return
+        full = (
+            None if whole is None else await self.calls.watching.connections.owes(exchange.peer, len(whole))
+        )
+        if full is None:
             await exchange.answer(202 if whole is None else 200, whole or b"")
+        else:
+            await refuse(exchange, self.service.admission, full, status=503)
 
     async def _together(
         self, runs: Sequence[Coroutine[Any, Any, Outcome]], calls: list[Call], exchange: Exchange

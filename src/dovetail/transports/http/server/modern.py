@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....core.budget import busy
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
 from ....core.principal import Principal
@@ -66,9 +65,11 @@ class Modern:
         if channel.stream is not None:
             await channel.stream.end(data)
         elif error is None and data is not None:
-            if len(data) > LARGE_ANSWER and not await watching.connections.owes(exchange.peer, len(data)):
-                await refuse(exchange, self.service.admission, busy("large answers"), id=call.id, status=503)
-                return
+            if len(data) > LARGE_ANSWER:
+                full = await watching.connections.owes(exchange.peer, len(data), call.principal)
+                if full is not None:
+                    await refuse(exchange, self.service.admission, full, id=call.id, status=503)
+                    return
             await exchange.answer(200, data)
         else:
             await self._reply(exchange, call, (data, error))

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....core.budget import busy
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome, Runner
 from ....errors import DovetailError, RequestTimeout, TransportError
@@ -88,10 +87,13 @@ class Calls:
         elif data is None:
             await exchange.answer(202)  # cancelled: there is nothing to say
         elif error is None:
-            if len(data) > LARGE_ANSWER and not await watching.connections.owes(exchange.peer, len(data)):
-                await refuse(exchange, self.service.admission, busy("large answers"), id=call.id, status=503)
-            else:
+            full = None
+            if len(data) > LARGE_ANSWER:
+                full = await watching.connections.owes(exchange.peer, len(data), call.principal)
+            if full is None:
                 await exchange.answer(200, data, channel.headers)
+            else:
+                await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
         else:
             await self._answer(channel, call, data, error)
         return data, error

@@ -297,7 +297,7 @@ class Sessions:
             entry.at_work = True
             for one in self._shares(entry):
                 del one.order[entry.id]
-        raise Refusal(1004, message="too many sessions are in use", retry_after=5)
+        raise Refusal(1060, message="too many sessions are in use", retry_after=5)
 
     def end(self, entry: LiveSession) -> None:
         """The client has deleted it: the id is worth nothing any more."""
