@@ -16,7 +16,7 @@ from dovetail.stores import MemoryStore, StoreUnavailable
 from tests.support.aio import run
 from tests.support.peer import Peer
 from tests.support.schemas import REVISIONS
-from tests.support.waiting import until
+from tests.support.waiting import turns, until
 from tests.support.web import Web, served
 
 
@@ -145,17 +145,18 @@ async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: No
     blocking(server)
     seen: list[str] = []
     async with server.running():
-        for _ in range(12):
+        for _ in range(40):  # on a busy machine a beat may slip in between
             answer = await Peer(server).send("tools/call", name="grind", arguments={"seconds": 0.3})
             if "error" in answer:
                 data = {"retryAfterMs": 1000, "kind": "overloaded", "refusal": True}
                 assert (answer["error"]["code"], answer["error"]["data"]) == (1078, data)
                 seen.append("refused")
                 break
-            await asyncio.sleep(0.001)
+            await turns()
             seen.append(server.health.status)
         assert seen[0] == "ready"
-        assert seen[-2:] == ["degraded", "refused"]
+        assert seen[-1] == "refused"
+        assert "degraded" in seen[:-1]
         assert await Peer(server).ask("tools/list")
         await until(lambda: server.health.status == "ready")
         assert await Peer(server).text("grind", seconds=0.0) == "done"
@@ -194,13 +195,12 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
 
 async def refused(server: Server, revision: str) -> dict[str, Any]:
     """The error of the first call that is refused."""
-    found: list[dict[str, Any]] = []
     async with asyncio.timeout(10):
-        while not found:
+        while True:
             answer = await Peer(server, revision).send("tools/call", name="grind", arguments={"seconds": 0})
-            found += [answer["error"]] if "error" in answer else []
-            await asyncio.sleep(0.005)
-    return found[0]
+            if "error" in answer:
+                return answer["error"]
+            await turns(1)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

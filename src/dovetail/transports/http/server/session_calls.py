@@ -87,16 +87,19 @@ class Calls:
         elif data is None:
             await exchange.answer(202)  # cancelled: there is nothing to say
         elif error is None:
-            full = None
-            if len(data) > LARGE_ANSWER:
-                full = await watching.connections.owes(exchange.peer, len(data), call.principal)
-            if full is None:
-                await exchange.answer(200, data, channel.headers)
-            else:
-                await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
+            await self._complete(channel, call, data)
         else:
             await self._answer(channel, call, data, error)
         return data, error
+
+    async def _complete(self, channel: SessionChannel, call: Call, data: bytes) -> None:
+        exchange, full = channel.exchange, None
+        if len(data) > LARGE_ANSWER:
+            full = await self.watching.connections.owes(exchange.peer, len(data), call.principal)
+        if full is None:
+            await exchange.answer(200, data, channel.headers)
+        else:
+            await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
 
     async def _answer(self, channel: SessionChannel, call: Call, data: bytes, error: DovetailError) -> None:
         status = self.service.admission.status_of(error, call.revision)
