@@ -127,8 +127,24 @@ class TaskHandle:
     def result(self) -> ToolResult:
         return self._loop.call(self._handle.result())
 
-    def cancel(self) -> None:
-        self._loop.call(self._handle.cancel())
+    def cancel(self, reason: str | None = None) -> None:
+        self._loop.call(self._handle.cancel(reason))
+
+    @property
+    def progress(self) -> float | None:
+        return self._handle.progress
+
+    @property
+    def total(self) -> float | None:
+        return self._handle.total
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        return self._handle.metadata
+
+    @property
+    def reason(self) -> str | None:
+        return self._handle.reason
 
 
 class LoadedSkill:

@@ -114,14 +114,14 @@ def test_a_key_is_never_used_twice_in_the_life_of_a_task() -> None:
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 def test_nothing_changes_a_task_that_is_over(status: Status) -> None:
     made = task(status)
-    made.say("more", 200)
+    made.say("more", 1, None, 200)
     assert made.answer({"confirm": YES}, codec_for(R5), 200) == []
     assert (made.message, made.updated) == (None, 100.0)
 
 
 def test_a_clock_that_steps_back_does_not_turn_back_a_task() -> None:
     made = task()
-    made.say("half", 120)
+    made.say("half", 1, 2, 120)
     made.complete(DONE, 90)
     assert made.updated == 120
 

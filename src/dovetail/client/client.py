@@ -24,7 +24,7 @@ from .calling.params import (
 )
 from .calling.results import ToolResult
 from .calling.skills import LoadedSkill, load
-from .calling.task_handles import TaskHandle
+from .calling.task_handles import AnyTask, TaskHandle
 from .calling.tools import ToolBox
 from .config import (
     CachedOptions,
@@ -213,13 +213,10 @@ class Client:
             raise CapabilityError("tasks")
         return await self.call_tool(name, arguments, task=True, **options)
 
-    async def list_tasks(self, **options: Unpack[CallOptions]) -> list[m.Task]:
-        """The tasks a legacy server keeps for us, oldest first. 2026-07-28 lists none."""
-
-        async def page(cursor: Any) -> Any:
-            return await self._calls.call("tasks/list", m.PaginatedRequestParams(cursor=cursor), options)
-
-        return await follow(page, "tasks")
+    async def list_tasks(self, **options: Unpack[CallOptions]) -> list[AnyTask]:
+        """The tasks the server keeps for us, oldest first; 2026-07-28 lists none: those begun here that are left."""
+        await self._life.recovered()
+        return await self._toolbox.list_tasks(options)
 
     def task(self, id: str) -> TaskHandle:
         """A handle on a task that was begun before, by this client or another.

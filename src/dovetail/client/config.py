@@ -51,6 +51,8 @@ class ClientOptions(TypedDict, total=False):
     on_list_changed: Callback | None
     on_resource_updated: Callback | None
     """Told the URI and, if it has a second parameter, what the server says of the update."""
+    on_task: Callback | None
+    """Told the state of a task of ours whenever the server tells it."""
     on_state: Callable[[str], Any] | None
     reconnect: Reconnect | bool | None
     timeouts: Timeouts | None
@@ -114,6 +116,10 @@ class ToolOptions(CallOptions, total=False):
     Without it such a server is sent one of our own, unless the tool is known to do no harm when it is run twice."""
     ttl: int | None
     """Milliseconds a 2025-11-25 server should keep the task; those an erlmcp server may work on it."""
+    task_id: str | None
+    """The task's id, in place of one the server makes; erlmcp's servers alone take it."""
+    depends_on: Sequence[str]
+    """Tasks that have to be completed before this one begins; erlmcp's servers alone know of it."""
 
 
 class RequestOptions(CallOptions, total=False):
@@ -150,6 +156,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_log: Callback | None = None
     on_list_changed: Callback | None = None
     on_resource_updated: Callback | None = None
+    on_task: Callback | None = None
     on_state: Callable[[str], Any] | None = None
     client_info: Implementation = field(default_factory=lambda: Implementation(NAME, VERSION))
     validate: Checking = "warn"

@@ -44,8 +44,8 @@ class Session(Struct, kw_only=True, eq=False):
     """Made when the first resource is subscribed to."""
     notify: Callable[[str, Struct | None], None] | None = None
     """Send a notification that belongs to no call; set by the driver."""
-    tasks: dict[str, None] | None = None
-    """The ids of tasks begun in this session, oldest first; made with the first one."""
+    tasks: dict[str, tuple[float | None, str | None]] | None = None
+    """The tasks begun in this session, oldest first: when each is forgotten, and what the client calls it."""
     subscriber: Any = None
     """The service's own handle for what this session listens to."""
     elsewhere: bool = False

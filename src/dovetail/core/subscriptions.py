@@ -181,7 +181,7 @@ class Hub:
         if news.task is not None:
             task = news.task
             interested = self._tasks.get(task.task_id, {})
-            return _tell(interested, "notifications/tasks", lambda meta: replace(task, meta=meta))
+            return _tell(interested, "notifications/tasks", lambda meta: _with(task, meta))
         return 0 if news.uri is None else self._tell_updated(news.uri, news.meta or {})
 
     def _tell_updated(self, uri: str, more: dict[str, Any]) -> int:
@@ -200,7 +200,7 @@ class Hub:
 
     def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
-        _tell({subscriber: None}, "notifications/tasks", lambda meta: replace(task, meta=meta))
+        _tell({subscriber: None}, "notifications/tasks", lambda meta: _with(task, meta))
 
     def refresh(self, subscriber: Subscriber) -> None:
         """Tell one session that everything it listens to may have changed."""
@@ -297,6 +297,10 @@ def _drop(table: dict[str, dict[Subscriber, None]], key: str, subscriber: Subscr
         entry.pop(subscriber, None)
         if not entry:
             del table[key]
+
+
+def _with(task: m.DetailedTask, meta: dict[str, Any] | UnsetType) -> m.DetailedTask:
+    return replace(task, meta={**(task.meta or {}), **(meta or {})} or UNSET)
 
 
 def _tell(

@@ -16,8 +16,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from .. import model as m
 from ..errors import ProtocolError
+from ..kinds import KINDS
 from ..model.meta import RELATED_TASK
 from ..shapes import is_object
+from ..wire.dialects.base import VENDOR
 from .task_machine import TaskMachine
 
 
@@ -56,20 +58,28 @@ def outcome(task: TaskMachine) -> Raw | m.Error | None:
     if task.status == "failed":
         return cast("m.Error", task.error)
     if task.status == "cancelled":
-        error = ProtocolError("task_cancelled", data={"taskId": task.id})
-        return m.Error(error.code, error.message, data={"kind": error.kind, "taskId": task.id})
+        error = ProtocolError("task_cancelled")
+        why = {} if task.reason is None else {"reason": task.reason}
+        return m.Error(error.code, error.message, data={"kind": error.kind, "taskId": task.shown, **why})
     return None
 
 
 def _members(task: TaskMachine) -> dict[str, Any]:
     """What both official designs call alike."""
     return {
-        "task_id": task.id,
+        "task_id": task.shown,
         "status": "working" if task.status == "pending" else task.status,
         "created_at": moment(task.created),
         "last_updated_at": moment(task.updated),
         "status_message": _unset(task.message),
+        "meta": _more(task),
     }
+
+
+def _more(task: TaskMachine) -> dict[str, Any] | UnsetType:
+    """What the official designs have no member for."""
+    known = {"progress": task.progress, "total": task.total, "timeout": task.timeout, "reason": task.reason}
+    return {VENDOR + name: value for name, value in known.items() if value is not None} or UNSET
 
 
 def _unset(value: Any) -> Any:
@@ -145,16 +155,26 @@ def _erlmcp_status(task: TaskMachine) -> str:
 
 
 def _erlmcp_outcome(task: TaskMachine) -> dict[str, Any]:
+    if task.status == "cancelled":
+        error = cast("m.Error", outcome(task))
+        return {
+            "error": m.Error(KINDS["task_cancelled"].erlmcp or error.code, error.message, data=error.data)
+        }
     return {"result": task.result, "error": task.error}
 
 
 def erlmcp_task(task: TaskMachine) -> m.ErlmcpTask:
     return m.ErlmcpTask(
-        task_id=task.id,
+        task_id=task.shown,
         status=_erlmcp_status(task),
         created_at=round(task.created * 1000),
         updated_at=round(task.updated * 1000),
         action=UNSET if task.name is None else m.ErlmcpTaskAction(task.name, task.parameters),
+        metadata=task.metadata,
+        expires_at=UNSET if task.expires is None else round(task.expires * 1000),
+        progress=_unset(task.progress),
+        total=_unset(task.total),
+        timeout_ms=_unset(task.timeout),
         **_erlmcp_outcome(task),
     )
 
@@ -167,8 +187,8 @@ def _ending(task: TaskMachine, error: m.Error) -> str:
     """The kind of how a task without a result ended."""
     if task.status == "cancelled":
         return "task_cancelled"
-    late = is_object(error.data) and error.data.get("kind") == "task_timeout"
-    return "task_timeout" if late else "task_failed"
+    kind = error.data.get("kind") if is_object(error.data) else None
+    return kind if kind in ("task_timeout", "task_dependency_failed") else "task_failed"
 
 
 def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
@@ -179,19 +199,22 @@ def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
     """
     found = outcome(task)
     if found is None:
-        raise ProtocolError("task_result_not_ready", data={"taskId": task.id, "status": _erlmcp_status(task)})
+        raise ProtocolError(
+            "task_result_not_ready", data={"taskId": task.shown, "status": _erlmcp_status(task)}
+        )
     if isinstance(found, m.Error):
-        raise ProtocolError(_ending(task, found), found.message, data={"taskId": task.id})
+        why = {} if task.reason is None else {"reason": task.reason}
+        raise ProtocolError(_ending(task, found), found.message, data={"taskId": task.shown, **why})
     return m.ErlmcpTaskResult(msgspec.json.decode(found))
 
 
 ERLMCP: Final = Face(
-    created=lambda task: m.ErlmcpCreateTaskResult(task.id),
+    created=lambda task: m.ErlmcpCreateTaskResult(task.shown),
     state=lambda task: m.ErlmcpGetTaskResult(erlmcp_task(task)),
     cancelled=lambda task: m.EmptyResult(),
     notification="notifications/tasks/status",
     status=lambda task: m.ErlmcpTaskStatusNotificationParams(
-        task.id, _erlmcp_status(task), **_erlmcp_outcome(task)
+        task.shown, _erlmcp_status(task), **_erlmcp_outcome(task)
     ),
     waits=False,
     cancels_again=False,

@@ -86,6 +86,19 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     timeout: int | None = None
     """Milliseconds the work may take."""
     progress_token: RequestId | None = None
+    label: str | None = None
+    """What its client calls it; peers are told this in place of ``id``."""
+    depends_on: list[str] = field(default_factory=list[str])
+    """Tasks, by their ids, that have to be completed before the work begins."""
+    metadata: dict[str, Any] | UnsetType = UNSET
+    """What erlmcp's client said of it."""
+    progress: float | None = None
+    total: float | None = None
+    """How far the work is, of how much, as it says itself."""
+    reason: str | None = None
+    """Why somebody had it cancelled."""
+    place: str | None = None
+    """What counts it among those of its principal."""
     result: Raw | UnsetType = UNSET
     is_error: bool = False
     """The result is a tool's ``isError`` result."""
@@ -96,6 +109,11 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """Every key ever asked under: keys are never used twice in the life of a task."""
     answers: dict[str, Raw] = field(default_factory=dict[str, Raw])
     """Answers the work has not taken yet."""
+
+    @property
+    def shown(self) -> str:
+        """Its id for peers."""
+        return self.label or self.id
 
     @property
     def over(self) -> bool:
@@ -110,7 +128,7 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     def start_again(self, now: float) -> None:
         """Another worker takes the work up from its beginning; what was asked last will be asked again."""
         if not self.over:
-            self.status = "working"
+            self.status = "pending" if self.status == "pending" else "working"
             self.questions, self.answers = {}, {}
             self.updated = max(now, self.updated)
 
@@ -182,15 +200,16 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
         """
         if self.over:
             raise ProtocolError(
-                "task_already_completed", f"the task is already {self.status}", data={"taskId": self.id}
+                "task_already_completed", f"the task is already {self.status}", data={"taskId": self.shown}
             )
         self._advance("cancel", now)
-        self.message = reason or self.message
+        self.reason, self.message = reason, reason or self.message
 
-    def say(self, message: str, now: float) -> None:
+    def say(self, message: str | None, progress: float, total: float | None, now: float) -> None:
         """Note what the work says about itself; after the end nothing changes."""
         if not self.over:
-            self.message = message
+            self.message = message or self.message
+            self.progress, self.total = progress, total
             self.updated = max(now, self.updated)
 
     # --- what time does to it -----------------------------------------------------------------------------
@@ -215,7 +234,9 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
         target = TRANSITIONS[self.status].get(event)
         if target is None:
             raise ProtocolError(
-                "task_state_invalid", f"a task that is {self.status} cannot {event}", data={"taskId": self.id}
+                "task_state_invalid",
+                f"a task that is {self.status} cannot {event}",
+                data={"taskId": self.shown},
             )
         self.status = target
         # Clocks step back; a task's last change never lies before an earlier one.

@@ -150,16 +150,23 @@ class ErlmcpTaskAction(Definition):
     parameters: Raw | UnsetType = UNSET
 
 
-class ErlmcpTaskMetadata(Definition, gc=False):
-    """``timeout`` in milliseconds."""
+class ErlmcpTaskMetadata(Definition):
+    """The members of a task's metadata that mean something; all others are kept and shown.
+
+    ``timeout`` is milliseconds, ``depends_on`` names tasks that have to be completed first.
+    """
 
     progress_token: ProgressToken | UnsetType = UNSET
     timeout: int | UnsetType = UNSET
+    depends_on: list[str] | UnsetType = UNSET
 
 
 class ErlmcpCreateTaskRequestParams(RequestParams):
+    """``task_id`` is the client's own name for the task, if it wants one."""
+
     action: ErlmcpTaskAction
-    metadata: ErlmcpTaskMetadata | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
 
 
 class ErlmcpCreateTaskResult(Result):
@@ -174,8 +181,13 @@ class ErlmcpTask(Definition):
     created_at: int
     updated_at: int
     action: ErlmcpTaskAction | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
     result: Any = UNSET
     error: Any = UNSET
+    expires_at: int | UnsetType = UNSET
+    progress: float | UnsetType = UNSET
+    total: float | UnsetType = UNSET
+    timeout_ms: int | UnsetType = UNSET
 
 
 class ErlmcpGetTaskResult(Result):

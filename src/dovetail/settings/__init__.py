@@ -219,6 +219,12 @@ NEWS_WAITING: Final = 10_000
 """Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
 TASK_GRACE: Final = 60.0
 """Seconds beyond its time to live for which a task is known to be unfinished."""
+LONGEST_REASON: Final = 1024
+"""Characters of the reason for which a task is cancelled."""
+TASK_DEPENDENCIES: Final = 32
+"""Tasks that one may wait for."""
+TASK_NOTES: Final = 1.0
+"""Seconds after which other workers can see what a task says of itself."""
 TASK_CANCEL_SECONDS: Final = 5.0
 """Seconds cancelled work of tasks gets to give in when the server stops."""
 SKILL_FILES: Final = 512

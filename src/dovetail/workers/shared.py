@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, field
 from msgspec.structs import replace
 
 from ..core.channel import Answer, Cancel, Event, Session, Violation
@@ -47,7 +47,7 @@ class KeptSession(Struct, frozen=True, omit_defaults=True):
     phase: str
     log_level: str | None = None
     subscriptions: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
+    tasks: dict[str, tuple[float | None, str | None]] = field(default_factory=dict)
     listener: str | None = None
     """The process that has the general stream."""
     version: int = 0
@@ -144,7 +144,7 @@ class SharedSessions:
                 return sessions.find(id, principal)
             session.phase, session.log_level = kept.phase, kept.log_level
             session.subscriptions = set(kept.subscriptions) or None
-            session.tasks = dict.fromkeys(kept.tasks) or None
+            session.tasks = dict(kept.tasks) or None
             live = sessions.enter(id, session)
             self._adopt(live, kept)
         except StoreUnreadable:
@@ -194,7 +194,7 @@ class SharedSessions:
         if session.phase != "closed":
             session.phase = kept.phase
         session.log_level = kept.log_level
-        session.tasks = dict.fromkeys(kept.tasks) or None
+        session.tasks = dict(kept.tasks) or None
         session.elsewhere = kept.listener not in (None, self.mail.me) and name_of(live.id) not in self._taking
         live.listened = live.listened and kept.listener == self.mail.me
         self._service.session_changed(session, kept.subscriptions)
@@ -386,15 +386,14 @@ def _merged(kept: KeptSession, before: KeptSession, session: Session, listener: 
     """What is kept, with what has changed in ``session`` since it was as ``before``."""
     old, now = set(before.subscriptions), session.subscriptions or set[str]()
     mine = session.tasks or {}
-    tasks = {id: None for id in kept.tasks if id in mine or id not in before.tasks} | {
-        id: None for id in mine if id not in before.tasks
-    }
+    tasks = {id: note for id, note in kept.tasks.items() if id in mine or id not in before.tasks}
+    tasks |= {id: note for id, note in mine.items() if id not in before.tasks}
     return KeptSession(
         kept.until,
         phase=kept.phase if session.phase == before.phase else session.phase,
         log_level=kept.log_level if session.log_level == before.log_level else session.log_level,
         subscriptions=tuple(sorted((set(kept.subscriptions) | (now - old)) - (old - now))),
-        tasks=tuple(tasks),
+        tasks=tasks,
         listener=kept.listener if listener is None else listener,
         version=kept.version + 1,
     )

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET
 
 from ... import model as m
+from ...core.task_machine import TERMINAL
 from ...errors import ProtocolError, RequestTimeout
 from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_GOODBYE, TASK_POLL, Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
+from ...wire.dialects.base import REASON, VENDOR
 from ...wire.methods import METHODS
 from ..config import CallOptions
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.client")
 
-TERMINAL = frozenset({"completed", "failed", "cancelled"})
 _NO_LIMIT: CallOptions = {"timeout": Timeouts(idle=None, total=None)}
 
 AnyTask = m.Task | m.ExtensionTask
@@ -59,18 +60,47 @@ class TaskHandle:
         """The server's name for the task; None when the call was answered at once."""
         return None if self.task is None else self.task.task_id
 
+    @property
+    def progress(self) -> float | None:
+        """How far the work was at the last look, if its server says so; `total` is of how much."""
+        return self._said("progress")
+
+    @property
+    def total(self) -> float | None:
+        return self._said("total")
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What was said of the task when it was created; erlmcp's servers show it."""
+        return self._said("metadata")
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was cancelled, if its server says so."""
+        return self._said("reason")
+
+    def _said(self, name: str) -> Any:
+        meta = None if self.task is None else self.task.meta
+        return meta.get(VENDOR + name) if meta else None
+
     async def status(self) -> str:
         """Ask the server: working, input_required, completed, failed or cancelled."""
         if self.task is None or self.task.status in TERMINAL:
             return "completed" if self.task is None else self.task.status
         return (await self._refresh()).status
 
-    async def cancel(self) -> None:
-        """Ask the server to stop. A task that is over stays as it is."""
+    async def cancel(self, reason: str | None = None) -> None:
+        """Ask the server to stop, and say why. A task that is over stays as it is."""
         if self.task is None or self.task.status in TERMINAL:
             return
         id = self.task.task_id
-        result = await self._calls.call("tasks/cancel", m.CancelTaskRequestParams(id))
+        params = m.CancelTaskRequestParams(id)
+        options: CallOptions = {}
+        if reason is not None and self._calls.established.capabilities.has("tasks.create"):
+            params.reason = reason
+        elif reason is not None:
+            options = {"meta": {REASON: reason}}
+        result = await self._calls.call("tasks/cancel", params, options)
         if isinstance(result, m.Task):
             self.task = result
             result.task_id = id  # some answer with nothing

@@ -17,15 +17,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
-from ...errors import ProtocolError, RegistrationError, RequestTimeout, ToolError
+from ...errors import CapabilityError, ProtocolError, RegistrationError, RequestTimeout, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
-from ..config import CachedOptions, Timeout, ToolOptions
+from ..config import CachedOptions, CallOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
-from .calls import Calls
+from .calls import Calls, follow
 from .output_checks import OutputChecks
 from .results import ToolResult
-from .task_handles import TaskHandle, task_of
+from .task_handles import AnyTask, TaskHandle, task_of
 
 log = logging.getLogger("dovetail.client")
 
@@ -46,6 +46,8 @@ class ToolBox:
         self._harmless: set[str] = set()
         self._as_tasks: set[str] = set()
         self._header_maps: dict[str, HeaderMap] = {}
+        self._begun: dict[str, None] = {}
+        """Tasks of ours, oldest first: 2026-07-28 lists none."""
 
     # --- the list -------------------------------------------------------------------------------------------------
 
@@ -101,6 +103,8 @@ class ToolBox:
             return await self._create(name, given, options)
         params = m.CallToolRequestParams(name, given)
         begun = self._calls.config.clock.time()
+        if options.get("task_id") or options.get("depends_on"):
+            raise CapabilityError("tasks.create")
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless
@@ -125,14 +129,20 @@ class ToolBox:
                 self._calls.explain(error, params)
                 raise
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
+        if handle.id is not None:
+            await self._note(handle.id)
         return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
         """erlmcp's way: the task is a request of its own, and its action is the tool."""
         params = m.ErlmcpCreateTaskRequestParams(m.ErlmcpTaskAction(name, arguments))
-        ttl = options.get("ttl")
-        if ttl is not None:
-            params.metadata = m.ErlmcpTaskMetadata(timeout=ttl)
+        ttl, id, others = options.get("ttl"), options.get("task_id"), options.get("depends_on")
+        if ttl is not None or others:
+            timeout = UNSET if ttl is None else ttl
+            metadata = m.ErlmcpTaskMetadata(timeout=timeout, depends_on=list(others) if others else UNSET)
+            params.metadata = Raw(msgspec.json.encode(metadata))
+        if id is not None:
+            params.task_id = id
         result: m.ErlmcpCreateTaskResult = await self._calls.call(
             "tasks/create", params, options, known=_KNOWN, repeat=False
         )
@@ -142,6 +152,28 @@ class ToolBox:
         """A handle on the task ``id``, begun by whomever."""
         task = task_of(id, modern=self._calls.established.revision.modern)
         return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
+
+    async def _note(self, id: str) -> None:
+        self._begun[id] = None
+        if len(self._begun) > self._calls.config.limits.tasks:
+            del self._begun[next(iter(self._begun))]
+        await self._connections.hear_of_task(id)
+
+    async def list_tasks(self, options: CallOptions) -> list[AnyTask]:
+        """See `Client.list_tasks`."""
+        if not self._calls.established.revision.modern:
+
+            async def page(cursor: Any) -> Any:
+                return await self._calls.call("tasks/list", m.PaginatedRequestParams(cursor=cursor), options)
+
+            return await follow(page, "tasks")
+        found: list[AnyTask] = []
+        for id in tuple(self._begun):
+            try:
+                found.append(await self._calls.call("tasks/get", m.GetTaskRequestParams(id), options))
+            except ProtocolError:
+                self._begun.pop(id, None)  # its server has forgotten it
+        return found
 
     def _ask_for_task(self, params: m.CallToolRequestParams, ttl: int | None) -> None:
         """2025-11-25 wants to be asked; a modern server decides by itself."""

@@ -19,6 +19,7 @@ from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
 from ...core.endpoint import LISTEN
+from ...core.task_machine import TERMINAL
 from ...drivers.clock import Clock
 from ...drivers.layering import compose_notes
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
@@ -37,6 +38,8 @@ from .listening import Listening
 from .openers import opener_for
 
 log = logging.getLogger("dovetail.client")
+
+TASK_NEWS = frozenset({"notifications/tasks/status", "notifications/tasks"})
 
 
 class Connections:
@@ -94,6 +97,15 @@ class Connections:
         """Whether the server makes tasks by erlmcp's ``tasks/create``."""
         established = self.established
         return established is not None and established.capabilities.has("tasks.create")
+
+    async def hear_of_task(self, id: str) -> None:
+        """Have a modern server tell the states of a task, if somebody wants to hear them."""
+        established = self.established
+        if self._config.on_task is None or established is None or not established.revision.modern:
+            return
+        self.listening.tasks[id] = None
+        conversation, limit = established.conversation, self._config.timeouts.idle
+        await self.listening.restart(conversation, established.capabilities, limit)
 
     def log_from(self, level: m.LoggingLevel | None) -> None:
         """Remember the level; a modern server is told with every request."""
@@ -190,6 +202,10 @@ class Connections:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
             self._resource_updated(params.uri, params.meta)
+        elif method in TASK_NEWS:
+            if params.status in TERMINAL:
+                self.listening.tasks.pop(params.task_id, None)
+            self._tell(self._config.on_task, params)
         elif method == "notifications/subscriptions/acknowledged":
             self.listening.acknowledge(params.notifications)
         elif method == "notifications/elicitation/complete":

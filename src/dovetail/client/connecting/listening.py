@@ -34,6 +34,8 @@ class Listening:
         """Whether list changes are wanted."""
         self.uris: dict[str, None] = {}
         """The resources whose updates are wanted."""
+        self.tasks: dict[str, None] = {}
+        """The tasks whose states are wanted."""
         self.acknowledged: SubscriptionFilter | None = None
         """What the server agreed to report."""
         self._clock = clock
@@ -45,7 +47,7 @@ class Listening:
 
     @property
     def wanted(self) -> bool:
-        return self.lists or bool(self.uris)
+        return self.lists or bool(self.uris) or bool(self.tasks)
 
     def filter(self, capabilities: Any) -> SubscriptionFilter:
         """What to ask for: our wishes, as far as the server can fulfil them."""
@@ -58,6 +60,7 @@ class Listening:
             prompts_list_changed=changes("prompts"),
             resources_list_changed=changes("resources"),
             resource_subscriptions=list(self.uris) or UNSET,
+            task_ids=list(self.tasks) or UNSET,
         )
 
     async def restart(self, conversation: Conversation, capabilities: Any, limit: float | None) -> None:

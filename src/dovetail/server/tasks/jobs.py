@@ -7,7 +7,7 @@ spreads over several, can take its place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from msgspec import Raw, Struct
@@ -42,6 +42,8 @@ class Job:
         """The number of our lease on it, where other workers may take it up."""
         self.abandoned = False
         """Another worker has taken it up: nothing of what is still done here counts."""
+        self.keeping: asyncio.Task[None] | None = None
+        """Keeps soon what the work said of itself."""
         self._watching: set[asyncio.Future[None]] = set()
 
     def changed(self) -> asyncio.Future[None]:
@@ -119,30 +121,6 @@ class InProcessExecutor:
         if tasks:
             await asyncio.wait(tasks, timeout=TASK_CANCEL_SECONDS)
         self._running.clear()
-
-
-class EndedTasks:
-    """Tasks that are over, in the order of their end: they make room for new ones."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._owners: dict[str, str | None] = {}
-
-    def add(self, task: TaskMachine) -> None:
-        self._owners[task.id] = task.principal
-        if len(self._owners) > self._limit:
-            del self._owners[next(iter(self._owners))]
-
-    def take(self, job: Job | None) -> tuple[str | None, str] | None:
-        """The principal and id of the first: of those with the owner of ``job``, or of all."""
-        session = None if job is None else job.call.session
-        mine: Mapping[str, None] = {} if session is None or session.tasks is None else session.tasks
-        for id, owner in self._owners.items():
-            principal = None if job is None else job.machine.principal
-            if job is None or (id in mine if principal is None else owner == principal):
-                del self._owners[id]
-                return owner, id
-        return None
 
 
 def too_many(limit: int) -> ProtocolError:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 from ...core.task_machine import FaceName, TaskMachine
 from ...settings import TASK_GRACE
 from ...stores.base import Store, split
 from ...stores.records import Records
+from .owned import Ended, Owned, owner
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -28,6 +28,7 @@ class KeptTasks:
     def __init__(self, server: Server) -> None:
         self.store = server.store if server.store is not None else _memory(server)
         self._clock = server.clock
+        self.owned = Owned(server, max(1, server.limits.tasks // 2))
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
         """Keep the task as it is now; False: the lease behind ``fence`` is another worker's."""
@@ -46,13 +47,15 @@ class KeptTasks:
         machine = None if data is None else _records.read(data)
         return None if machine is None or machine.expired(self._clock()) else machine
 
-    async def delete(self, principal: str | None, id: str) -> None:
+    async def delete(self, task: Ended) -> None:
         """Forget a task that has ended."""
-        await self.store.delete(f"{_folder(principal)}/{id}")
+        await self.store.delete(f"{_folder(task.principal)}/{task.id}")
+        await self.owned.drop(task)
 
     async def forget(self, machine: TaskMachine) -> None:
         await self.store.delete(key_of(machine))
         await self.store.delete(f"{WORK}/{machine.id}")
+        await self.owned.drop(machine)
 
     async def scan(self, principal: str, after: str, size: int) -> list[TaskMachine]:
         """Tasks of ``principal`` that a legacy client may know of, in the order of their creation."""
@@ -63,14 +66,6 @@ class KeptTasks:
             at = entries[-1][0]
             found += [task for _, value in entries if (task := _records.read(value)).face in LEGACY]
         return found[:size]
-
-    async def held(self, principal: str) -> int:
-        """How many tasks are kept for ``principal``."""
-        folder, at, count = _folder(principal), "", 0
-        while entries := await self.store.scan(folder, after=at):
-            at = entries[-1][0]
-            count += len(entries)
-        return count
 
     # --- who works on what ------------------------------------------------------------------------------------
 
@@ -98,8 +93,7 @@ def key_of(machine: TaskMachine) -> str:
 
 
 def _folder(principal: str | None) -> str:
-    owner = "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
-    return f"task/{owner}"
+    return f"task/{owner(principal)}"
 
 
 def _memory(server: Server) -> Store:

@@ -154,7 +154,7 @@ class TaskChannel(PlainChannel):
 
     def __init__(
         self,
-        say: Callable[[str], None],
+        say: Callable[[ProgressNotificationParams], None],
         tell: Callable[[str, Struct], None],
         before: Channel | None = None,
         detach: Callable[[], Awaitable[None]] | None = None,
@@ -169,8 +169,8 @@ class TaskChannel(PlainChannel):
         if self._before is not None:
             self._before.notify(method, params)
             return
-        if isinstance(params, ProgressNotificationParams) and isinstance(params.message, str):
-            self._say(params.message)
+        if isinstance(params, ProgressNotificationParams):
+            self._say(params)
         if params is not None:
             self._tell(method, params)
 

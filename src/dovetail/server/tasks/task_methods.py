@@ -32,12 +32,13 @@ from ...model import (
     SubscriptionFilter,
 )
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
-from ...settings import NAME_ECHO
-from ...wire.dialects.base import error_from_wire
+from ...settings import LONGEST_REASON, NAME_ECHO
+from ...wire.dialects.base import REASON, error_from_wire
 from ..asking.ask import method_of, params_of
 from ..listing import open_cursor, page_size, seal_cursor
 from ..registering.register import RegisteredTool
 from .jobs import Job
+from .wishes import Wish, erlmcp_wish
 from .work import Tasks
 
 if TYPE_CHECKING:
@@ -86,9 +87,9 @@ class TaskMethods:
             return await self._server.call_tool(call, channel)
         if tool.asks_first and face == "extension":
             return await self.tasks.attempt(call, channel)
-        wish = call.params.task
-        ttl = None if wish is UNSET or wish.ttl is UNSET or face != "core" else wish.ttl
-        return FACES[face].created(await self.tasks.begin(call, channel, face, ttl=ttl))
+        asked = call.params.task
+        ttl = None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl
+        return FACES[face].created(await self.tasks.begin(call, channel, face, Wish(ttl)))
 
     @staticmethod
     def _wanted(tool: RegisteredTool, call: Call) -> FaceName | None:
@@ -118,21 +119,17 @@ class TaskMethods:
 
     async def create(self, call: Call, channel: Channel) -> Struct:
         """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
-        action, metadata = call.params.action, call.params.metadata
+        action, wish = call.params.action, erlmcp_wish(call.params)
         tool = self._tools.get(action.type)
         if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
             name = action.type[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
-        token: Any = UNSET if metadata is UNSET else metadata.progress_token
-        timeout: Any = UNSET if metadata is UNSET else metadata.timeout
-        if timeout is not UNSET and timeout < 1:
-            raise ProtocolError("invalid_params", "timeout must be at least 1 millisecond")
+        token = wish.progress_token
         meta = call.meta if token is UNSET else {**call.meta, PROGRESS_TOKEN: token}
         check(meta)
         params = CallToolRequestParams(action.type, arguments=action.parameters)
         run = replace(call, method="tools/call", params=params, meta=meta)
-        task = await self.tasks.begin(run, channel, "erlmcp", timeout=None if timeout is UNSET else timeout)
-        return FACES["erlmcp"].created(task)
+        return FACES["erlmcp"].created(await self.tasks.begin(run, channel, "erlmcp", wish))
 
     # --- looking ------------------------------------------------------------------------------------------
 
@@ -175,7 +172,7 @@ class TaskMethods:
             raise error_from_wire(found.code, found.message, found.data, codec.revision, codec.dialect)
         if found is None:
             # Its process is gone: nobody works on it any more.
-            raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.id})
+            raise ProtocolError("task_failed", "the task was lost", data={"taskId": task.shown})
         return found
 
     async def visible(
@@ -200,8 +197,9 @@ class TaskMethods:
         task = await self.tasks.find(call, call.params.task_id)
         face = FACES[task.face]
         if not (task.over and face.cancels_again):
-            reason = call.params.reason
-            await self.tasks.cancel(task, None if reason is UNSET else reason)
+            # Officially there is no reason: our clients give one under a name of our own.
+            reason = call.meta.get(REASON) if call.params.reason is UNSET else call.params.reason
+            await self.tasks.cancel(task, reason[:LONGEST_REASON] if isinstance(reason, str) else None)
         return face.cancelled(task)
 
     # --- questions of 2025-11-25 --------------------------------------------------------------------------

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ...core.task_faces import FACES, detailed_task
 from ...errors import DovetailError
+from ...model import ProgressNotificationParams
 from .jobs import Job
 from .task_channel import PROGRESS
 
@@ -25,10 +26,13 @@ def publish(server: Server, job: Job) -> None:
     _notify_session(job, face.notification, face.status(machine))
 
 
-def say(server: Server, job: Job, message: str) -> None:
+def say(server: Server, job: Job, params: ProgressNotificationParams) -> None:
     """The work says something about itself."""
-    job.machine.say(message, server.clock())
-    publish(server, job)
+    message = params.message if isinstance(params.message, str) else None
+    total = None if params.total is UNSET else params.total
+    job.machine.say(message, params.progress, total, server.clock())
+    if message is not None:
+        publish(server, job)
 
 
 def tell(job: Job, method: str, params: Struct) -> None:

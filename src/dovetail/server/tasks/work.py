@@ -9,36 +9,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...core.channel import Call, Channel, Session
+from ...core.channel import Call, Channel
 from ...core.principal import key_of
 from ...core.task_faces import FACES
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
 from ...errors import DovetailError, ProtocolError
-from ...model import CallToolResult, Error, InputRequest
+from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
 from ...model.meta import PROGRESS_TOKEN
-from ...settings import NAME_ECHO, SHORTEST_TASK_TTL_MS
-from ...stores.base import StoreFull
+from ...settings import NAME_ECHO, TASK_NOTES
+from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
+from .dependencies import Dependencies
 from .durable import Command, Durable, Steps, caller_of
-from .jobs import EndedTasks, Executor, InProcessExecutor, Job, too_many
+from .jobs import Executor, InProcessExecutor, Job
 from .kept import LEGACY, MODERN, KeptTasks
+from .owned import GENERATED
+from .roster import Roster
 from .task_channel import DetachableAsking, TaskAsking, TaskChannel
 from .telling import publish, say, tell
+from .wishes import Wish, task_for
 
 if TYPE_CHECKING:
     from ..server import Server
 
 log = logging.getLogger("dovetail.server")
+
+_NO_WISH: Final = Wish()
 
 
 class Tasks:
@@ -50,9 +55,9 @@ class Tasks:
         self.durable = None if server.store is None else Durable(server, self._kept, self)
         """Present where tasks outlive their worker."""
         self._executor: Executor = InProcessExecutor(server.limits.tasks)
-        self._options = server.task_options
         self._jobs: dict[str, Job] = {}
-        self._ended = EndedTasks(server.limits.tasks)
+        self._roster = Roster(server, self._kept)
+        self._dependencies = Dependencies(self._load, self.job, self.durable)
 
     # --- beginning ----------------------------------------------------------------------------------------
 
@@ -61,19 +66,16 @@ class Tasks:
         call: Call,
         channel: Channel,
         face: FaceName,
-        *,
-        ttl: int | None = None,
-        timeout: int | None = None,
+        wish: Wish = _NO_WISH,
     ) -> TaskMachine:
-        """Run the ``tools/call`` in ``call`` as a task; times are milliseconds.
-
-        The task can be read before this returns.
+        """Run the ``tools/call`` in ``call`` as a task, which can be read before this returns.
 
         Raises:
-            ProtocolError: of kind ``too_many_tasks``.
+            ProtocolError: ``too_many_tasks``, ``task_already_exists``, ``task_dependency_failed``.
         """
-        job = self._job(call, face, ttl, timeout)
-        job.channel = TaskChannel(partial(say, self._server, job), partial(tell, job))
+        job = self._job(call, face, wish)
+        job.machine.depends_on = await self._depends_on(call, wish)
+        job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
         if face == "erlmcp":
             # It has no way to ask through a task: questions are requests on the connection.
             job.channel.asking = LegacyAsking(self._server, job.call, channel)
@@ -89,9 +91,9 @@ class Tasks:
 
     async def attempt(self, call: Call, channel: Channel) -> Struct:
         """Run a handler that asks first: what it ends with, or the created task once it has detached."""
-        job = self._job(call, "extension", None, None)
+        job = self._job(call, "extension", _NO_WISH)
         job.channel = TaskChannel(
-            partial(say, self._server, job), partial(tell, job), channel, partial(self._detach, job)
+            partial(self._say, job), partial(tell, job), channel, partial(self._detach, job)
         )
         job.channel.asking = DetachableAsking(asking_for(self._server, job.call, channel), self._asking(job))
         first = job.first = asyncio.get_running_loop().create_future()
@@ -103,27 +105,16 @@ class Tasks:
             self._executor.cancel(job.machine.id)
             raise
 
-    def _job(self, call: Call, face: FaceName, ttl: int | None, timeout: int | None) -> Job:
-        now = self._server.clock()
-        options = self._options
-        wish = round(options.ttl * 1000) if ttl is None else max(ttl, SHORTEST_TASK_TTL_MS)
-        limit = None if options.timeout is None else round(options.timeout * 1000)
-        arguments = call.params.arguments
-        machine = TaskMachine(
-            id=f"{round(now * 1000):011x}{secrets.token_hex(16)}",
-            face=face,
-            created=now,
-            updated=now,
-            principal=key_of(call.principal),
-            name=call.params.name,
-            parameters=arguments if arguments is UNSET else Raw(bytes(arguments)),
-            ttl=min(wish, round(options.longest_ttl * 1000)),
-            poll_interval=round(options.poll_interval * 1000),
-            timeout=timeout if limit is None else min(limit, timeout or limit),
-            progress_token=call.meta.get(PROGRESS_TOKEN),
-            caller=None if self.durable is None else caller_of(call),
-        )
+    def _job(self, call: Call, face: FaceName, wish: Wish) -> Job:
+        caller = None if self.durable is None else caller_of(call)
+        machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None))
+
+    async def _depends_on(self, call: Call, wish: Wish) -> list[str]:
+        try:
+            return [(await self.find(call, id)).id for id in wish.depends_on]
+        except ProtocolError as error:
+            raise ProtocolError("task_dependency_failed", error.message, data=error.data) from None
 
     def _asking(self, job: Job) -> TaskAsking:
         machine = job.machine
@@ -146,48 +137,18 @@ class Tasks:
         session = job.call.session
         self._jobs[machine.id] = job
         try:
-            await self._save_new(job)
+            await self._roster.admit(job, partial(self._save, job))
             if self.durable is not None:
                 await self.durable.hold(job)
         except BaseException:
             self._jobs.pop(machine.id, None)
+            await self._kept.owned.drop(machine)
             raise
         if session is not None:
             mine = session.tasks = session.tasks or {}
-            mine[machine.id] = None
+            mine[machine.id] = (machine.expires, machine.label)
             if machine.principal is None and session.save is not None:
                 await session.save()
-
-    async def _save_new(self, job: Job) -> None:
-        """Where there is no place left, a finished task is forgotten for it; half of all is the most for one owner."""
-        limit = self._server.limits.tasks
-        share = max(1, limit // 2)
-        while await self._held(job) >= share:
-            if (old := self._ended.take(job)) is None:
-                raise too_many(share)
-            await self._kept.delete(*old)
-        while True:
-            try:
-                return await self._save(job)
-            except StoreFull:
-                if (old := self._ended.take(job) or self._ended.take(None)) is None:
-                    raise too_many(limit) from None
-                await self._kept.delete(*old)
-
-    async def _held(self, job: Job) -> int:
-        """How many tasks are kept for the owner of ``job``: a principal or, without one, a session."""
-        if job.machine.principal is None:
-            return len(await self._of_session(job.call.session))
-        return await self._kept.held(job.machine.principal)
-
-    async def _of_session(self, session: Session | None) -> list[TaskMachine]:
-        """The tasks of a session without a principal, in the order of their creation."""
-        mine = {} if session is None or session.tasks is None else session.tasks
-        found = {id: await self._load(None, id) for id in sorted(mine)}
-        for id, task in found.items():
-            if task is None:
-                mine.pop(id, None)
-        return [task for task in found.values() if task is not None]
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -201,6 +162,8 @@ class Tasks:
         machine = job.machine
         timer = asyncio.timeout(machine.seconds)
         try:
+            if machine.depends_on:
+                await self._dependencies.wait(job)
             if job.first is None:
                 if machine.status == "pending":
                     machine.start(self._server.clock())
@@ -223,6 +186,8 @@ class Tasks:
             await self._failed(job, mask("tools/call"))
         finally:
             self._jobs.pop(machine.id, None)
+            if job.keeping is not None:
+                job.keeping.cancel()
             job.wake()
             await self._let_go(job)
 
@@ -341,7 +306,8 @@ class Tasks:
             ProtocolError: of kind ``task_not_found``; what is forgotten, foreign or of the other design is
                 not there.
         """
-        machine = await self._load(key_of(call.principal), id)
+        known = id if GENERATED.fullmatch(id) else await self._roster.called(call, id)
+        machine = None if known is None else await self._load(key_of(call.principal), known)
         if machine is None or machine.face not in (MODERN if call.revision.modern else LEGACY):
             raise ProtocolError("task_not_found", data={"taskId": id[:NAME_ECHO]})
         return machine
@@ -355,7 +321,11 @@ class Tasks:
         """Tasks of the caller in the order of their creation: of the principal or, where there is none, of
         the session."""
         if call.principal is None:
-            return [task for task in await self._of_session(call.session) if task.id > after][:size]
+            found: list[TaskMachine] = []
+            for id in sorted(id for id in self._roster.living(call.session) if id > after):
+                if len(found) < size and (task := await self._load(None, id)) is not None:
+                    found.append(task)
+            return found
         return await self._kept.scan(call.principal.key, after, size)
 
     async def _load(self, principal: str | None, id: str) -> TaskMachine | None:
@@ -397,6 +367,20 @@ class Tasks:
 
     # --- telling ------------------------------------------------------------------------------------------
 
+    def _say(self, job: Job, params: ProgressNotificationParams) -> None:
+        say(self._server, job, params)
+        if self.durable is not None and (job.keeping is None or job.keeping.done()):
+            job.keeping = asyncio.get_running_loop().create_task(self._keep_notes(job))
+
+    async def _keep_notes(self, job: Job) -> None:
+        """Let other workers see what was said, however often it is."""
+        await asyncio.sleep(TASK_NOTES)
+        try:
+            if not job.machine.over and job.first is None:
+                await self._save(job)
+        except StoreError as error:
+            log.info("what task %s says was not kept: %s", job.machine.id, error.message)
+
     async def _tell_change(self, job: Job) -> None:
         try:
             await self._save(job)
@@ -406,7 +390,7 @@ class Tasks:
         except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
             mask(f"storing task {job.machine.id}")
         if job.machine.over:
-            self._ended.add(job.machine)
+            self._roster.ended.add(job.machine)
         publish(self._server, job)
         job.wake()
 
@@ -431,7 +415,7 @@ class Tasks:
         machine.start_again(self._server.clock())
         job = Job(machine, call)
         job.fence = fence
-        job.channel = TaskChannel(partial(say, self._server, job), partial(tell, job))
+        job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
         job.channel.asking = self._asking(job)
         self._jobs[machine.id] = job
         try:

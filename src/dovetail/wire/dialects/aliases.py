@@ -198,11 +198,14 @@ def task(members: Object) -> None:
     if isinstance(status, str):
         members["status"] = STATUSES.get(status, status)
     rename(members, "updatedAt", "lastUpdatedAt")
+    created, expires = members.get("createdAt"), members.pop("expiresAt", None)
+    lasting = expires - created if isinstance(created, int) and isinstance(expires, int) else None
+    members.setdefault("ttl", lasting)
     for name in ("createdAt", "lastUpdatedAt"):
         moment = members.setdefault(name, UNKNOWN_TIME)
         members[name] = iso_time(moment) or moment
-    members.setdefault("ttl", None)
-    for name in ("action", "result", "error", "metadata"):
+    rename(members, "timeoutMs", "timeout")
+    for name in ("action", "result", "error", "metadata", "progress", "total", "timeout"):
         if name in members:
             extra(members, name, members.pop(name))
 

@@ -40,6 +40,7 @@ from ...shapes import Object, is_object
 from ..revisions import Revision
 
 VENDOR = "dovetail/"
+REASON = VENDOR + "reason"
 """The prefix of our own ``_meta`` keys: what a dialect says and the specification has no member for."""
 
 

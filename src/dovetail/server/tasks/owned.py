@@ -1,0 +1,119 @@
+"""What the tasks of one principal are counted and named by, without a look at the tasks themselves.
+
+A principal has so many places; every task takes one for as long as it is kept, so counting them is one write, however
+many there are and whichever worker asks. A client's own name for a task stands beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from ...core.task_machine import TaskMachine
+from ...errors import ProtocolError
+from ...stores.base import Store, split
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+_TRIES: Final = 3
+"""Places tried blindly before all that are taken are looked at."""
+_LABEL: Final = re.compile(r"[!-~]{1,128}")
+GENERATED: Final = re.compile(r"[0-9a-f]{43}")
+"""Ids that we made."""
+
+
+class Ended(NamedTuple):
+    """A task that is over, as much of it as it takes to forget it."""
+
+    principal: str | None
+    id: str
+    place: str | None
+    label: str | None
+
+
+class Owned:
+    """The places and names of all principals."""
+
+    def __init__(self, server: Server, share: int) -> None:
+        # Of their own where there is no store: the limit of tasks counts tasks alone.
+        self._store: Store = server.store if server.store is not None else _memory(server)
+        self._share = share
+
+    async def take_place(self, machine: TaskMachine) -> bool:
+        """Count the task among those of its principal; False: it has as many as it may."""
+        folder = f"task-place/{owner(machine.principal)}"
+        tried = [random.randrange(self._share) for _ in range(_TRIES)]
+        for number in tried:
+            if await self._put(f"{folder}/{number:06x}", machine):
+                machine.place = f"{folder}/{number:06x}"
+                return True
+        taken: set[str] = set()
+        at = ""
+        while entries := await self._store.scan(folder, after=at):
+            at = entries[-1][0]
+            taken |= {split(key)[1] for key, _ in entries}
+        free = [name for name in map("{:06x}".format, range(self._share)) if name not in taken]
+        for name in random.sample(free, len(free)):
+            if await self._put(f"{folder}/{name}", machine):
+                machine.place = f"{folder}/{name}"
+                return True
+        return False
+
+    async def name(self, machine: TaskMachine, label: str) -> None:
+        """Let the principal's ``label`` stand for the task.
+
+        Raises:
+            ProtocolError: ``task_already_exists``.
+        """
+        if not await self._put(_name(machine.principal, label), machine):
+            raise exists(label)
+
+    async def find(self, principal: str, label: str) -> str | None:
+        """The id of the task that ``principal`` calls ``label``."""
+        found = await self._store.get(_name(principal, label)) if _LABEL.fullmatch(label) else None
+        return None if found is None else found.decode()
+
+    async def drop(self, task: TaskMachine | Ended) -> None:
+        """The task is forgotten, or never came about."""
+        if task.place is not None:
+            await self._store.delete(task.place)
+        if task.label is not None and task.principal is not None:
+            await self._store.delete(_name(task.principal, task.label))
+
+    async def _put(self, key: str, machine: TaskMachine) -> bool:
+        ttl = None if machine.ttl is None else machine.ttl / 1000
+        return await self._store.put(key, machine.id.encode(), ttl=ttl, only_new=True)
+
+
+def checked(label: str) -> str:
+    """A name a client may give to a task.
+
+    Raises:
+        ProtocolError: ``invalid_params``.
+    """
+    if not _LABEL.fullmatch(label) or GENERATED.fullmatch(label):
+        raise ProtocolError("invalid_params", "a client's own taskId has 1 to 128 visible ASCII characters")
+    return label
+
+
+def exists(label: str) -> ProtocolError:
+    return ProtocolError("task_already_exists", data={"taskId": label})
+
+
+def owner(principal: str | None) -> str:
+    """How the folders of a principal are called."""
+    return "-" if principal is None else hashlib.sha256(principal.encode()).hexdigest()[:32]
+
+
+def _name(principal: str | None, label: str) -> str:
+    return f"task-name/{owner(principal)}/{quote(label, safe='')}"
+
+
+def _memory(server: Server) -> Store:
+    from ...stores.memory import MemoryStore  # stores stand to the right of servers
+
+    return MemoryStore(2 * server.limits.tasks, clock=server.clock)
