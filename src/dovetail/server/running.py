@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .server import Server
     from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
+    from .watching import Watches
 
 Run = Literal["thread", "inline", "process"]
 Runnable = Callable[..., Awaitable[Any]]
@@ -252,6 +253,7 @@ class Lifecycle:
 
     runner: Runner
     tasks: TaskMethods | None
+    watches: Watches | None
 
     def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -259,7 +261,7 @@ class Lifecycle:
         """What this server needs, watched while it runs; ``/readyz`` follows."""
         self._listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Where subscribers are told of changes; known once there are any."""
+        """Where subscribers are told of changes; known once the server has started, or there are any."""
 
     @property
     def lifespan_value(self) -> Any:
@@ -271,12 +273,17 @@ class Lifecycle:
         if self._lifespan is not None:
             await self._lifespan.start()
         self.health.start()
+        self._loop = asyncio.get_running_loop()
+        if self.watches is not None:
+            self.watches.start()
 
     async def stop(self) -> None:
         """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""
         self.end_listening()
         await self.health.stop()
         cast("Server", self).stop_noting()
+        if self.watches is not None:
+            await self.watches.stop()
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()

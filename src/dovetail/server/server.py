@@ -24,7 +24,7 @@ from ..core.subscriptions import LIST_KINDS, Hub
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes
 from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import STATE_LIFETIME, Limits, TaskOptions
+from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions
 from ..stores.base import Store
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import VENDOR, limits_of
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
+    from .watching import Source, Watches
 
 _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools": {"listChanged": True},
@@ -137,6 +138,8 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
         """Made with the first tool that may run as a task."""
+        self.watches: Watches | None = None
+        """Made with the first source to watch."""
         self.skills: Skills | None = None
         """Made with the first folder of skills."""
         self.capabilities = ServerCapabilities({"logging": {}})
@@ -292,6 +295,20 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         self.hub.publish_resource_updated(
             uri, None if metadata is None else {VENDOR + "metadata": dict(metadata)}
         )
+
+    def watch(self, uri: str, source: Source, *, every: float = WATCH_SECONDS) -> Callable[[], None]:
+        """Tell the subscribers of ``uri`` whenever ``source`` changes; call what is returned to stop that.
+
+        ``source`` is a file, a folder (whose files have their URIs below ``uri``), or a function that is called
+        ``every`` so many seconds and whose value is compared with the one before. The server looks while it runs.
+        """
+        if self.watches is None:
+            from .watching import Watches
+
+            self.watches = Watches(self)
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self.watches.start)
+        return self.watches.add(uri, source, every)
 
     # --- the rest of a Service ------------------------------------------------------------------------------
 

@@ -219,6 +219,10 @@ NEWS_WAITING: Final = 10_000
 """Pieces of news on their way to other processes; a store that takes none makes the oldest go."""
 TASK_GRACE: Final = 60.0
 """Seconds beyond its time to live for which a task is known to be unfinished."""
+WATCH_SECONDS: Final = 0.1
+"""Between two looks at what is watched, at least; what changes in that time is told once."""
+WATCHED_FILES: Final = 10_000
+"""Files of one folder that are watched."""
 LONGEST_REASON: Final = 1024
 """Characters of the reason for which a task is cancelled."""
 TASK_DEPENDENCIES: Final = 32

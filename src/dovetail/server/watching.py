@@ -1,0 +1,123 @@
+"""Sources that are watched while the server runs: whoever subscribed hears ``resources/updated`` when one has changed.
+
+One loop looks at everything that is due, ten times a second at most, and tells all that changed since its last turn at
+once: however often something changes, its subscribers hear of it once in that time. Each process watches for its own
+subscribers, so what is seen here is told to no other process. Files are looked at in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ..core.subscriptions import News
+from ..settings import WATCH_SECONDS, WATCHED_FILES
+
+if TYPE_CHECKING:
+    from .server import Server
+
+log = logging.getLogger("dovetail.server")
+
+_UNKNOWN: Final = object()
+
+Source = str | os.PathLike[str] | Callable[[], Any]
+
+
+class Watch:
+    """One watched source: a file, a folder, or a function whose value is compared with the one before."""
+
+    def __init__(self, uri: str, source: Source, every: float) -> None:
+        self.uri = uri
+        self.every = max(every, WATCH_SECONDS)
+        self.look: Callable[[], Any] = source if callable(source) else lambda: _seen(Path(source))
+        self.due = 0.0
+        self.looking: asyncio.Task[None] | None = None
+        self._last: Any = _UNKNOWN
+
+    def differences(self, seen: Any) -> set[str]:
+        """What has changed since the look before; the first one only takes notice."""
+        before, self._last = self._last, seen
+        if before is _UNKNOWN or before == seen:
+            return set()
+        if not (isinstance(before, _Folder) and isinstance(seen, _Folder)):
+            return {self.uri}
+        # Whoever subscribed to the folder hears of what lies in it, too.
+        names = {name for name in before.keys() | seen.keys() if before.get(name) != seen.get(name)}
+        return {f"{self.uri.rstrip('/')}/{quote(name)}" for name in names}
+
+
+class _Folder(dict[str, tuple[int, ...] | None]):
+    """The files of a folder."""
+
+
+class Watches:
+    """Everything one server watches."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._watches: dict[Watch, None] = {}
+        self._changed: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, uri: str, source: Source, every: float) -> Callable[[], None]:
+        watch = Watch(uri, source, every)
+        self._watches[watch] = None
+        return lambda: self._remove(watch)
+
+    def _remove(self, watch: Watch) -> None:
+        self._watches.pop(watch, None)
+        if watch.looking is not None:
+            watch.looking.cancel()
+
+    def start(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="dovetail-watches")
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        left = [one for one in (task, *(watch.looking for watch in self._watches)) if one is not None]
+        for one in left:
+            one.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            for watch in tuple(self._watches):
+                if watch.due <= loop.time() and (watch.looking is None or watch.looking.done()):
+                    watch.due = loop.time() + watch.every
+                    watch.looking = loop.create_task(self._look(watch))
+            await asyncio.sleep(WATCH_SECONDS)
+            changed, self._changed = self._changed, set()
+            for uri in sorted(changed):
+                self._server.hub.tell(News(uri=uri))
+
+    async def _look(self, watch: Watch) -> None:
+        try:
+            self._changed |= watch.differences(await self._server.runner.call(watch.look))
+        except Exception:
+            log.exception("the source of %s could not be looked at", watch.uri)
+            watch.due += watch.every * 10  # it is not worth a report each time
+
+
+def _seen(path: Path) -> Any:
+    """What tells a file or folder from what it was before; None when there is none."""
+    if not path.is_dir():
+        return _stamp(path)
+    with os.scandir(path) as entries:
+        return _Folder((entry.name, _stamp(entry)) for entry in islice(entries, WATCHED_FILES))
+
+
+def _stamp(file: Path | os.DirEntry[str]) -> tuple[int, ...] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
