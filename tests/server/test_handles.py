@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import Client, Context, Handle, Server, ToolError
 from dovetail.errors import StateError
-from dovetail.stores import SqliteStore, Store
+from dovetail.stores import MemoryStore, SqliteStore, Store
 from dovetail.wire.dialects.base import VENDOR
 from tests.stores.contract import Clock
 from tests.support.aio import run
@@ -208,3 +208,9 @@ async def test_two_who_change_one_handle_at_once_both_finish() -> None:
     handle = await text(peer, "open_cart")
     await asyncio.gather(*(text(peer, "add", cart=handle, item=str(n)) for n in range(5)))
     assert "True [" in await text(peer, "look", cart=handle)
+
+
+@run
+async def test_what_is_kept_lies_in_the_store_that_was_given_even_while_it_is_empty() -> None:
+    store = MemoryStore()
+    assert Server("shop", store=store).kept is store

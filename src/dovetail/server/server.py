@@ -222,7 +222,7 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
     @cached_property
     def kept(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
-        return self.store or persistence.memory(self)
+        return persistence.memory(self) if self.store is None else self.store
 
     @cached_property
     def metrics(self) -> Metrics:

@@ -26,9 +26,13 @@ class KeptTasks:
     """The tasks of one server; with a store that was given to it, those of all its processes."""
 
     def __init__(self, server: Server) -> None:
-        self.store = server.store if server.store is not None else _memory(server)
+        limit = server.limits.tasks
+        given = server.store
+        self.store = _memory(server, limit) if given is None else given
         self._clock = server.clock
-        self.owned = Owned(server, max(1, server.limits.tasks // 2))
+        # Beside them where there is no store: the limit of tasks counts tasks alone.
+        beside = _memory(server, 2 * limit) if given is None else given
+        self.owned = Owned(beside, max(1, limit // 2))
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
         """Keep the task as it is now; False: the lease behind ``fence`` is another worker's."""
@@ -96,7 +100,7 @@ def _folder(principal: str | None) -> str:
     return f"task/{owner(principal)}"
 
 
-def _memory(server: Server) -> Store:
+def _memory(server: Server, entries: int) -> Store:
     from ...stores.memory import MemoryStore  # stores stand to the right of servers
 
-    return MemoryStore(server.limits.tasks, clock=server.clock)
+    return MemoryStore(entries, clock=server.clock)

@@ -9,15 +9,12 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
 from ...stores.base import Store, split
-
-if TYPE_CHECKING:
-    from ..server import Server
 
 _TRIES: Final = 3
 """Places tried blindly before all that are taken are looked at."""
@@ -38,9 +35,8 @@ class Ended(NamedTuple):
 class Owned:
     """The places and names of all principals."""
 
-    def __init__(self, server: Server, share: int) -> None:
-        # Of their own where there is no store: the limit of tasks counts tasks alone.
-        self._store: Store = server.store if server.store is not None else _memory(server)
+    def __init__(self, store: Store, share: int) -> None:
+        self._store = store
         self._share = share
 
     async def take_place(self, machine: TaskMachine) -> bool:
@@ -111,9 +107,3 @@ def owner(principal: str | None) -> str:
 
 def _name(principal: str | None, label: str) -> str:
     return f"task-name/{owner(principal)}/{quote(label, safe='')}"
-
-
-def _memory(server: Server) -> Store:
-    from ...stores.memory import MemoryStore  # stores stand to the right of servers
-
-    return MemoryStore(2 * server.limits.tasks, clock=server.clock)
