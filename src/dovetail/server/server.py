@@ -162,7 +162,7 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         Extending.__init__(self)
         self.admission.offers.foreign.add("shutdown")
         if self.store is not None:
-            from .once import Once  # a server without a store promises nothing of the kind
+            from ..workers.once import Once  # a server without a store promises nothing of the kind
 
             vars(self)["respond"] = Once(self, self.store, self.respond).respond
         self.layers = tuple(layers)

@@ -1,5 +1,5 @@
-"""Legacy sessions that any process serves, whichever opened them: only where the server has a store.
+"""What any process of a server can go on with, whichever began it: only where the server has a store.
 
-Start with `shared.py`. `mail.py` carries letters between processes, `kept_events.py` is the event log in the store,
-`elsewhere.py` the streams that another process writes.
+Legacy sessions: start with `shared.py`. `mail.py` carries letters between processes, `kept_events.py` is the event log
+in the store, `elsewhere.py` the streams that another process writes. Tasks: `durable.py`. Calls: `once.py`.
 """

@@ -47,7 +47,9 @@ class KeptSession(Struct, frozen=True, omit_defaults=True):
     phase: str
     log_level: str | None = None
     subscriptions: tuple[str, ...] = ()
-    tasks: dict[str, tuple[float | None, str | None]] = field(default_factory=dict)
+    tasks: dict[str, tuple[float | None, str | None]] = field(
+        default_factory=dict[str, tuple[float | None, str | None]]
+    )
     listener: str | None = None
     """The process that has the general stream."""
     version: int = 0

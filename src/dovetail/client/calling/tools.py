@@ -129,8 +129,7 @@ class ToolBox:
                 self._calls.explain(error, params)
                 raise
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
-        if handle.id is not None:
-            await self._note(handle.id)
+        await self._note(handle.id)
         return handle if task else await self._result_of(handle, begun, options.get("timeout"))
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
@@ -153,7 +152,9 @@ class ToolBox:
         task = task_of(id, modern=self._calls.established.revision.modern)
         return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
 
-    async def _note(self, id: str) -> None:
+    async def _note(self, id: str | None) -> None:
+        if id is None:
+            return  # it was answered at once
         self._begun[id] = None
         if len(self._begun) > self._calls.config.limits.tasks:
             del self._begun[next(iter(self._begun))]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
+from ...core.channel import Call
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
-from .durable import Durable
 from .jobs import Job
 
+Follow = Callable[[TaskMachine, Call], AbstractAsyncContextManager[Job]]
 Load = Callable[[str | None, str], Awaitable[TaskMachine | None]]
 
 
 class Dependencies:
-    """Waits for tasks that run here, or with ``durable`` anywhere."""
+    """Waits for tasks that run here, or with ``follow`` anywhere."""
 
-    def __init__(self, load: Load, running: Callable[[str], Job | None], durable: Durable | None) -> None:
+    def __init__(self, load: Load, running: Callable[[str], Job | None], follow: Follow | None) -> None:
         self._load = load
         self._running = running
-        self._durable = durable
+        self._follow = follow
 
     async def wait(self, job: Job) -> None:
         """Return when all is completed that the task depends on.
@@ -39,10 +41,10 @@ class Dependencies:
             if other is not None:
                 await other.changed()
                 task = other.machine
-            elif self._durable is None:
+            elif self._follow is None:
                 break  # nobody works on it any more
             else:
-                async with self._durable.followed(task, job.call) as other:
+                async with self._follow(task, job.call) as other:
                     while not other.machine.over:
                         await other.changed()
                 task = other.machine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -23,11 +23,17 @@ from ..running import off_the_clock
 
 if TYPE_CHECKING:
     from ..server import Server
-    from .durable import Steps
 
 PROGRESS = "notifications/progress"
 
 Put = Callable[[dict[str, InputRequest]], Awaitable[dict[str, asyncio.Future[Raw]]]]
+
+
+class Steps(Protocol):
+    """What a handler has done and heard already, kept for the next worker; UNSET is nothing."""
+
+    async def get(self, key: str) -> Any: ...
+    async def keep(self, key: str, value: Any) -> None: ...
 
 
 class TaskAsking(LegacyAsking):

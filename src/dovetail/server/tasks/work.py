@@ -29,7 +29,6 @@ from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
 from .dependencies import Dependencies
-from .durable import Command, Durable, Steps, caller_of
 from .jobs import Executor, InProcessExecutor, Job
 from .kept import LEGACY, MODERN, KeptTasks
 from .owned import GENERATED
@@ -39,6 +38,7 @@ from .telling import publish, say, tell
 from .wishes import Wish, task_for
 
 if TYPE_CHECKING:
+    from ...workers.durable import Durable
     from ..server import Server
 
 log = logging.getLogger("dovetail.server")
@@ -52,12 +52,17 @@ class Tasks:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._kept = KeptTasks(server)
-        self.durable = None if server.store is None else Durable(server, self._kept, self)
+        self.durable: Durable | None = None
         """Present where tasks outlive their worker."""
+        if server.store is not None:
+            from ...workers.durable import Durable  # a server without a store does without it
+
+            self.durable = Durable(server, self._kept, self)
         self._executor: Executor = InProcessExecutor(server.limits.tasks)
         self._jobs: dict[str, Job] = {}
         self._roster = Roster(server, self._kept)
-        self._dependencies = Dependencies(self._load, self.job, self.durable)
+        follow = None if self.durable is None else self.durable.followed
+        self._dependencies = Dependencies(self._load, self.job, follow)
 
     # --- beginning ----------------------------------------------------------------------------------------
 
@@ -106,7 +111,7 @@ class Tasks:
             raise
 
     def _job(self, call: Call, face: FaceName, wish: Wish) -> Job:
-        caller = None if self.durable is None else caller_of(call)
+        caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None))
 
@@ -118,9 +123,7 @@ class Tasks:
 
     def _asking(self, job: Job) -> TaskAsking:
         machine = job.machine
-        steps = None
-        if self.durable is not None and self.durable.may_run_again(machine):
-            steps = Steps(self._kept, machine)
+        steps = None if self.durable is None else self.durable.steps(machine)
         ask = partial(self._ask, job)
         return TaskAsking(self._server, job.call, job.channel, ask, lambda key: key in machine.asked, steps)
 
@@ -268,7 +271,7 @@ class Tasks:
         job = self._jobs.get(task.id)
         if job is None:
             if self.durable is not None and task.answer(responses, call.codec, self._server.clock()):
-                await self.durable.tell(task, Command(answers=dict(responses)))
+                await self.durable.answer(task, responses)
             return
         taken = job.machine.answer(responses, call.codec, self._server.clock())
         for key in taken:
@@ -282,9 +285,7 @@ class Tasks:
     async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
         """The client answered a question with an error; the handler gets to know it."""
         if self.durable is not None and job.machine.id not in self._jobs:
-            codec = job.call.codec
-            code, message, data = wire_error(error, codec.revision, codec.dialect)
-            await self.durable.tell(job.machine, Command(refused=key, error=Error(code, message, data=data)))
+            await self.durable.refuse_answer(job, key, error)
             return
         future = job.answers.get(key)
         if future is not None and not future.done():
@@ -355,7 +356,7 @@ class Tasks:
 
     async def _cancel_elsewhere(self, task: TaskMachine, reason: str | None) -> None:
         if self.durable is not None:
-            if await self.durable.tell(task, Command(cancel=True, reason=reason)):
+            if await self.durable.cancel(task, reason):
                 return
             await self._kept.end_work(task.id)
         await self._kept.put(task)

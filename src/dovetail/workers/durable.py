@@ -23,21 +23,21 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ...core.channel import Call
-from ...core.principal import Principal
-from ...core.task_machine import Caller, TaskMachine
-from ...errors import INTERNAL_ERROR, DovetailError, ProtocolError
-from ...model import CallToolRequestParams, ClientCapabilities, Error
-from ...model.meta import PROGRESS_TOKEN
-from ...stores.base import Store, StoreError
-from ...stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
-from ...stores.records import Records
-from ...wire.dialects.base import error_from_wire, wire_error
-from .jobs import Job
-from .kept import KeptTasks, key_of
+from ..core.channel import Call
+from ..core.principal import Principal
+from ..core.task_machine import Caller, TaskMachine
+from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
+from ..model import CallToolRequestParams, ClientCapabilities, Error
+from ..model.meta import PROGRESS_TOKEN
+from ..server.tasks.jobs import Job
+from ..server.tasks.kept import KeptTasks, key_of
+from ..stores.base import Store, StoreError
+from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
+from ..stores.records import Records
+from ..wire.dialects.base import error_from_wire, wire_error
 
 if TYPE_CHECKING:
-    from ..server import Server
+    from ..server.server import Server
 
 log = logging.getLogger("dovetail.server")
 
@@ -196,6 +196,24 @@ class Durable:
         notes = tool.definition.annotations or {}
         return bool(tool.resume or notes.get("idempotentHint") or notes.get("readOnlyHint"))
 
+    def steps(self, machine: TaskMachine) -> Steps | None:
+        """What the handler of a task that may run again has done already."""
+        return Steps(self._kept, machine) if self.may_run_again(machine) else None
+
+    @staticmethod
+    def caller(call: Call) -> Caller:
+        """What has to be known to make ``call`` again."""
+        principal = call.principal
+        return Caller(
+            revision=call.revision.name,
+            capabilities=dict(call.capabilities),
+            client_info=None if call.client_info is None else dict(call.client_info),
+            subject=None if principal is None else principal.subject,
+            issuer=None if principal is None else principal.issuer,
+            scopes=[] if principal is None else sorted(principal.scopes),
+            client_id=None if principal is None else principal.client_id,
+        )
+
     def _call(self, machine: TaskMachine) -> Call | None:
         """The call a task was made of, as far as it was kept."""
         caller = machine.caller
@@ -221,7 +239,20 @@ class Durable:
 
     # --- elsewhere ----------------------------------------------------------------------------------------------
 
-    async def tell(self, task: TaskMachine, command: Command) -> bool:
+    async def cancel(self, task: TaskMachine, reason: str | None) -> bool:
+        """Have the worker of ``task`` cancel it; False: it has none."""
+        return await self._tell(task, Command(cancel=True, reason=reason))
+
+    async def answer(self, task: TaskMachine, responses: Mapping[str, Raw]) -> None:
+        """Hand answers to the worker of ``task``."""
+        await self._tell(task, Command(answers=dict(responses)))
+
+    async def refuse_answer(self, job: Job, key: str, error: DovetailError) -> None:
+        """Tell the worker that a question was answered with an error."""
+        code, message, data = wire_error(error, job.call.codec.revision, job.call.codec.dialect)
+        await self._tell(job.machine, Command(refused=key, error=Error(code, message, data=data)))
+
+    async def _tell(self, task: TaskMachine, command: Command) -> bool:
         """Hand ``command`` to the worker of ``task``; False: it has none.
 
         Returns when the worker has most likely done it: at its next news, or after a look's time.
@@ -295,20 +326,6 @@ class Steps:
         await self._store.put(
             f"{self._folder}/{quote(key, safe='')}", self._records.write(value), ttl=self._ttl
         )
-
-
-def caller_of(call: Call) -> Caller:
-    """What has to be known to make ``call`` again."""
-    principal = call.principal
-    return Caller(
-        revision=call.revision.name,
-        capabilities=dict(call.capabilities),
-        client_info=None if call.client_info is None else dict(call.client_info),
-        subject=None if principal is None else principal.subject,
-        issuer=None if principal is None else principal.issuer,
-        scopes=[] if principal is None else sorted(principal.scopes),
-        client_id=None if principal is None else principal.client_id,
-    )
 
 
 def _commands(id: str) -> str:

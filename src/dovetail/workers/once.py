@@ -28,15 +28,15 @@ from ..drivers.layering import Respond
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
+from ..server.handles import owner
 from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
-from .handles import owner
 
 if TYPE_CHECKING:
-    from .server import Server
+    from ..server.server import Server
 
 log = logging.getLogger("dovetail.server")
 
