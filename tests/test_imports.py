@@ -42,7 +42,8 @@ MEANT: dict[str, frozenset[str]] = {
     ),  # where results of tasks are kept without a store given
     "dovetail.server.tasks.work": frozenset({"workers"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
-    "dovetail.server.server": frozenset({"telemetry", "workers"}),  # Server.metrics; calls exactly once
+    # Server.mount; Server.metrics; calls exactly once
+    "dovetail.server.server": frozenset({"gateway", "telemetry", "workers"}),
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"

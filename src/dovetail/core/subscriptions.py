@@ -85,6 +85,10 @@ class Hub:
         """How many sessions there are, and how many addresses somebody has subscribed to."""
         self.spread: Callable[[News], None] | None = None
         """Tells the subscribers of other processes; None where there are none."""
+        self.followers: list[Callable[[News], None]] = []
+        """Told of everything that is published: servers this one is mounted in."""
+        self.abandoned: Callable[[str], None] | None = None
+        """Told of an address that nobody is subscribed to any more."""
         self.rights: Callable[[str], Rights] = lambda uri: ()
         """Who may read an address: others hear nothing of it."""
 
@@ -171,6 +175,8 @@ class Hub:
     def _publish(self, news: News) -> int:
         if self.spread is not None:
             self.spread(news)
+        for follow in self.followers:
+            follow(news)
         return self.tell(news)
 
     def tell(self, news: News) -> int:
@@ -225,6 +231,8 @@ class Hub:
             self.watched -= 1
         subscriber.uris.discard(uri)
         _drop(self._uris, uri, subscriber)
+        if self.abandoned is not None and uri not in self._uris:
+            self.abandoned(uri)
 
 
 def honour(

@@ -28,6 +28,7 @@ from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from .asking.ask import InputRequired, asking_for
 from .context import Context
+from .elsewhere import Elsewhere
 from .failures import Failures, unreadable
 from .registering.addresses import not_there
 from .registering.methods import RegisteredMethod
@@ -44,6 +45,7 @@ class Answering:
     register: Register
     dialect: Dialect
     limits: Limits
+    elsewhere: Elsewhere | None
 
     def __init__(
         self, page_size: int | None, ttl_ms: int, cache_scope: CacheScope, *, mask_errors: bool
@@ -54,13 +56,12 @@ class Answering:
         self.failures = Failures(mask=mask_errors)
         self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
 
-    async def call_tool(self, call: Call, channel: Channel) -> Struct:
+    async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
         params = call.params
         tool = self.register.tools.entries.get(params.name)
         if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
-            name = params.name[:NAME_ECHO]
-            raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
+            return await self._elsewhere(call, channel, "tool")
         function = tool.function
         try:
             if tool.context_parameter is None and params.request_state is UNSET:
@@ -72,13 +73,12 @@ class Answering:
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
             return self.failures.of_tool(error, tool.name, call)
 
-    async def get_prompt(self, call: Call, channel: Channel) -> Struct:
+    async def get_prompt(self, call: Call, channel: Channel) -> Struct | Raw:
         """``prompts/get``."""
         params = call.params
         prompt = self.register.prompts.entries.get(params.name)
         if prompt is None or (prompt.rights and unknown(prompt.rights, call.principal)):
-            name = params.name[:NAME_ECHO]
-            raise ProtocolError("prompt_not_found", f"Unknown prompt: {name}", data={"prompt": name})
+            return await self._elsewhere(call, channel, "prompt")
         try:
             value = await self._converse(
                 prompt, partial(prompt.function.decode, params.arguments), call, channel
@@ -96,9 +96,25 @@ class Answering:
                 error, f"prompt {prompt.name!r}", call, {"prompt": prompt.name}, "prompt_render_failed"
             )
 
-    async def read(self, call: Call, channel: Channel) -> Struct:
+    async def _elsewhere(self, call: Call, channel: Channel, what: str) -> Struct | Raw:
+        """Have it answered by whoever is mounted here and has it.
+
+        Raises:
+            ProtocolError: nobody has it.
+        """
+        found = None if self.elsewhere is None else await self.elsewhere.respond(call, channel)
+        if found is None:
+            name = call.params.name[:NAME_ECHO]
+            raise ProtocolError(f"{what}_not_found", f"Unknown {what}: {name}", data={what: name})
+        return found
+
+    async def read(self, call: Call, channel: Channel) -> Struct | Raw:
         """``resources/read``."""
         uri = call.params.uri
+        if self.elsewhere is not None and self.register.find_resource(uri) is None:
+            found = await self.elsewhere.respond(call, channel)
+            if found is not None:
+                return found
         entry, arguments = self._find(uri, call.principal)
         try:
             value = await self._converse(entry, arguments.copy, call, channel)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from ..core import phases
 from ..core.channel import Call, Channel
-from ..core.principal import Principal
 from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError
@@ -129,7 +128,7 @@ class Builtin:
 
     # Completion
 
-    async def complete(self, call: Call, channel: Channel) -> CompleteResult:
+    async def complete(self, call: Call, channel: Channel) -> Struct | Raw:
         server = self._server
         params = call.params
         ref, argument = params.ref, params.argument
@@ -140,7 +139,10 @@ class Builtin:
         completer = server.completions.get((key, argument.name))
         if completer is None:
             if entry is None:
-                raise _nothing_to_complete(key)
+                found = None if server.elsewhere is None else await server.elsewhere.respond(call, channel)
+                if found is None:
+                    raise _nothing_to_complete(key)
+                return found
             return CompleteResult(completion_of(None))
         settled = UNSET if params.context is UNSET else params.context.arguments
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
@@ -166,20 +168,39 @@ class Builtin:
 
     async def subscribe(self, call: Call, channel: Channel) -> Result:
         server, uri = self._server, call.params.uri
-        found = server.register.find_resource(uri)
-        if found is None and (fault := uri_fault(uri, server.limits.uri_length)):
-            raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
-        if found is not None and found[0].rights and unknown(found[0].rights, call.principal):
-            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+        await self.watch(uri, call)
         subscriber = self._subscriber(call)
         if subscriber is not None:
             subscriber.principal = call.principal
             server.hub.subscribe(subscriber, uri)
         return await _saved(call)
 
-    def _may_hear(self, uri: str, principal: Principal | None) -> bool:
-        rights = self._server.register.rights_of(uri)
-        return not rights or visible(rights, principal)
+    async def watch(self, uri: str, call: Call) -> None:
+        """Somebody wants to hear of ``uri``.
+
+        Raises:
+            ProtocolError: it cannot be an address, or is none for them.
+        """
+        server = self._server
+        found = server.register.find_resource(uri)
+        if found is None:
+            if fault := uri_fault(uri, server.limits.uri_length):
+                raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
+            if server.elsewhere is not None:
+                await server.elsewhere.watch(uri, call)
+        elif found[0].rights and unknown(found[0].rights, call.principal):
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+
+    async def _may_hear(self, uri: str, call: Call) -> bool:
+        rights = self._server.hub.rights(uri)
+        if rights and not visible(rights, call.principal):
+            return False
+        if self._server.elsewhere is not None:
+            try:
+                await self.watch(uri, call)
+            except ProtocolError:
+                return False
+        return True
 
     async def unsubscribe(self, call: Call, channel: Channel) -> Result:
         subscriber = self._subscriber(call)
@@ -201,7 +222,7 @@ class Builtin:
             honoured, over = await server.tasks.visible(call, honoured)
         uris = honoured.resource_subscriptions
         if uris is not UNSET:
-            seen = [uri for uri in uris if self._may_hear(uri, call.principal)]
+            seen = [uri for uri in uris if await self._may_hear(uri, call)]
             honoured = replace(honoured, resource_subscriptions=seen)
         channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
         subscriber = server.hub.add(honoured, channel.notify, call.id)

@@ -23,6 +23,7 @@ from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
 if TYPE_CHECKING:
     from ..drivers.processes import Processes
+    from .elsewhere import Elsewhere
     from .server import Server
     from .signatures.parameters import Signature
     from .tasks.task_methods import TaskMethods
@@ -254,6 +255,7 @@ class Lifecycle:
     runner: Runner
     tasks: TaskMethods | None
     watches: Watches | None
+    elsewhere: Elsewhere | None
 
     def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -272,6 +274,8 @@ class Lifecycle:
         """Run the lifespan up to its ``yield``, once; whoever comes second waits for it."""
         if self._lifespan is not None:
             await self._lifespan.start()
+        if self.elsewhere is not None:
+            await self.elsewhere.start()
         self.health.start()
         self._loop = asyncio.get_running_loop()
         if self.watches is not None:
@@ -287,6 +291,8 @@ class Lifecycle:
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()
+        if self.elsewhere is not None:
+            await self.elsewhere.stop()
         if self._lifespan is not None:
             await self._lifespan.stop()
 

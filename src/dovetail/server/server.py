@@ -33,6 +33,7 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
+from .elsewhere import Elsewhere
 from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
@@ -40,6 +41,7 @@ from .running import Lifecycle
 from .serving import Serving
 
 if TYPE_CHECKING:
+    from ..gateway.parts import Part
     from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
@@ -134,6 +136,10 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
     def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
+        self.elsewhere: Elsewhere | None = None
+        """What is mounted here; None without."""
+        self.generation = 0
+        """Counts the changes of what is registered."""
         self.hub = Hub(self.limits)
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
@@ -219,6 +225,19 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
             self.skills.install()
         return self.skills.add(folder, prefix)
 
+    def mount(self, child: Server | Part, prefix: str | None = None) -> None:
+        """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
+
+        With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
+        ``city://weather/oslo``. What it gains or loses later shows. Its layers, rights and lifespan stay its own.
+
+        Raises:
+            RegistrationError: a name or the prefix is taken; the message says by whom.
+        """
+        from ..gateway.mounting import mount  # a server without others loads nothing of it
+
+        mount(self, child, prefix)
+
     @cached_property
     def kept(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
@@ -263,11 +282,14 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
     def component_scopes(self) -> frozenset[str]:
         """The scopes that anything here asks for: what metadata and challenges tell clients to get."""
-        return self.register.scopes()
+        scopes = self.register.scopes()
+        return scopes if self.elsewhere is None else scopes | self.elsewhere.scopes()
 
     # --- what changes ---------------------------------------------------------------------------------------
 
-    def _changed(self, kind: Changed) -> None:
+    def changed(self, kind: Changed) -> None:
+        """What is listed as ``kind`` is another list now: drop what was made of it, and tell."""
+        self.generation += 1
         self._offer()
         self._builtin.changed(kind)
         if self._loop is None or self._loop is asyncio._get_running_loop():
@@ -289,6 +311,14 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         if new:
             self.capabilities.update((kind, dict(_LISTED[kind])) for kind in new)
             self.admission.offer(self.capabilities)
+
+    async def watch_address(self, uri: str, call: Call) -> None:
+        """Somebody who hears of it from another server wants to hear of ``uri``.
+
+        Raises:
+            ProtocolError: it is not there for them.
+        """
+        await self._builtin.watch(uri, call)
 
     async def notify_resource_updated(self, uri: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Tell everybody who subscribed to ``uri`` (or to what it lies in) that it changed."""

@@ -71,7 +71,7 @@ class Registration:
     def __init__(self, timeout: float | None) -> None:
         self.timeout = timeout
         self.runner = Runner(self.limits)
-        self.register = Register(self._changed)
+        self.register = Register(self.changed)
         self.completions: dict[tuple[str, str], Completer] = {}
         """By reference and argument."""
         self.param_headers: dict[str, Mapping[tuple[str, ...], Any]] = {}
@@ -79,7 +79,7 @@ class Registration:
         self._restricted: dict[str, Rights] = {}
         """By tag."""
 
-    def _changed(self, kind: Changed) -> None:
+    def changed(self, kind: Changed) -> None:
         """A list is another one now."""
         raise NotImplementedError
 
@@ -291,7 +291,7 @@ class Registration:
             if tag in entry.tags:
                 entry.rights += rights
         for kind in ("tools", "resources", "prompts"):
-            self._changed(kind)
+            self.changed(kind)
 
     def _by_tags(self, tags: frozenset[str]) -> Rights:
         return tuple(right for tag in sorted(tags) for right in self._restricted.get(tag, ()))

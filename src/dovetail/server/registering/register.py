@@ -116,6 +116,16 @@ class Register:
         self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
         self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)
 
+    def table(self, name: str) -> Table[Any]:
+        """The list called ``name``: tools, resources, templates or prompts."""
+        tables: dict[str, Table[Any]] = {
+            "tools": self.tools,
+            "resources": self.resources,
+            "templates": self.templates,
+            "prompts": self.prompts,
+        }
+        return tables[name]
+
     def __iter__(self) -> Iterator[Registered]:
         """Everything that is registered."""
         for table in (self.tools, self.resources, self.templates, self.prompts):

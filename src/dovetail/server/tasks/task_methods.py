@@ -35,6 +35,7 @@ from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
 from ...settings import LONGEST_REASON, NAME_ECHO
 from ...wire.dialects.base import REASON, error_from_wire
 from ..asking.ask import method_of, params_of
+from ..elsewhere import TaskTool
 from ..listing import open_cursor, page_size, seal_cursor
 from ..registering.register import RegisteredTool
 from .jobs import Job
@@ -77,10 +78,20 @@ class TaskMethods:
 
     # --- beginning ----------------------------------------------------------------------------------------
 
-    async def call_tool(self, call: Call, channel: Channel) -> Struct:
+    def _tool(self, name: str) -> RegisteredTool | TaskTool | None:
+        found = self._tools.get(name)
+        elsewhere = self._server.elsewhere
+        return elsewhere.task_tool(name) if found is None and elsewhere is not None else found
+
+    async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call``: the result, or a task in its place."""
-        tool = self._tools.get(call.params.name)
-        if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
+        tool = self._tool(call.params.name)
+        if (
+            channel.asking is not None
+            or tool is None
+            or (tool.rights and unknown(tool.rights, call.principal))
+        ):
+            # A channel with an asking of its own: it is a task already, of a server this one is mounted in.
             return await self._server.call_tool(call, channel)
         face = self._wanted(tool, call)
         if face is None:
@@ -92,7 +103,7 @@ class TaskMethods:
         return FACES[face].created(await self.tasks.begin(call, channel, face, Wish(ttl)))
 
     @staticmethod
-    def _wanted(tool: RegisteredTool, call: Call) -> FaceName | None:
+    def _wanted(tool: RegisteredTool | TaskTool, call: Call) -> FaceName | None:
         """Whether this call becomes a task, and of which design.
 
         Raises:
@@ -120,7 +131,7 @@ class TaskMethods:
     async def create(self, call: Call, channel: Channel) -> Struct:
         """erlmcp's ``tasks/create``: the type of the action is the name of a tool."""
         action, wish = call.params.action, erlmcp_wish(call.params)
-        tool = self._tools.get(action.type)
+        tool = self._tool(action.type)
         if tool is None or (tool.rights and unknown(tool.rights, call.principal)):
             name = action.type[:NAME_ECHO]
             raise ProtocolError("tool_not_found", f"Unknown tool: {name}", data={"tool": name})
@@ -238,7 +249,7 @@ class TaskMethods:
             await self.tasks.answer(job.machine, {key: Raw(msgspec.json.encode(answer))}, job.call)
 
 
-def _undeclared(tool: RegisteredTool) -> ProtocolError:
+def _undeclared(tool: RegisteredTool | TaskTool) -> ProtocolError:
     return ProtocolError(
         "missing_required_client_capability",
         f"the tool {tool.name} runs as a task: declare the client capability {EXTENSION!r}",

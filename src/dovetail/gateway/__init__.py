@@ -1,0 +1,1 @@
+"""Many servers as one: mounted, behind a proxy, bridged, behind a gateway."""

@@ -1,0 +1,94 @@
+"""The names of mounted components: one rule that can be undone.
+
+A prefix joins the names of tools and prompts with an underscore. Of a URI it becomes the first segment
+(``city://oslo`` is ``city://weather/oslo``); a URI without segments has it before the scheme (``urn:x`` is
+``weather+urn:x``). Templates follow the same rule, so an expanded template is the URI it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ..errors import RegistrationError
+from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
+_LONGEST: Final = 64
+
+
+class Naming:
+    """The names under which a mounted service is shown; without a prefix they stay as they are."""
+
+    __slots__ = ("_head", "prefix")
+
+    def __init__(self, prefix: str | None) -> None:
+        if prefix and (len(prefix) > _LONGEST or not _PREFIX.fullmatch(prefix)):
+            raise RegistrationError(
+                f"the prefix {prefix[:_LONGEST]!r} is none: letters, digits, '-', '.' and single '_'"
+            )
+        self.prefix = prefix or ""
+        self._head = f"{prefix}_" if prefix else ""
+
+    def name(self, inner: str) -> str:
+        """The name of a tool or prompt as others see it."""
+        return self._head + inner
+
+    def inner_name(self, name: str) -> str | None:
+        """The name inside; None for one that belongs to somebody else."""
+        return name.removeprefix(self._head) if name.startswith(self._head) else None
+
+    def uri(self, inner: str) -> str:
+        """The URI, or template of URIs, as others see it."""
+        if not self.prefix:
+            return inner
+        scheme, separator, rest = inner.partition("://")
+        return f"{scheme}://{self.prefix}/{rest}" if separator else f"{self.prefix}+{inner}"
+
+    def inner_uri(self, uri: str) -> str | None:
+        """The URI inside; None for one that belongs to somebody else."""
+        if not self.prefix:
+            return uri
+        scheme, separator, rest = uri.partition("://")
+        if separator:
+            head = f"{self.prefix}/"
+            return f"{scheme}://{rest.removeprefix(head)}" if rest.startswith(head) else None
+        head = f"{self.prefix}+"
+        return uri.removeprefix(head) if uri.startswith(head) else None
+
+    # --- what is said of them --------------------------------------------------------------------------------------
+
+    def definition(self, kind: str, inner: Any) -> Any:
+        """The definition of a component as others see it."""
+        if not self.prefix:
+            return inner
+        if kind == "resources":
+            return replace(inner, uri=self.uri(inner.uri))
+        if kind == "templates":
+            return replace(inner, uri_template=self.uri(inner.uri_template))
+        return replace(inner, name=self.name(inner.name))
+
+    def result(self, result: Any) -> Any:
+        """A result with the URIs of this service as others see them: contents that were read, links in content."""
+        if not self.prefix:
+            return result
+        if isinstance(result, ReadResourceResult):
+            return replace(result, contents=[self._located(each) for each in result.contents])
+        if isinstance(result, GetPromptResult):
+            messages = [replace(each, content=self._block(each.content)) for each in result.messages]
+            return replace(result, messages=messages)
+        if isinstance(result, CallToolResult):
+            return replace(result, content=[self._block(each) for each in result.content])
+        return result
+
+    def _block(self, block: Any) -> Any:
+        if isinstance(block, ResourceLink):
+            return self._located(block)
+        if isinstance(block, EmbeddedResource):
+            return replace(block, resource=self._located(block.resource))
+        return block
+
+    def _located(self, located: Any) -> Any:
+        return replace(located, uri=self.uri(located.uri)) if located.uri else located

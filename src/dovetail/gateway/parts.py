@@ -1,0 +1,150 @@
+"""What can be mounted: a part shows components and answers for them. A `Server` in this process is one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..core.rights import Rights, visible
+from ..core.subscriptions import News
+from ..model import ServerCapabilities
+from ..server.elsewhere import ListName, TaskTool
+from ..wire.seal import Seal
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+
+LISTS: tuple[ListName, ...] = ("tools", "resources", "templates", "prompts")
+
+
+class Shown(Struct, frozen=True):
+    """The components of one kind that a caller may see. The same ``version`` is the same list."""
+
+    version: Any
+    entries: Sequence[Any] = ()
+
+
+class Part(Protocol):
+    """Something mounted. Names and URIs are its own; whoever mounts it renames."""
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        ...
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What it offers, as far as known."""
+        ...
+
+    async def start(self, parent: Server) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def shown(self, kind: ListName, call: Call) -> Shown:
+        """What ``call`` may see.
+
+        Raises:
+            DovetailError: it cannot be told now.
+        """
+        ...
+
+    async def has(self, kind: ListName, name: str, call: Call) -> bool:
+        """Whether there is such a component, for parts without a prefix of their own."""
+        ...
+
+    def task_tool(self, name: str) -> TaskTool | None:
+        """Whether a call of the tool may become a task: of the server it is mounted in, not of its own."""
+        ...
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw: ...
+
+    async def watch(self, uri: str, call: Call) -> None:
+        """Somebody subscribed to ``uri``.
+
+        Raises:
+            ProtocolError: it is not there for them.
+        """
+        ...
+
+    def unwatch(self, uri: str) -> None:
+        """Nobody is subscribed to ``uri`` any more."""
+        ...
+
+    def rights_of(self, uri: str) -> Rights: ...
+
+    def follow(self, tell: Callable[[News], None]) -> None:
+        """Have ``tell`` told of everything that changes."""
+        ...
+
+
+class ServerPart:
+    """A `Server` in this process, with its layers, lifespan and rights."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    @property
+    def label(self) -> str:
+        return f"server {self.server.name!r}"
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        return self.server.capabilities
+
+    async def start(self, parent: Server) -> None:
+        # What the child seals comes back through the parent, perhaps on another worker of it.
+        self.server.seal = Seal(parent.seal.keys, self.server.limits.request_state, owner=self.server.name)
+        await self.server.start()
+
+    async def stop(self) -> None:
+        await self.server.stop()
+
+    async def shown(self, kind: ListName, call: Call) -> Shown:
+        server = self.server
+        if server.elsewhere is not None:
+            return await server.elsewhere.shown(kind, call)
+        return own_entries(server, kind, call)
+
+    async def has(self, kind: ListName, name: str, call: Call) -> bool:
+        register = self.server.register
+        if kind in ("resources", "templates"):
+            found = register.find_resource(name) is not None or name in register.templates.entries
+        else:
+            found = name in register.table(kind).entries
+        return found or (
+            self.server.elsewhere is not None and await self.server.elsewhere.has(kind, name, call)
+        )
+
+    def task_tool(self, name: str) -> TaskTool | None:
+        tool = self.server.register.tools.entries.get(name)
+        if tool is not None:
+            return TaskTool(name, tool.task, tool.rights, tool.asks_first)
+        return None if self.server.elsewhere is None else self.server.elsewhere.task_tool(name)
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        return await self.server.respond(call, channel)
+
+    async def watch(self, uri: str, call: Call) -> None:
+        await self.server.watch_address(uri, call)
+
+    def unwatch(self, uri: str) -> None:
+        if self.server.elsewhere is not None:
+            self.server.elsewhere.unwatch(uri)
+
+    def rights_of(self, uri: str) -> Rights:
+        return self.server.hub.rights(uri)
+
+    def follow(self, tell: Callable[[News], None]) -> None:
+        self.server.hub.followers.append(tell)
+
+
+def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
+    """What ``call`` may see of the components registered with ``server`` itself."""
+    entries = list(server.register.table(kind))
+    seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
+    shown = [entry.definition for entry, sees in zip(entries, seen, strict=True) if sees]
+    return Shown((server.generation, None if all(seen) else seen), shown)
