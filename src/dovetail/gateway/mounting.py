@@ -149,9 +149,9 @@ class Mounts:
         """Offer what the part offers. What was offered once stays."""
         server, offered = self._server, part.capabilities
         if isinstance(part, ServerPart):
-            headers = server.register.tools.param_headers
+            headers = server.param_headers
             naming = next(mount.naming for mount in self.mounts if mount.part is part)
-            for name, found in part.server.register.tools.param_headers.items():
+            for name, found in part.server.param_headers.items():
                 headers[naming.name(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
             if name in offered and name not in server.capabilities:

@@ -45,11 +45,12 @@ class Answering:
     register: Register
     dialect: Dialect
     limits: Limits
-    elsewhere: Elsewhere | None
 
     def __init__(
         self, page_size: int | None, ttl_ms: int, cache_scope: CacheScope, *, mask_errors: bool
     ) -> None:
+        self.elsewhere: Elsewhere | None = None
+        """What is mounted here; None without."""
         self.page_size = page_size or self.limits.page_size
         self.ttl_ms = ttl_ms
         self.cache_scope: CacheScope = cache_scope

@@ -33,7 +33,6 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
-from .elsewhere import Elsewhere
 from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
@@ -136,10 +135,6 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
     def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
-        self.elsewhere: Elsewhere | None = None
-        """What is mounted here; None without."""
-        self.generation = 0
-        """Counts the changes of what is registered."""
         self.hub = Hub(self.limits)
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
