@@ -13,8 +13,8 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,6 +26,7 @@ from ..stores.base import Store
 from ..stores.bounds import TASK_LOOK
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
+from .running import Enter
 
 if TYPE_CHECKING:
     from .server import Server
@@ -37,8 +38,6 @@ SEAL_KEYS: Final = "DOVETAIL_SEAL_KEYS"
 _KEY: Final = "seal/key"
 _TOPIC: Final = "news"
 _read_news = msgspec.json.Decoder(News).decode
-
-Enter = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 def store_of(given: Store | str | None) -> Store | None:

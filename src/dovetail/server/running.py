@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .tasks.task_methods import TaskMethods
     from .watching import Watches
 
+Enter = Callable[[], AbstractAsyncContextManager[Any]]
 Run = Literal["thread", "inline", "process"]
 Runnable = Callable[..., Awaitable[Any]]
 
@@ -203,8 +204,8 @@ class Lifespan:
     from a request and the stop from a signal.
     """
 
-    def __init__(self, enter: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        self._enter = enter
+    def __init__(self, enter: Enter) -> None:
+        self.enter = enter
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._stop: asyncio.Event | None = None
@@ -232,7 +233,7 @@ class Lifespan:
 
     async def _hold(self, started: asyncio.Future[None], stop: asyncio.Event) -> None:
         try:
-            async with self._enter() as self.value:
+            async with self.enter() as self.value:
                 self.running = True
                 started.set_result(None)
                 await stop.wait()
@@ -257,13 +258,17 @@ class Lifecycle:
     watches: Watches | None
     elsewhere: Elsewhere | None
 
-    def __init__(self, lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
+    def __init__(self, lifespan: Enter | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
         self.health = Health(cast("Watched", self))
         """What this server needs, watched while it runs; ``/readyz`` follows."""
         self._listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where subscribers are told of changes; known once the server has started, or there are any."""
+
+    def surround(self, wrap: Callable[[Enter | None], Enter]) -> None:
+        """Put something around the lifespan."""
+        self._lifespan = Lifespan(wrap(None if self._lifespan is None else self._lifespan.enter))
 
     @property
     def lifespan_value(self) -> Any:

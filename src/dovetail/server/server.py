@@ -83,6 +83,9 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
     shows clients the text of unexpected exceptions; never in production.
     """
 
+    store: Store | None = None
+    """Where its state is kept."""
+
     def __init__(
         self,
         name: str,
@@ -115,26 +118,50 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
         self.limits = limits_of(self.dialect, limits)
         words = {"title": title, "description": description, "website_url": website_url}
-        self.info = _implementation(name, version, icons, words)
-        self.instructions, self.log_level = instructions, log_level
-        self.clock, self.state_lifetime = clock, state_lifetime
-        self.task_options, self.store, self.auth = tasks or TaskOptions(), persistence.store_of(store), auth
+        self.info, self.instructions = _implementation(name, version, icons, words), instructions
+        self.clock, self.state_lifetime, self.auth = clock, state_lifetime, auth
+        self.task_options, self.log_level = tasks or TaskOptions(), log_level
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
-        self._prepare_life(_keys(seal_keys) or persistence.environment_keys(), lifespan)
-        self._open(_revisions(revisions), layers, strict=strict)
+        Lifecycle.__init__(self, None if lifespan is None else partial(lifespan, self))
+        self._open(_revisions(revisions), tuple(layers), strict=strict)
+        self._keep(_keys(seal_keys) or persistence.environment_keys(), persistence.store_of(store))
 
-    def _prepare_life(
-        self, keys: Keys | None, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None
-    ) -> None:
+    def _keep(self, keys: Keys | None, store: Store | None) -> None:
         self.seal = Seal(keys or Keys.random(), self.limits.request_state, owner=self.info.name)
-        enter = None if lifespan is None else partial(lifespan, self)
-        if self.store is not None:
-            enter = persistence.life(self, self.store, enter, keep_keys=keys is None)
-        Lifecycle.__init__(self, enter)
+        if store is not None:
+            self.use_store(store, keep_keys=keys is None)
+        else:
+            self._compose()
 
-    def _open(self, revisions: list[Revision], layers: Sequence[Layer | Wrapper], *, strict: bool) -> None:
+    def use_store(self, store: Store, *, keep_keys: bool = False) -> None:
+        """Keep state in ``store``, as if it had been given to begin with. Call it before the server starts.
+
+        With ``keep_keys`` the keys that seal are those of the store.
+        """
+        self.store = store
+        self.surround(lambda enter: persistence.life(self, store, enter, keep_keys=keep_keys))
+        if self.tasks is not None:
+            self.tasks = None
+            self.enable_tasks()
+        self._compose()
+
+    def _compose(self) -> None:
+        """Put around `respond` what is wanted. On the instance: whoever wants nothing is not slowed down by it."""
+        for name in ("respond", "take_note"):
+            vars(self).pop(name, None)
+        if self.store is not None:
+            from ..workers.once import Once  # a server without a store promises nothing of the kind
+
+            vars(self)["respond"] = Once(self, self.store, self.respond).respond
+        if self.layers:
+            vars(self)["respond"] = compose(self, self.layers, self.respond)
+            vars(self)["take_note"] = compose_notes(self.layers, self.take_note)
+
+    def _open(self, revisions: list[Revision], layers: tuple[Layer | Wrapper, ...], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
+        self.layers = layers
+        """What stands around every call, the outermost first."""
         self.hub = Hub(self.limits)
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None
@@ -162,16 +189,6 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         """Who answers which method."""
         Extending.__init__(self)
         self.admission.offers.foreign.add("shutdown")
-        if self.store is not None:
-            from ..workers.once import Once  # a server without a store promises nothing of the kind
-
-            vars(self)["respond"] = Once(self, self.store, self.respond).respond
-        self.layers = tuple(layers)
-        """What stands around every call, the outermost first."""
-        if layers:
-            # Set on the instance: a server without layers is not slowed down by the possibility.
-            vars(self)["respond"] = compose(self, layers, self.respond)
-            vars(self)["take_note"] = compose_notes(layers, self.take_note)
         self.admission.offer(self.capabilities)
 
     # --- answering ------------------------------------------------------------------------------------------

@@ -20,13 +20,18 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from ....drivers.pool import DaemonExecutor, Threads
+from ....errors import DovetailError
 from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
+from ....stores.memory import MemoryStore
+from ....stores.sqlite import SqliteStore
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
 from ..server.app import HttpApp
 from ..server.ended_sessions import EndedSessions
 from ..server.exchange import HttpService
 from .places import Place
 
+STATE: Final = "state.db"
+"""Their store, if the server has none."""
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 METRICS: Final = "metrics"
 """The folder in which they count together."""
@@ -164,6 +169,18 @@ class Work(Struct, frozen=True, kw_only=True):
     again: tuple[str, str] | None
     """How a process that starts from nothing gets hold of the server: the name of a function that makes the
     application of a worker, and what that is to import."""
+
+
+def give_store(service: HttpService, folder: str) -> None:
+    """Several processes need a place where they meet; one for as long as they run, unless the server has its own.
+
+    Raises:
+        DovetailError: it has one that no other process sees.
+    """
+    if isinstance(service.store, MemoryStore):
+        raise DovetailError("several workers need a store that all of them see: a file, or Redis")
+    if service.store is None:
+        service.use_store(SqliteStore(os.path.join(folder, STATE)))
 
 
 class Worker:

@@ -21,7 +21,7 @@ from ...running import Watchdog, collecting_rarely
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
 from .places import Place
-from .process import READY, Serving, Work
+from .process import READY, Serving, Work, give_store
 
 HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn"}
 """The HTTP servers there are a module for here, and the package each needs."""
@@ -43,6 +43,7 @@ def run(
     open_ = allow_remote or service.auth is not None
     place, settings = _divide({**options, "shared": True}, allow_remote=open_)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
+        give_store(service, folder)
         work = Work(
             service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
             face=face, again=again,

@@ -24,7 +24,7 @@ from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.exchange import HttpService
 from .places import Place, say
-from .process import Work, Worker, supervised
+from .process import Work, Worker, give_store, supervised
 
 TOLD: Final = "DOVETAIL_WORKER"
 """The environment variable in which workers are told what they serve."""
@@ -120,6 +120,7 @@ def worker(service: HttpService, told: Told) -> AsgiFace:
         if told.announcement is not None:
             say(told.announcement)
 
+    give_store(service, told.folder)
     one = Worker(service, told.options, told.folder, announce)
     return AsgiFace(one.app, one)
 

@@ -64,6 +64,10 @@ class HttpService(Service, Protocol):
     store: Store | None
     """Where sessions live that every process may serve."""
 
+    def use_store(self, store: Store) -> None:
+        """Keep state there from now on."""
+        ...
+
     @property
     def metrics(self) -> Metrics:
         """What it counts, from now on."""
