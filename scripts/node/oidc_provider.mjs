@@ -1,7 +1,8 @@
 // The npm package `oidc-provider` (certified) as the authorization server of the tests.
 // Started as `node FILE PORT`, with MODULES naming the folder that holds node_modules; says "ready" when it is.
 // The environment: RESOURCE (the audience of access tokens), LIFETIME (seconds of an access token), NONCE=1 (proofs
-// need a nonce), KEY (a public JWK for the client "keyed").
+// need a nonce), KEY (a public JWK for the client "keyed"), CALLBACK (the redirect URI of the client "proxy"),
+// FORMAT=jwt (access tokens are signed), PLAIN=1 (access tokens are for nobody but the provider, unless asked for).
 import { createRequire } from 'node:module';
 import { randomBytes } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
@@ -33,6 +34,13 @@ if (process.env.KEY) {
     });
 }
 
+if (process.env.CALLBACK) {
+    clients.push({
+        client_id: 'proxy', client_secret: 'proxy-secret-that-is-long', redirect_uris: [process.env.CALLBACK],
+        grant_types: ['authorization_code', 'refresh_token'], token_endpoint_auth_method: 'client_secret_post'
+    });
+}
+
 const provider = new Provider(issuer, {
     clients,
     scopes: ['openid', 'offline_access', 'tools', 'more'],
@@ -52,11 +60,11 @@ const provider = new Provider(issuer, {
         },
         resourceIndicators: {
             enabled: true,
-            defaultResource: () => process.env.RESOURCE,
+            defaultResource: () => (process.env.PLAIN === '1' ? undefined : process.env.RESOURCE),
             useGrantedResource: () => true,
             getResourceServerInfo: (context, resource) => {
                 if (resource !== process.env.RESOURCE) throw new Error('another resource');
-                return { scope: 'tools more', audience: resource, accessTokenTTL: lifetime, accessTokenFormat: 'opaque' };
+                return { scope: 'tools more', audience: resource, accessTokenTTL: lifetime, accessTokenFormat: process.env.FORMAT ?? 'opaque' };
             }
         }
     }

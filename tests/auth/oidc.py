@@ -104,11 +104,11 @@ class Browser:
     def __init__(self) -> None:
         self._cookies: dict[str, str] = {}
 
-    async def log_in(self, url: str) -> str:
-        """Visit ``url`` and agree to all that comes; the first address outside the provider."""
-        origin = urlsplit(url)[:2]
+    async def log_in(self, url: str, *more: str) -> str:
+        """Visit ``url`` and agree to all that comes; the first address outside the provider and ``more`` origins."""
+        origins = {urlsplit(each)[:2] for each in (url, *more)}
         for _ in range(20):
-            if urlsplit(url)[:2] != origin:
+            if urlsplit(url)[:2] not in origins:
                 return url
             status, location, page = await self._send("GET", url)
             while location is None:
@@ -135,6 +135,9 @@ class Browser:
         assert form is not None, page
         action = re.search(r'action="([^"]*)"', form[0])
         fields = dict(re.findall(r'<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"', form[0]))
+        button = re.search(r'<button[^>]*name="([^"]+)" value="([^"]+)"', form[0])
+        if button is not None:
+            fields[button[1]] = button[2]
         names = re.findall(r'<input[^>]*name="([^"]+)"', form[0])
         typed = {name: "somebody" for name in names if name in ("login", "password")}
         target = urljoin(url, action[1]) if action is not None else url
@@ -150,7 +153,7 @@ class Browser:
             page = (await response.read(1_000_000)).decode()
             found = response.headers.get("Set-Cookie", "")
             self._cookies.update(
-                parse_qsl(";".join(re.findall(r"(?:^|, )([\w.]+=[^;]*)", found)), separator=";")
+                parse_qsl(";".join(re.findall(r"(?:^|, )([\w.-]+=[^;]*)", found)), separator=";")
             )
             response.close()
         return response.status, response.headers.get("Location"), page

@@ -68,15 +68,16 @@ async def served(
     server: Any,
     *,
     host: str = "127.0.0.1",
+    port: int = 0,
     certfile: str | None = None,
     keyfile: str | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
-    """Serve on a free port as `server.run` does, on the host of this test."""
+    """Serve on a free ``port`` as `server.run` does, on the host of this test."""
     app = HttpApp(server, HttpOptions(**options))
     await app.life.start()
     make, face = HOSTS[HOST]
-    place = Place(host=host, port=0, certfile=certfile, keyfile=keyfile)
+    place = Place(host=host, port=port, certfile=certfile, keyfile=keyfile)
     running = make(app, place, face=face)
     serving, ready = Serving(app, running), asyncio.Event()
     address = running.bound.getsockname()

@@ -1,6 +1,7 @@
 """Authorization, both sides: who may call a server, and how a client logs in.
 
-`core` holds the decisions, without I/O; `server` what verifies tokens and guards components; `client` what logs in.
+`core` holds the decisions, without I/O; `server` what verifies tokens and guards components; `client` what logs in;
+`proxy` an authorization server in front of somebody else's.
 Names are loaded when they are first used: some need an extra.
 """
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .client.proof import DPoP
     from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
     from .core.problems import AuthError
+    from .proxy.proxy import OAuthProxy, OidcProxy
     from .server.introspection import IntrospectionVerifier
     from .server.jwt import JwtVerifier
     from .server.static import ApiKeys, StaticTokens
@@ -30,6 +32,7 @@ _HOMES = {
     "client.proof": "DPoP",
     "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
     "core.problems": "AuthError",
+    "proxy.proxy": "OAuthProxy OidcProxy",
     "server.introspection": "IntrospectionVerifier",
     "server.jwt": "JwtVerifier",
     "server.static": "ApiKeys StaticTokens",
@@ -51,6 +54,8 @@ __all__ = [
     "KeyringStore",
     "MemoryTokens",
     "OAuth",
+    "OAuthProxy",
+    "OidcProxy",
     "Principal",
     "StaticTokens",
     "TokenStorage",

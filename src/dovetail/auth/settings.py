@@ -65,3 +65,40 @@ INTROSPECTION_SECONDS: Final = 60.0
 """Seconds for which the answer of an introspection is believed, if the token lives that long."""
 INTROSPECTIONS: Final = 64
 """Questions to one introspection endpoint at once; a caller more is asked to come back."""
+
+# --- proxies in front of a provider -----------------------------------------------------------------------------
+
+CONSENT_SECONDS: Final = 600.0
+"""Seconds a user has for the consent page and the provider's login together, each."""
+LOGINS_WAITING: Final = 20_000
+"""Logins at the provider at once that one process has begun."""
+CODE_SECONDS: Final = 60.0
+"""Seconds for which a code of ours may be redeemed, once."""
+ACCESS_SECONDS: Final = 3600.0
+"""Seconds that an access token of ours lives, unless the provider's ends before and cannot be renewed."""
+REFRESH_SECONDS: Final = 30 * 86400.0
+"""Seconds after its last use at which a login ends for good."""
+REMEMBERED_SECONDS: Final = 10.0
+"""Seconds for which a token of ours is believed without a look into the store; revocations are told at once."""
+PAGE_BYTES: Final = 64 << 10
+"""Bytes of a form or registration that is posted to us."""
+CLIENT_BYTES: Final = 1500
+"""Bytes of what a client registers: all of it travels in its client_id."""
+REDIRECT_URIS: Final = 16
+"""Redirect URIs of one client."""
+PARAMETER_LENGTH: Final = 4096
+"""Characters of one parameter of an authorization or token request."""
+CLIENT_DOCUMENT_BYTES: Final = 16 << 10
+"""Bytes of a Client ID Metadata Document."""
+CLIENT_DOCUMENTS: Final = 1000
+"""Client ID Metadata Documents that are remembered."""
+CLIENT_DOCUMENT_SECONDS: Final = 300.0
+"""Seconds for which they are."""
+CLIENT_DOCUMENT_FETCHES: Final = 16
+"""Fetches of such documents at once; a login more is asked to come back."""
+PROVIDER_LEASE: Final = 30.0
+"""Seconds for which one process alone renews what the provider gave for a login."""
+RENEWAL_POLL: Final = 0.05
+"""Seconds between two looks whether it has."""
+CLAIMS_BYTES: Final = 16 << 10
+"""Bytes of what a provider says about a user that are kept."""

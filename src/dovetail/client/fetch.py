@@ -6,7 +6,7 @@ so for the clients of other libraries. Tests and applications put objects of the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
@@ -79,6 +79,15 @@ class Send(Protocol):
         timeout: float | None = None,
     ) -> Response:
         """Raises `TransportError`: refused, unresolved, reset or cut before the headers came."""
+        ...
+
+
+@runtime_checkable
+class Pinnable(Send, Protocol):
+    """A `Send` that can be told which addresses a host has, so that it does not look the name up once more."""
+
+    def pinned(self, addresses: Sequence[str]) -> AbstractAsyncContextManager[Send]:
+        """One for requests to a single host at ``addresses``; with none there is no such host."""
         ...
 
 

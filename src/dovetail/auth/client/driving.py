@@ -29,7 +29,7 @@ from ..core.steps import (
     Supply,
 )
 from ..settings import AUTHORIZATION_SECONDS, METADATA_SIZE
-from .guarding import AddressGuard
+from .guarding import AddressGuard, pinned
 from .storage import TokenStorage
 
 T = TypeVar("T")
@@ -154,15 +154,17 @@ class Driver:
         raise AuthError(f"{request.what} is redirected more than {REDIRECTS} times", fault=request.fault)
 
     async def _ask_once(self, request: Ask, url: str) -> tuple[Answer, str | None]:
-        if not request.configured:
-            await self._guard.check(url, request.what, request.fault)
         try:
             async with asyncio.timeout(AUTHORIZATION_SECONDS):
-                response = await self._send(request.method, url, request.headers, request.body)
-                try:
-                    return await _read(response, url)
-                finally:
-                    response.close()
+                where = None
+                if not request.configured:
+                    where = await self._guard.check(url, request.what, request.fault)
+                async with pinned(self._send, where) as send:
+                    response = await send(request.method, url, request.headers, request.body)
+                    try:
+                        return await _read(response, url)
+                    finally:
+                        response.close()
         except TimeoutError:
             why = f"no answer within {AUTHORIZATION_SECONDS:g} s"
             raise AuthError(f"{request.what} ({urls.origin(url)}): {why}", fault=request.fault) from None

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+from ...client.fetch import Pinnable, Send
 from ..core import urls
 from ..core.problems import AuthError, Fault
 
@@ -27,34 +30,56 @@ class AddressGuard:
         self._allow = allow_private
         self._level: int | None = None
 
-    async def check(self, url: str, what: str, fault: Fault) -> None:
-        """Raises `AuthError`: nothing is to be sent there."""
+    async def check(self, url: str, what: str, fault: Fault) -> list[str] | None:
+        """The addresses that a request to ``url`` may go to; None: any. A name without any has an empty list.
+
+        Whoever connects uses these and does not look the name up again: the next answer may be another one.
+
+        Raises:
+            AuthError: nothing is to be sent there.
+        """
         urls.secure(url, what, fault)
         if self._allow:
-            return
-        level = await level_of(url)
+            return None
+        addresses = await addresses_of(url)
+        level = highest(addresses)
         if level == PUBLIC:
-            return
+            return addresses
         if self._level is None:
-            self._level = await level_of(self._server)
+            self._level = highest(await addresses_of(self._server))
         if level == NEVER or level > self._level:
             raise AuthError(
                 f"{what} lies in a private network ({urls.origin(url)}), and the server does not",
                 fault=fault,
                 advice="give allow_private=True if that is meant to be",
             )
+        return addresses
 
 
-async def level_of(url: str) -> int:
-    """How private the addresses of a host are; the most private one counts. One without any fails by itself."""
-    host = urlsplit(url).hostname or ""
-    if urls.is_loopback(host):
-        return LOOPBACK
+@asynccontextmanager
+async def pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Send]:
+    """``send`` for one host at ``addresses``; HTTP clients of other libraries look the name up themselves."""
+    if addresses is None or not isinstance(send, Pinnable):
+        yield send
+        return
+    async with send.pinned(addresses) as made:
+        yield made
+
+
+async def addresses_of(url: str) -> list[str]:
+    """The addresses of a host."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().getaddrinfo(
+            urlsplit(url).hostname or "", None, type=socket.SOCK_STREAM
+        )
     except (OSError, UnicodeError):
-        return PUBLIC
-    return max((level(str(entry[4][0])) for entry in found), default=PUBLIC)
+        return []
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def highest(addresses: Iterable[str]) -> int:
+    """How private a host is: its most private address counts."""
+    return max(map(level, addresses), default=PUBLIC)
 
 
 def level(text: str) -> int:

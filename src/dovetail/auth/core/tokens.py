@@ -55,7 +55,7 @@ def read_tokens(answer: Answer, now: float, *, proven: bool = False) -> Tokens:
         raise AuthError(
             f"the token endpoint gave a token of type {said}, not {wanted}", fault="authorization server"
         )
-    lifetime = _seconds(found.expires_in)
+    lifetime = seconds(found.expires_in)
     return Tokens(
         access_token=found.access_token,
         token_type="DPoP" if proven else "Bearer",
@@ -77,7 +77,8 @@ def check_token(token: str, what: str) -> str:
     return token
 
 
-def _seconds(value: float | str | None) -> float | None:
+def seconds(value: float | str | None) -> float | None:
+    """``expires_in`` as a number; None when it says nothing that can be used."""
     if isinstance(value, str):
         value = float(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
     return value if value is not None and 0 < value < 1e11 else None

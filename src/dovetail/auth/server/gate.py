@@ -6,16 +6,18 @@ from a header and from nowhere else; it is handed to the verifiers, and neither 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ...core.principal import Principal
 from ...core.rights import MissingScope
 from ...errors import DovetailError
 from ...settings import LONGEST_TOKEN
+from ...stores.base import Store
 from ..core import resource
 from ..core.challenge import bearer, write
 from ..core.scopes import scope_text
+from .pages import Page, PageAnswer, PageRequest
 from .verifier import InvalidToken, Unavailable, as_verifier
 
 
@@ -28,6 +30,16 @@ class Head(Protocol):
     def scope(self) -> Mapping[str, Any]: ...
     @property
     def prefix(self) -> str: ...
+
+
+class Asked(Head, Protocol):
+    """What a page looks at."""
+
+    method: str
+    path: str
+
+    @property
+    def query(self) -> str: ...
 
 
 class NoToken(DovetailError):
@@ -47,15 +59,26 @@ class Gate:
         path: str,
         resource: str | None = None,
         authorization_servers: Iterable[str] = (),
+        store: Callable[[], Store],
     ) -> None:
         whole = as_verifier(auth)
         self._verifiers = tuple(whole.members())
+        self.pages: dict[str, Page] = {}
+        """What the verifiers answer themselves, by path."""
+        for one in self._verifiers:
+            one.attach(store)
+            self.pages |= one.pages(path)
         self.headers: tuple[str, ...] = tuple(dict.fromkeys(one.header for one in self._verifiers))
         """Where tokens come from, in lower case."""
         self._name = name
         self._path = path
         self._resource = resource or whole.audience
         self._servers = tuple(authorization_servers) or whole.issuers
+
+    async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
+        """The answer of a page to a request for it."""
+        request = PageRequest(head.method, head.query, head.headers, body, offered)
+        return await self.pages[head.path](request)
 
     async def enter(self, head: Head) -> Principal:
         """Who sends this request.

@@ -12,7 +12,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from ...core.principal import Principal
 from ...errors import DovetailError
+from ...stores.base import Store
 from ..core.scopes import scope_list
+from .pages import Page
 
 Scope = Mapping[str, Any]
 Verify = Callable[[str, Scope], Awaitable[Principal | None]]
@@ -60,6 +62,13 @@ class Verifier:
     def members(self) -> Iterator[Verifier]:
         """The verifiers this one is made of, in the order they are asked."""
         yield self
+
+    def attach(self, store: Callable[[], Store]) -> None:
+        """Before anything is asked: how to have the store of the server, for verifiers that keep something."""
+
+    def pages(self, path: str) -> Mapping[str, Page]:
+        """Pages of its own beside the endpoint at ``path``: most verifiers have none."""
+        return {}
 
 
 @runtime_checkable

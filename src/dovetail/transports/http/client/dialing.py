@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -35,18 +35,20 @@ async def dial(
     verify: ssl.SSLContext | bool = True,
     proxy: Proxy | None = None,
     tunnel: bool = True,
+    addresses: Sequence[str] | None = None,
 ) -> P:
     """Connect a protocol to ``origin``, which messages call ``where``, and return it.
 
     ``tunnel=False``: the protocol speaks with the proxy itself. ``verify`` may be an `ssl.SSLContext`, or False to
-    trust everybody; it holds for a proxy that is reached by TLS, too.
+    trust everybody; it holds for a proxy that is reached by TLS, too. With ``addresses`` the name is not looked up
+    again: somebody has found these to be good, and the next answer may be another (a proxy looks names up itself).
 
     Raises:
         TransportError: there is no connection; the cause is refused, unresolved, tls, protocol or proxy.
     """
     if proxy is None:
         with _explained(where):
-            return await _connect(make, origin, verify)
+            return await _connect(make, origin, verify, addresses)
     if not tunnel:
         with _explained(proxy.name):
             return await _connect(make, proxy.origin, verify)
@@ -61,14 +63,26 @@ async def dial(
         raise
 
 
-async def _connect(make: Callable[[], P], origin: Origin, verify: ssl.SSLContext | bool) -> P:
+async def _connect(
+    make: Callable[[], P],
+    origin: Origin,
+    verify: ssl.SSLContext | bool,
+    addresses: Sequence[str] | None = None,
+) -> P:
     secure, host, port = origin
     loop = asyncio.get_running_loop()
     options: dict[str, Any] = {"ssl": tls_context(verify), "server_hostname": host} if secure else {}
     if isinstance(loop, asyncio.BaseEventLoop):
         options["happy_eyeballs_delay"] = NEXT_ADDRESS
-    _, protocol = await loop.create_connection(make, host, port, **options)
-    return protocol
+    failure: OSError = socket.gaierror(socket.EAI_NONAME, "no address")
+    for place in (host,) if addresses is None else addresses:
+        try:
+            _, protocol = await loop.create_connection(make, place, port, **options)
+        except OSError as error:
+            failure = error
+        else:
+            return protocol
+    raise failure
 
 
 async def _take_over(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from msgspec import Struct
@@ -49,9 +49,12 @@ class HttpFetch(Struct, frozen=True, kw_only=True):
 class ConnectionPool:
     """An open pool; leave it to close its connections. It belongs to the event loop it was entered in."""
 
-    def __init__(self, verify: ssl.SSLContext | bool, proxy: str | bool) -> None:
+    def __init__(
+        self, verify: ssl.SSLContext | bool, proxy: str | bool, addresses: Sequence[str] | None = None
+    ) -> None:
         self._verify = verify
         self._proxy = proxy
+        self._addresses = addresses
         self._unused: defaultdict[Origin, deque[Connection]] = defaultdict(deque)
         self._open: set[Connection] = set()
         self._connecting: set[asyncio.Timeout] = set()
@@ -59,6 +62,10 @@ class ConnectionPool:
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def pinned(self, addresses: Sequence[str]) -> ConnectionPool:
+        """A pool of its own, for requests to one host that was looked up already; see `dialing.dial`."""
+        return ConnectionPool(self._verify, self._proxy, addresses)
 
     @property
     def connections(self) -> int:
@@ -144,6 +151,7 @@ class ConnectionPool:
                     verify=self._verify,
                     proxy=route.proxy,
                     tunnel=not route.relayed,
+                    addresses=self._addresses,
                 )
         except TimeoutError:
             raise _closed() from None

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from ....auth.settings import PAGE_BYTES
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -86,6 +87,7 @@ class HttpApp:
             self._routes[options.sse_path] = self._sse
             self._routes[options.messages_path] = self._messages
         self._routes |= dict.fromkeys(self.identity.places, self.identity.describe)
+        self._routes |= dict.fromkeys(self.identity.pages, self._page)
         self.scraping = Scraping(service, options, self._guard) if wanted(options) else None
         if self.scraping is not None:
             self._routes["/metrics"] = self.scraping.answer
@@ -329,13 +331,24 @@ class HttpApp:
                 await self.pair.post(exchange, body, principal)
         return False
 
-    async def _read(self, exchange: Exchange) -> bytes | None:
+    async def _page(self, exchange: Exchange) -> bool:
+        # Pages of other sites lead here: who may come from where is for each page to say.
+        refusal = self._guard.refusal(exchange.local, {"host": exchange.headers.get("host", "")})
+        if refusal is not None:
+            await self._refuse(exchange, ProtocolError("access_denied", refusal), 403)
+            return False
+        body = await self._read(exchange, PAGE_BYTES) if exchange.method == "POST" else b""
+        if body is not None:
+            await self.identity.show(exchange, body)
+        return False
+
+    async def _read(self, exchange: Exchange, limit: int | None = None) -> bytes | None:
         """The body of a message beside the endpoint; None when the client has been told why it is not served."""
         task = current_task()
         assert task is not None
         self._bodies.reading[task] = self._bodies.now
         try:
-            body = await exchange.read(self._bodies.limit, self._bodies.account)
+            body = await exchange.read(limit or self._bodies.limit, self._bodies.account)
         except (CancelledError, TransportError, RemoteProtocolError, Refusal) as error:
             await self._bodiless(exchange, error, task)
             return None

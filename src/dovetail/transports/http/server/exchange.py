@@ -76,6 +76,11 @@ class HttpService(Service, Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def kept(self) -> Store:
+        """Where things lie that outlive a request."""
+        ...
+
     def component_scopes(self) -> frozenset[str]:
         """The scopes that anything here asks for."""
         ...

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
 from ....settings import LONGEST_TIMER, HttpOptions
-from .exchange import Exchange, Head, Headers, HttpService
+from .exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
 
 
 class Identity:
@@ -37,6 +37,7 @@ class Identity:
                 path=options.path,
                 resource=options.resource,
                 authorization_servers=options.authorization_servers,
+                store=lambda: service.kept,
             )
         self.asked = auth is not None or options.principal is not None
         """Whether anybody wants to know who calls."""
@@ -46,6 +47,22 @@ class Identity:
         """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
         if self._gate is not None:
             self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
+
+    @property
+    def pages(self) -> Iterable[str]:
+        """Where the verifiers have pages of their own."""
+        return () if self._gate is None else self._gate.pages
+
+    async def show(self, exchange: Exchange, body: bytes) -> None:
+        """Answer a request for one of them."""
+        assert self._gate is not None
+        try:
+            found = await self._gate.page(exchange, body, self._service.component_scopes())
+        except Exception:  # noqa: BLE001  the store, or a function of the author's; the log says what
+            error = mask("a page of the authorization server")
+            await exchange.answer(500, error.message.encode(), kind=TEXT_TYPE)
+        else:
+            await exchange.answer(found.status, found.body, found.headers, ("content-type", found.kind))
 
     async def of(self, head: Head) -> Principal | None:
         """Who is calling.

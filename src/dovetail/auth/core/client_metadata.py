@@ -1,0 +1,154 @@
+"""What a client says about itself to an authorization server of ours, and where its users may be sent back to.
+
+Registered by RFC 7591 or described by a Client ID Metadata Document, it is the same metadata under the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from ..settings import CLIENT_BYTES, REDIRECT_URIS
+from . import urls
+from .denial import Denial, Unrecognised
+from .problems import AuthError
+from .registration import NONE, SECRET_BASIC, SECRET_POST
+
+METHODS = (NONE, SECRET_POST, SECRET_BASIC)
+SCHEMES = ("cursor", "vscode", "vscode-insiders", "windsurf", "zed")
+"""Schemes of applications that have no dot in them, as RFC 8252 wants it, but whose users are many."""
+
+
+class ClientMetadata(Struct, frozen=True, omit_defaults=True):
+    """As much of it as matters here."""
+
+    redirect_uris: tuple[str, ...]
+    client_name: str | None = None
+    token_endpoint_auth_method: str | None = None
+    grant_types: tuple[str, ...] = ("authorization_code",)
+    response_types: tuple[str, ...] = ("code",)
+    client_id: str | None = None
+    client_secret: str | None = None
+
+
+class ProxyClient(Struct, frozen=True):
+    """A client as we know it."""
+
+    client_id: str
+    redirect_uris: tuple[str, ...]
+    name: str | None = None
+    method: str = NONE
+    described_at: str | None = None
+    """The host that its document lies at: all that is proved of who it is."""
+
+
+def read_registration(body: bytes, schemes: Collection[str]) -> ClientMetadata:
+    """The metadata of a client that wants to register.
+
+    Raises:
+        Denial: it is none, or none that we serve.
+    """
+    try:
+        found = msgspec.json.decode(body, type=ClientMetadata)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Denial("invalid_client_metadata", "this is no client metadata with redirect_uris") from None
+    check(found, schemes)
+    if len(msgspec.json.encode(found)) > CLIENT_BYTES:
+        raise Denial("invalid_client_metadata", f"the client metadata exceeds {CLIENT_BYTES} bytes")
+    return found
+
+
+def read_document(document: Mapping[str, Any], url: str, schemes: Collection[str]) -> ProxyClient:
+    """The client that the document at ``url`` describes.
+
+    Raises:
+        Unrecognised: it describes none, or another one.
+    """
+    try:
+        found = msgspec.convert(document, ClientMetadata, strict=True)
+        check(found, schemes)
+    except (msgspec.ValidationError, Denial) as error:
+        said = error.description if isinstance(error, Denial) else "it has no redirect_uris"
+        raise Unrecognised("invalid_client", f"the client metadata document cannot be used: {said}") from None
+    if found.client_id != url:
+        raise Unrecognised(
+            "invalid_client", "the client metadata document has another client_id than its URL"
+        )
+    if found.token_endpoint_auth_method not in (None, NONE) or found.client_secret is not None:
+        raise Unrecognised(
+            "invalid_client", "a client with a document is a public one: no secret is known of it"
+        )
+    return ProxyClient(url, found.redirect_uris, found.client_name, described_at=urlsplit(url).hostname)
+
+
+def check(found: ClientMetadata, schemes: Collection[str]) -> None:
+    """Raises `Denial`: we do not serve such clients."""
+    if not 0 < len(found.redirect_uris) <= REDIRECT_URIS:
+        raise Denial("invalid_redirect_uri", f"a client has 1 to {REDIRECT_URIS} redirect_uris")
+    for uri in found.redirect_uris:
+        check_redirect(uri, schemes)
+    if found.token_endpoint_auth_method not in (None, *METHODS):
+        raise Denial("invalid_client_metadata", f"token_endpoint_auth_method is one of {', '.join(METHODS)}")
+    if "authorization_code" not in found.grant_types or "code" not in found.response_types:
+        raise Denial(
+            "invalid_client_metadata", "clients use grant_types authorization_code, response_types code"
+        )
+
+
+def check_redirect(uri: str, schemes: Collection[str]) -> None:
+    """A place that a browser may be sent to: a web page by https, this machine, or an application.
+
+    Raises:
+        Denial: it is none.
+    """
+    scheme = uri.partition(":")[0]
+    try:
+        if scheme in ("http", "https"):
+            urls.secure(uri, "a redirect URI", "client")
+            return
+        parts = urlsplit(uri)
+    except (AuthError, ValueError):
+        raise Denial(
+            "invalid_redirect_uri", "redirect URIs are https, or http on a loopback address"
+        ) from None
+    clean = uri.isascii() and all("!" <= each <= "~" for each in uri) and "\\" not in uri
+    # RFC 8252, 7.1: private-use schemes are reverse domain names. Others (javascript, data, file) run or open things.
+    if not clean or parts.fragment or not (parts.scheme == scheme and ("." in scheme or scheme in schemes)):
+        raise Denial(
+            "invalid_redirect_uri", "redirect URIs are https, loopback, or an application's own scheme"
+        )
+
+
+def choose_redirect(client: ProxyClient, given: str | None) -> str:
+    """Where the user is sent back to: exactly one of the client's redirect URIs.
+
+    The one liberty is that of RFC 8252, 7.3: a loopback address without a port stands for every port of it.
+
+    Raises:
+        Unrecognised: the one that was given is not among them.
+    """
+    if given is None and len(client.redirect_uris) == 1:
+        return client.redirect_uris[0]
+    if given is not None and any(given == known or _any_port(known, given) for known in client.redirect_uris):
+        return given
+    raise Unrecognised("invalid_request", "the redirect_uri is none of this client's")
+
+
+def _any_port(known: str, given: str) -> bool:
+    try:
+        ours, theirs = urlsplit(known), urlsplit(given)
+        port = theirs.port
+    except ValueError:
+        return False
+    if (
+        ours.scheme != "http"
+        or ours.port is not None
+        or port is None
+        or not urls.is_loopback(ours.hostname or "")
+    ):
+        return False
+    return ours._replace(netloc=f"{ours.netloc}:{port}").geturl() == given

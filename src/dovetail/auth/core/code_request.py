@@ -1,0 +1,119 @@
+"""The requests an authorization server of ours gets, read and checked: for a code, and for tokens."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
+
+from msgspec import Struct
+
+from ..settings import PARAMETER_LENGTH
+from . import urls
+from .denial import Denial
+from .pkce import s256
+from .scopes import scope_list
+
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+
+class CodeRequest(Struct, frozen=True):
+    """What a client wants for its user, checked."""
+
+    client_id: str
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    challenge: str
+    state: str | None = None
+
+
+def parameters(text: str) -> dict[str, str]:
+    """The parameters of a query or a form; those without a value are as good as absent (RFC 6749, 3.1).
+
+    Raises:
+        Denial: one comes twice, or is too long.
+    """
+    try:
+        pairs = parse_qsl(text, max_num_fields=50, errors="strict")
+    except ValueError:
+        raise Denial("invalid_request", "the parameters cannot be read") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Denial("invalid_request", f"the parameter {_shown(name)} comes twice")
+        if len(value) > PARAMETER_LENGTH:
+            raise Denial("invalid_request", f"the parameter {_shown(name)} is too long")
+        found[name] = value
+    return found
+
+
+def read_code_request(
+    given: Mapping[str, str], redirect_uri: str, resource: str, offered: Iterable[str], basic: Iterable[str]
+) -> CodeRequest:
+    """What an authorization request asks for, once its client and redirect URI are known to be good.
+
+    Scopes that nobody here offers are left out of what is granted; without any, all that is ``basic`` is asked for.
+
+    Raises:
+        Denial: it cannot be granted; the client is told.
+    """
+    if given.get("response_type") != "code":
+        raise Denial("unsupported_response_type", "response_type is code")
+    if given.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(
+        given.get("code_challenge", "")
+    ):
+        raise Denial("invalid_request", "PKCE with code_challenge_method S256 is needed")
+    check_resource(given.get("resource"), resource)
+    try:
+        wanted = scope_list(given.get("scope", ""))
+    except ValueError:
+        raise Denial("invalid_scope", "scope is a list of words") from None
+    known = {*offered, *basic}
+    scopes = tuple(dict.fromkeys([*(scope for scope in wanted if scope in known), *basic]))
+    return CodeRequest(given["client_id"], redirect_uri, scopes, given["code_challenge"], given.get("state"))
+
+
+def check_resource(given: str | None, resource: str) -> None:
+    """RFC 8707: tokens are for this server and for no other.
+
+    Raises:
+        Denial: another one is asked for.
+    """
+    try:
+        ours = given is None or urls.covers(given, resource)
+    except ValueError:
+        ours = False
+    if not ours:
+        raise Denial("invalid_target", "tokens for another resource are not to be had here")
+
+
+def proves(verifier: str | None, challenge: str) -> bool:
+    """Whether ``verifier`` is the one that ``challenge`` was made of (RFC 7636, 4.6)."""
+    found = verifier is not None and _VERIFIER.fullmatch(verifier)
+    return bool(found) and hmac.compare_digest(s256(verifier or ""), challenge)
+
+
+def basic_credentials(header: str | None) -> tuple[str, str] | None:
+    """The client and its secret in an ``Authorization`` header (RFC 6749, 2.3.1); None where there are none."""
+    scheme, _, text = (header or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, separator, secret = b64decode(text, validate=True).decode().partition(":")
+    except ValueError:
+        return None
+    return (unquote_plus(name), unquote_plus(secret)) if separator else None
+
+
+def redirect_to(uri: str, answer: Mapping[str, str | None]) -> str:
+    """``uri`` with ``answer`` in its query; what is None is left out."""
+    query = urlencode({name: value for name, value in answer.items() if value is not None})
+    return f"{uri}{'&' if urlsplit(uri).query else '?'}{query}"
+
+
+def _shown(name: str) -> str:
+    return "".join(each for each in name[:40] if each.isalnum() or each in "_-.")

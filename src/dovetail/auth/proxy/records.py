@@ -1,0 +1,83 @@
+"""What a proxy keeps: a login on its way, what became of it, and the tokens it was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.code_request import CodeRequest
+from ..core.steps import Quiet
+
+
+class Asked(Quiet, frozen=True):
+    """An authorization request that the user is asked about; it travels through the page, sealed."""
+
+    request: CodeRequest
+    id: str
+    expires: float
+
+
+class Away(Quiet, frozen=True):
+    """A user who is at the provider."""
+
+    request: CodeRequest
+    browser: str
+    """What the cookie of the same browser has to say."""
+    cookie: str
+    """How that cookie is called."""
+    verifier: str
+    nonce: str
+
+
+class ProviderTokens(Quiet, frozen=True, omit_defaults=True):
+    """What the provider gave for a user. It never leaves this server."""
+
+    access_token: str
+    expires_at: float | None = None
+    lifetime: float = 0
+    refresh_token: str | None = None
+    id_token: str | None = None
+
+
+class Login(Quiet, frozen=True):
+    """What a user has granted to a client: everything that is issued for it ends with it."""
+
+    client_id: str
+    subject: str
+    issuer: str
+    scopes: tuple[str, ...]
+    claims: dict[str, Any]
+    tokens: ProviderTokens
+
+
+class Code(Quiet, frozen=True):
+    """A code that may be redeemed once."""
+
+    login: str
+    client_id: str
+    redirect_uri: str = ""
+    challenge: str = ""
+
+
+class Issued(Quiet, frozen=True):
+    """An access or refresh token of ours."""
+
+    login: str
+    client_id: str
+    scopes: tuple[str, ...]
+    resource: str
+    expires_at: float
+
+
+class Reference(Quiet, frozen=True):
+    """Which login is meant."""
+
+    login: str
+
+
+class Named(Quiet, frozen=True):
+    """A registered client: the id it is known by is this, sealed."""
+
+    redirect_uris: tuple[str, ...]
+    name: str | None
+    method: str
+    salt: str

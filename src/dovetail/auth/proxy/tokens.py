@@ -1,0 +1,261 @@
+"""What clients get in the end: tokens of our own, renewed, revoked and recognised. The provider's stay here.
+
+A token is a random text; what it stands for lies in the vault. Everything issued belongs to one login and ends with it:
+a refresh token or code that comes a second time is somebody's copy, and ends the login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ...core.principal import Principal
+from ...errors import DovetailError
+from ...stores.base import StoreError
+from ..core.client_metadata import ProxyClient
+from ..core.code_request import check_resource, parameters, proves
+from ..core.denial import Denial
+from ..server.pages import PageAnswer, PageRequest
+from ..server.verdicts import Verdicts
+from ..server.verifier import InvalidToken, Unavailable
+from ..settings import (
+    ACCESS_SECONDS,
+    PROVIDER_LEASE,
+    REFRESH_SECONDS,
+    REMEMBERED_SECONDS,
+    RENEWAL_MARGIN,
+    RENEWAL_POLL,
+    VERDICTS,
+)
+from .clients import ProxyClients
+from .login import Place, last_key
+from .pages import ANYBODY, json_answer
+from .provider import Provider
+from .records import Code, Issued, Login, Reference
+from .vault import Vault
+
+log = logging.getLogger("dovetail.auth")
+LOGIN: Final = "dovetail.login"
+"""The claim that says which login a principal came by."""
+_ENDED: Final = "oauth/ended"
+_ACCESS, _REFRESH = "dta_", "dtr_"
+
+
+class ProxyTokens:
+    """Everything that has been issued."""
+
+    def __init__(
+        self,
+        place: Place,
+        vault: Vault,
+        clients: ProxyClients,
+        provider: Provider,
+        clock: Callable[[], float],
+    ) -> None:
+        self._place = place
+        self._vault = vault
+        self._clients = clients
+        self._provider = provider
+        self._clock = clock
+        self._verdicts = Verdicts(VERDICTS)
+        vault.store.subscribe(_ENDED, lambda _: self._verdicts.clear())
+
+    # --- what clients ask -------------------------------------------------------------------------------------------
+
+    async def token(self, request: PageRequest) -> PageAnswer:
+        return await self._answered(request, self._granted)
+
+    async def revoke(self, request: PageRequest) -> PageAnswer:
+        return await self._answered(request, self._revoked)
+
+    async def _answered(
+        self, request: PageRequest, answer: Callable[[ProxyClient, Mapping[str, str]], Any]
+    ) -> PageAnswer:
+        if request.method != "POST":
+            return PageAnswer(405, headers=(*ANYBODY, ("allow", "POST")))
+        try:
+            form = parameters(request.body.decode("utf-8", "replace"))
+            client = await self._clients.authenticated(form, request.headers.get("authorization"))
+            return json_answer(await answer(client, form))
+        except Denial as error:
+            said = json_answer({"error": error.error, "error_description": error.description}, error.status)
+            if error.status != 401:
+                return said
+            return msgspec.structs.replace(said, headers=(*said.headers, ("www-authenticate", "Basic")))
+        except (Unavailable, StoreError):
+            return json_answer({"error": "temporarily_unavailable"}, 503)
+
+    async def _granted(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
+        check_resource(form.get("resource"), self._place.resource)
+        if form.get("grant_type") == "authorization_code":
+            return await self._redeemed(client, form)
+        if form.get("grant_type") == "refresh_token":
+            return await self._renewed(client, form)
+        raise Denial("unsupported_grant_type", "grant_type is authorization_code or refresh_token")
+
+    async def _redeemed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
+        text = form.get("code", "")
+        known = await self._vault.get("code", text, Code)
+        spent = Code("" if known is None else known.login, client.client_id)
+        code, first = await self._vault.spend("code", text, Code, spent, REFRESH_SECONDS)
+        if code is None:
+            raise Denial("invalid_grant", "the code is unknown, or too old")
+        good = (
+            code.client_id == client.client_id
+            and code.redirect_uri == form.get("redirect_uri", code.redirect_uri)
+            and proves(form.get("code_verifier"), code.challenge)
+        )
+        login = await self._vault.get("login", code.login, Login)
+        if not first or not good or login is None:
+            # RFC 6749, 4.1.2: a code that comes twice ends what was issued for it. One that is tried wrongly does, too.
+            await self._end(code.login)
+            raise Denial("invalid_grant", "the code was used before, or is not of this client and this login")
+        return await self._issued(code.login, login, login.scopes)
+
+    async def _renewed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
+        text = form.get("refresh_token", "")
+        known = await self._vault.get("refresh", text, Issued)
+        if known is None or known.client_id != client.client_id:
+            raise Denial("invalid_grant", "the refresh token is unknown, or too old")
+        scopes = known.scopes
+        if form.get("scope"):
+            scopes = tuple(form["scope"].split())
+            if not set(scopes) <= set(known.scopes):
+                raise Denial("invalid_scope", "a refresh gives no further scopes")
+        login = await self.current(known.login) if known.expires_at else None
+        spent = msgspec.structs.replace(known, expires_at=0.0)
+        _, first = await self._vault.spend("refresh", text, Issued, spent, REFRESH_SECONDS)
+        if login is not None and first:  # in use, so that it lives on
+            login = await self._vault.change(
+                "login", known.login, Login, lambda found: found, REFRESH_SECONDS
+            )
+        if login is None or not first:
+            # OAuth 2.1, 4.3.1: one of two who have the same refresh token has stolen it.
+            await self._end(known.login)
+            raise Denial("invalid_grant", "the refresh token was used before, or its login is over")
+        return await self._issued(known.login, login, scopes)
+
+    async def _issued(self, id: str, login: Login, scopes: tuple[str, ...]) -> dict[str, Any]:
+        now = self._clock()
+        lifetime = ACCESS_SECONDS
+        ends = login.tokens.expires_at
+        if ends is not None and login.tokens.refresh_token is None:
+            lifetime = min(lifetime, ends - now)
+        if lifetime < 1:
+            await self._end(id)
+            raise Denial("invalid_grant", "what the provider gave is over")
+        access, refresh = _ACCESS + secrets.token_urlsafe(32), _REFRESH + secrets.token_urlsafe(32)
+        issued = Issued(id, login.client_id, scopes, self._place.resource, now + lifetime)
+        await self._vault.put("access", access, issued, lifetime)
+        await self._vault.put("refresh", refresh, issued, REFRESH_SECONDS)
+        return {
+            "access_token": access,
+            "token_type": "Bearer",
+            "expires_in": int(lifetime),
+            "refresh_token": refresh,
+            "scope": " ".join(scopes),
+        }
+
+    async def _revoked(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
+        """RFC 7009. Either token takes the other one with it; what is not this client's is as good as unknown."""
+        text = form.get("token", "")
+        for kind in ("access", "refresh"):
+            found = await self._vault.get(kind, text, Issued)
+            if found is not None and found.client_id == client.client_id:
+                login = await self._vault.get("login", found.login, Login)
+                await self._end(found.login)
+                if login is not None:
+                    await self._give_back(login)
+        return {}
+
+    async def _end(self, id: str) -> None:
+        if await self._vault.delete("login", id):
+            self._verdicts.clear()
+            await self._vault.store.publish(_ENDED, b"")
+
+    async def _give_back(self, login: Login) -> None:
+        try:
+            await self._provider.revoke(login.tokens)
+        except Unavailable:
+            log.warning("the provider was not told that a login is over")
+
+    # --- what the server asks ---------------------------------------------------------------------------------------
+
+    async def verify(self, token: str) -> Principal:
+        """Raises `InvalidToken`: it is none of ours, or over."""
+        now = self._clock()
+        known = self._verdicts.find(token, now)
+        if known is not None and known[0] is not None:
+            return known[0]
+        found = await self._vault.get("access", token, Issued) if token.startswith(_ACCESS) else None
+        login = None if found is None else await self._vault.get("login", found.login, Login)
+        if (
+            found is None
+            or login is None
+            or found.expires_at <= now
+            or found.resource != self._place.resource
+        ):
+            raise InvalidToken("the token is unknown, revoked or over")
+        claims = {**login.claims, "exp": found.expires_at, LOGIN: found.login}
+        principal = Principal(login.subject, login.issuer, frozenset(found.scopes), claims, login.client_id)
+        self._verdicts.keep(token, principal, min(found.expires_at, now + REMEMBERED_SECONDS))
+        return principal
+
+    async def provider_token(self, principal: Principal) -> str:
+        """The provider's token for ``principal``, renewed if it has to be.
+
+        Raises:
+            DovetailError: there is none any more.
+        """
+        id = principal.claims.get(LOGIN)
+        if not isinstance(id, str):  # work that goes on after the call has no claims
+            key = last_key(principal.issuer or "", principal.subject, principal.client_id or "")
+            last = await self._vault.get("last", key, Reference)
+            id = "" if last is None else last.login
+        login = await self.current(id)
+        if login is None:
+            raise DovetailError(
+                "the login at the provider is over: log in again", kind="authentication_failed"
+            )
+        return login.tokens.access_token
+
+    async def current(self, id: str) -> Login | None:
+        """A login whose provider tokens are good for a while; None when it is over.
+
+        Raises:
+            Unavailable: the provider cannot be asked now.
+        """
+        login = await self._vault.get("login", id, Login)
+        if login is None or not self._due(login):
+            return login
+        store, owner, key = self._vault.store, secrets.token_hex(8), f"oauth/renewing/{last_key(id)[:40]}"
+        while not await store.lease(key, owner, PROVIDER_LEASE):  # noqa: ASYNC110  maybe another process has it
+            await asyncio.sleep(RENEWAL_POLL)
+        try:
+            login = await self._vault.get("login", id, Login)
+            return login if login is None or not self._due(login) else await self._renewed_there(id, login)
+        finally:
+            await store.lease(key, owner, 0)
+
+    async def _renewed_there(self, id: str, login: Login) -> Login | None:
+        try:
+            tokens = await self._provider.renew(login.tokens)
+        except Denial as error:
+            if error.error != "invalid_grant":
+                raise Unavailable("the provider does not renew its tokens now") from None
+            await self._end(id)
+            return None
+        return await self._vault.change(
+            "login", id, Login, lambda found: msgspec.structs.replace(found, tokens=tokens), REFRESH_SECONDS
+        )
+
+    def _due(self, login: Login) -> bool:
+        tokens = login.tokens
+        if tokens.expires_at is None or tokens.refresh_token is None:
+            return False
+        return self._clock() >= tokens.expires_at - min(RENEWAL_MARGIN, tokens.lifetime / 10)

@@ -1,0 +1,132 @@
+"""What a proxy keeps between requests, in the server's store and encrypted there.
+
+An entry is named by the digest of a secret and encrypted under a key made of ours and that secret: whoever has the
+store and not the key reads nothing, and neither does whoever has both but not the token. AES-256 in GCM (cryptography,
+extra ``auth``); the name is authenticated with the entry, so that none can be put in another's place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ...extras import missing
+from ...stores.base import Store
+from ..core.pkce import base64url
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] != "cryptography":
+        raise
+    raise missing("joserfc", "a proxy for a provider") from None
+
+R = TypeVar("R", bound=Struct)
+_NONCE = 12
+
+
+class Vault:
+    """Entries of one proxy. The first of ``keys`` encrypts, all of them decrypt."""
+
+    def __init__(self, keys: Sequence[bytes], store: Store) -> None:
+        self._keys = [hmac.digest(key, b"dovetail oauth proxy", "sha256") for key in keys]
+        self.store = store
+
+    # --- entries ----------------------------------------------------------------------------------------------------
+
+    async def put(self, kind: str, secret: str, record: Struct, ttl: float) -> None:
+        name = _name(kind, secret)
+        await self.store.put(name, self._encrypt(kind, secret, name, record), ttl=ttl)
+
+    async def get(self, kind: str, secret: str, type: type[R]) -> R | None:
+        """The entry; None when there is none, or none that we have written."""
+        name = _name(kind, secret)
+        data = await self.store.get(name)
+        return None if data is None else self._decrypt(kind, secret, name, data, type)
+
+    async def take(self, kind: str, secret: str, type: type[R]) -> R | None:
+        """The entry, once: of many who ask at the same time one gets it."""
+        record = await self.get(kind, secret, type)
+        return record if record is not None and await self.store.delete(_name(kind, secret)) else None
+
+    async def spend(
+        self, kind: str, secret: str, type: type[R], spent: R, ttl: float
+    ) -> tuple[R | None, bool]:
+        """The entry, and whether we are the first to spend it; from now on it is ``spent``, for ``ttl`` seconds."""
+        name = _name(kind, secret)
+        data = await self.store.get(name)
+        record = None if data is None else self._decrypt(kind, secret, name, data, type)
+        if record is None:
+            return None, False
+        return record, await self.store.put(
+            name, self._encrypt(kind, secret, name, spent), ttl=ttl, expect=data
+        )
+
+    async def change(
+        self, kind: str, secret: str, type: type[R], edit: Callable[[R], R], ttl: float
+    ) -> R | None:
+        """The entry as ``edit`` makes it; None when it has gone, and then it stays gone."""
+        name = _name(kind, secret)
+        while (data := await self.store.get(name)) is not None:
+            record = self._decrypt(kind, secret, name, data, type)
+            if record is None:
+                return None
+            changed = edit(record)
+            if await self.store.put(name, self._encrypt(kind, secret, name, changed), ttl=ttl, expect=data):
+                return changed
+        return None
+
+    async def delete(self, kind: str, secret: str) -> bool:
+        return await self.store.delete(_name(kind, secret))
+
+    # --- what travels -----------------------------------------------------------------------------------------------
+
+    def seal(self, purpose: str, record: Struct, bound: str = "") -> str:
+        """``record`` as a text that only we can read, good for ``purpose`` and together with ``bound``."""
+        return base64url(self._encrypt(purpose, bound, purpose, record))
+
+    def open(self, purpose: str, text: str, type: type[R], bound: str = "") -> R | None:
+        try:
+            data = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        except ValueError:
+            return None
+        # One text, one spelling: others that open too would be other clients with the same rights.
+        return self._decrypt(purpose, bound, purpose, data, type) if base64url(data) == text else None
+
+    def digests(self, purpose: str, text: str) -> list[str]:
+        """A secret that belongs to ``text`` and can be made again: under the first key, and under the others."""
+        return [base64url(_derive(key, purpose, text)) for key in self._keys]
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _encrypt(self, kind: str, secret: str, name: str, record: Struct) -> bytes:
+        nonce = os.urandom(_NONCE)
+        cipher = AESGCM(_derive(self._keys[0], kind, secret))
+        return nonce + cipher.encrypt(nonce, msgspec.json.encode(record), name.encode())
+
+    def _decrypt(self, kind: str, secret: str, name: str, data: bytes, type: type[R]) -> R | None:
+        for key in self._keys:
+            try:
+                plain = AESGCM(_derive(key, kind, secret)).decrypt(
+                    data[:_NONCE], data[_NONCE:], name.encode()
+                )
+                return msgspec.json.decode(plain, type=type)
+            except (InvalidTag, ValueError):
+                continue  # of another key, damaged, or of another version
+        return None
+
+
+def _name(kind: str, secret: str) -> str:
+    return f"oauth/{kind}/{hashlib.sha256(f'{kind} {secret}'.encode()).hexdigest()[:40]}"
+
+
+def _derive(key: bytes, kind: str, secret: str) -> bytes:
+    return hmac.digest(key, f"{kind}\0{secret}".encode(), "sha256")
