@@ -16,6 +16,7 @@ from ..core.problems import AuthError, Fault
 PUBLIC, PRIVATE, LOOPBACK, NEVER = range(4)
 
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 class AddressGuard:
@@ -85,8 +86,11 @@ def highest(addresses: Iterable[str]) -> int:
 def level(text: str) -> int:
     """How private one address is."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    if isinstance(address, ipaddress.IPv6Address):
+        # Addresses of the older kind are written in those of the newer in several ways; all lead to the same host.
+        address = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1] or address
+    if isinstance(address, ipaddress.IPv6Address) and address in _TRANSLATED:
+        address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.is_loopback:
         return LOOPBACK
     if address.is_link_local or address.is_multicast or address.is_unspecified:

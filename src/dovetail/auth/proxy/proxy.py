@@ -201,7 +201,7 @@ class OAuthProxy(Verifier):
         if self._tokens is not None:
             return
         settings, place = self._settings, self._place
-        vault = Vault(self._keys, settings.store or store())
+        vault = Vault(self._keys, store() if settings.store is None else settings.store)
         guard = AddressGuard(place.base, allow_private=settings.allow_private)
         self._clients = clients = ProxyClients(vault, guard, settings.redirect_schemes, settings.clock)
         self._logins = Logins(place, vault, clients, self._provider, settings.admit, settings.clock)
