@@ -2,15 +2,25 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Client
-from dovetail.auth import MemoryTokens, OAuth
+from dovetail import Client, Principal
+from dovetail.auth import MemoryTokens, OAuth, OAuthProxy, OidcProxy
+from dovetail.auth.proxy.presets import PRESETS
+from dovetail.errors import DovetailError
+from dovetail.transports.http.client.pool import HttpFetch
+from tests.support.aio import run as aio
+from tests.support.certificates import Authority
 
-from .proxied import Proxied, proxied
+from .documents import documents
+from .proxied import SECRET, Proxied, proxied, query_of, send
+from .visitor import BACK, visitor
 
 pytestmark = pytest.mark.xdist_group("oidc")
 
@@ -44,3 +54,299 @@ def test_our_client_logs_in_and_the_principal_is_the_providers_user(plain: bool)
             assert (await site.provider.introspect(token))["active"] is False
 
     run(test, plain=plain)
+
+
+def test_a_token_of_ours_that_has_ended_is_renewed_without_the_user() -> None:
+    now = [time.time()]
+
+    async def test(site: Proxied) -> None:
+        visits: list[str] = []
+        async with Client(
+            site.url, auth=OAuth(store=MemoryTokens(), open_browser=site.browse(visits))
+        ) as client:
+            await client.call_tool("who")
+            now[0] += 4000
+            assert (await client.call_tool("who")).text == "somebody"
+            now[0] += 4000
+            await client.call_tool("theirs")
+        assert len(visits) == 1
+        assert (await site.provider.introspect(site.given[0]))["active"] is True
+
+    run(test, clock=lambda: now[0])
+
+
+def test_the_providers_token_is_renewed_once_for_all_who_want_it() -> None:
+    now = [time.time()]
+
+    async def test(site: Proxied) -> None:
+        async with Client(site.url, auth=OAuth(store=MemoryTokens(), open_browser=site.browse())) as client:
+            await client.call_tool("theirs")
+            now[0] += 3595  # what the provider gave is about to end, what we gave is not quite
+            await asyncio.gather(*(client.call_tool("theirs") for _ in range(5)))
+        first, *later = site.given
+        assert len(set(later)) == 1
+        assert later[0] != first
+        assert (await site.provider.introspect(later[0]))["active"] is True
+
+    run(test, clock=lambda: now[0])
+
+
+def test_what_the_provider_takes_back_ends_with_us_too() -> None:
+    now = [time.time()]
+
+    async def test(site: Proxied) -> None:
+        visits: list[str] = []
+
+        async def visit(url: str) -> None:
+            now[0] = time.time()  # the provider knows no other clock
+            await site.browse(visits)(url)
+
+        async with Client(site.url, auth=OAuth(store=MemoryTokens(), open_browser=visit)) as client:
+            await client.call_tool("theirs")
+            form = {"token": site.given[0], "client_id": "proxy", "client_secret": SECRET}
+            status, _, _ = await send("POST", f"{site.provider.issuer}/token/revocation", {}, form)
+            assert status == 200
+            now[0] += 4000
+            await client.call_tool("who")
+        assert len(visits) == 2  # no refresh any more: the user logs in again
+
+    run(test, clock=lambda: now[0])
+
+
+def test_log_out_revokes_ours_and_the_providers() -> None:
+    async def test(site: Proxied) -> None:
+        auth = OAuth(store=MemoryTokens(), open_browser=site.browse())
+        async with Client(site.url, auth=auth) as client:
+            await client.call_tool("theirs")
+        async with HttpFetch().session() as ask:
+            assert await auth.log_out(site.url, ask) is True
+        assert (await site.provider.introspect(site.given[0]))["active"] is False
+
+    run(test)
+
+
+def test_a_further_scope_is_asked_for_and_agreed_to() -> None:
+    async def test(site: Proxied) -> None:
+        auth = OAuth(store=MemoryTokens(), open_browser=site.browse(visits := []))
+        async with Client(site.url, auth=auth) as client:
+            assert (await client.call_tool("who")).text == "somebody"
+            assert (await client.call_tool("further")).text == "further"
+        assert [query_of(page)["scope"].split() for page in visits] == [["tools"], ["tools", "more"]]
+
+    run(test, scopes=["tools"])
+
+
+def test_work_that_goes_on_after_its_call_finds_the_providers_token_by_the_user() -> None:
+    async def test(site: Proxied) -> None:
+        store = MemoryTokens()
+        async with Client(site.url, auth=OAuth(store=store, open_browser=site.browse())) as client:
+            await client.call_tool("theirs")
+        binding = json.loads(await store.get(("server", site.url)) or b"")
+        kept = Principal("somebody", site.provider.issuer, client_id=binding["client_id"])
+        assert await site.proxy.provider_token(kept) == site.given[0]
+        with pytest.raises(DovetailError, match="log in again"):
+            await site.proxy.provider_token(Principal("nobody", site.provider.issuer, client_id="x"))
+
+    run(test)
+
+
+# --- clients with a document --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def client_document(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Any]
+) -> AsyncIterator[tuple[str, list[int]]]:
+    """A Client ID Metadata Document by https on this machine; its URL, and how often it was fetched."""
+    authority = Authority(folder)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    asked: list[int] = []
+    url = ""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.append(1)
+        found = answer(url)
+        body = found if isinstance(found, bytes) else json.dumps(found).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=authority.server("localhost"))
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/client.json"
+    try:
+        yield url, asked
+    finally:
+        server.close()
+
+
+def described(url: str) -> dict[str, Any]:
+    return {
+        "client_id": url,
+        "client_name": "described",
+        "redirect_uris": [BACK],
+        "token_endpoint_auth_method": "none",
+    }
+
+
+@aio
+async def test_a_client_is_known_by_its_document_which_is_fetched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client_document(tmp_path, monkeypatch, described) as (id, asked), visitor() as one:
+        status, _, body = await one.visit(one.authorize_url(id))
+        assert status == 200
+        assert b"described at <b>localhost</b>" in body
+        status, tokens = await one.redeem(id, await one.code(id))
+        assert status == 200
+        assert await one.accepted(tokens["access_token"])
+        assert len(asked) == 1
+        assert (await one.visit(one.authorize_url(id, redirect_uri="https://evil.example/")))[0] == 400
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"client_id": "https://localhost/other"}, {"client_id": None}, {"redirect_uris": []}, {"redirect_uris": None},
+     {"redirect_uris": ["javascript:alert(1)"]}, {"client_secret": "x"},
+     {"token_endpoint_auth_method": "client_secret_post"}, {"client_name": "x" * 20_000}],
+)  # fmt: skip
+@aio
+async def test_a_document_that_says_something_else_is_refused(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(url: str) -> dict[str, Any]:
+        return {name: value for name, value in {**described(url), **change}.items() if value is not None}
+
+    async with client_document(tmp_path, monkeypatch, answer) as (id, asked), visitor() as one:
+        for _ in range(3):
+            status, headers, _ = await one.visit(one.authorize_url(id))
+            assert (status, "location" in headers) == (400, False)
+        assert len(asked) == 1  # what was refused is remembered, too
+
+
+@aio
+async def test_a_document_in_a_private_network_is_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client_document(tmp_path, monkeypatch, described) as (id, asked):
+        async with visitor(audience="https://outside.example/mcp") as one:
+            assert (await one.visit(one.authorize_url(id)))[0] == 400
+            for url in (
+                "https://127.0.0.1/x",
+                "https://169.254.169.254/x",
+                "https://[::1]/x",
+                "http://localhost/x",
+                "https://localhost",
+            ):
+                assert (await one.visit(one.authorize_url(url)))[0] == 400
+        assert asked == []
+        async with visitor(audience="https://outside.example/mcp", allow_private=True) as one:
+            resource = {"resource": "https://outside.example/mcp"}
+            assert (await one.visit(one.authorize_url(id, **resource)))[0] == 200
+
+
+# --- presets ------------------------------------------------------------------------------------------------------
+
+GIVEN: dict[str, dict[str, str]] = {
+    "github": {}, "google": {}, "entra": {"tenant": "0f0e"}, "auth0": {"domain": "shop.auth0.com"},
+    "keycloak": {"url": "https://id.example/", "realm": "shop"}, "workos": {"domain": "shop.authkit.app"},
+}  # fmt: skip
+CONFIGURED = {
+    "google": "https://accounts.google.com/.well-known/openid-configuration",
+    "entra": "https://login.microsoftonline.com/0f0e/v2.0/.well-known/openid-configuration",
+    "auth0": "https://shop.auth0.com/.well-known/openid-configuration",
+    "keycloak": "https://id.example/realms/shop/.well-known/openid-configuration",
+    "workos": "https://shop.authkit.app/.well-known/openid-configuration",
+}
+US: dict[str, Any] = {"client_id": "us", "client_secret": SECRET, "audience": "https://shop.example/mcp"}
+
+
+def test_every_preset_has_a_row_here() -> None:
+    assert set(PRESETS) == set(GIVEN)
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@aio
+async def test_a_preset_is_a_proxy_for_its_provider(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The provider is out of reach here: what our log says of it shows where it was looked for."""
+    proxy = OAuthProxy.preset(name, **US, **GIVEN[name])
+    assert isinstance(proxy, OidcProxy) is (name != "github")
+    async with visitor(proxy=proxy) as one:
+        status, headers, _ = await one.answer(await one.consent_fields(await one.register(), resource=None))
+        assert status == 303
+    if name in CONFIGURED:
+        assert CONFIGURED[name] in caplog.text
+        assert query_of(headers["location"])["error"] == "temporarily_unavailable"
+    else:
+        said = query_of(headers["location"])
+        assert headers["location"].startswith("https://github.com/login/oauth/authorize?")
+        assert (said["client_id"], said["scope"], said["code_challenge_method"]) == (
+            "us",
+            "read:user",
+            "S256",
+        )
+        assert said["redirect_uri"] == "https://shop.example/auth/callback"
+
+
+@aio
+async def test_a_preset_finds_everything_in_the_configuration_of_its_provider() -> None:
+    async with documents() as site:
+        path = "/realms/shop/.well-known/openid-configuration"
+        issuer = f"{site.url}/realms/shop"
+        site.places[path] = {
+            "issuer": issuer,
+            "authorization_endpoint": f"{issuer}/auth",
+            "token_endpoint": f"{issuer}/token",
+            "jwks_uri": f"{issuer}/certs",
+        }
+        async with visitor(proxy=OAuthProxy.preset("keycloak", url=site.url, realm="shop", **US)) as one:
+            id = await one.register()
+            _, headers, _ = await one.answer(await one.consent_fields(id, resource=None))
+            assert headers["location"].startswith(f"{issuer}/auth?")
+            assert query_of(headers["location"])["scope"] == "openid profile email"
+            await one.answer(await one.consent_fields(id, resource=None))
+            assert site.asked.count(path) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"issuer": "https://evil.example"}, {"issuer": None}, {"token_endpoint": "http://evil.example/token"},
+     {"jwks_uri": "javascript:x"}, {"authorization_endpoint": 7}, {"issuer": "http://127.0.0.1/{tenantid}"}],
+)  # fmt: skip
+@aio
+async def test_a_configuration_that_cannot_be_trusted_is_not_used(change: dict[str, Any]) -> None:
+    async with documents() as site:
+        issuer = f"{site.url}/realms/shop"
+        whole = {
+            "issuer": issuer,
+            "authorization_endpoint": f"{issuer}/auth",
+            "token_endpoint": f"{issuer}/token",
+            "jwks_uri": f"{issuer}/certs",
+        }
+        site.places["/realms/shop/.well-known/openid-configuration"] = {**whole, **change}
+        async with visitor(proxy=OAuthProxy.preset("keycloak", url=site.url, realm="shop", **US)) as one:
+            _, headers, _ = await one.answer(await one.consent_fields(await one.register(), resource=None))
+            assert query_of(headers["location"])["error"] == "temporarily_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [("gitlab", {}, "no preset"), ("entra", {}, "needs tenant"), ("entra", {"tenant": "common"}, "not common"),
+     ("keycloak", {"url": "https://id.example"}, "needs realm"), ("auth0", {"domain": "a b"}, "URL")],
+)  # fmt: skip
+def test_a_preset_says_what_it_has_to_be_told(name: str, options: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        OAuthProxy.preset(name, **US, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"authorize": "http://id.example/auth"}, "authorize must be"), ({"token": "javascript:x"}, "token is no"),
+     ({"audience": "http://shop.example/mcp"}, "audience must be"), ({"client_secret": "short"}, "16 bytes"),
+     ({"key": []}, "16 bytes"), ({"method": "tls"}, "method is one of"), ({"provider_scopes": 'a"'}, "scope")],
+)  # fmt: skip
+def test_a_proxy_says_which_argument_cannot_be_used(options: dict[str, Any], reason: str) -> None:
+    known = {"authorize": "https://id.example/auth", "token": "https://id.example/token", **US}
+    with pytest.raises(ValueError, match=reason):
+        OAuthProxy(**{**known, **options})

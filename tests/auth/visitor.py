@@ -67,7 +67,12 @@ class Visitor:
     async def answer(
         self, fields: dict[str, str], headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        lines = {"Origin": self.base, "Sec-Fetch-Site": "same-origin", **self._cookie(), **(headers or {})}
+        lines = {
+            "Origin": self.proxy.issuers[0],
+            "Sec-Fetch-Site": "same-origin",
+            **self._cookie(),
+            **(headers or {}),
+        }
         return self._kept(await send("POST", f"{self.base}/consent", lines, fields))
 
     async def agree(self, client_id: str, **more: str | None) -> str:
@@ -126,7 +131,9 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor(*, url: str | None = None, store: Any = None, **options: Any) -> AsyncIterator[Visitor]:
+async def visitor(
+    *, url: str | None = None, store: Any = None, proxy: OAuthProxy | None = None, **options: Any
+) -> AsyncIterator[Visitor]:
     """A server behind a proxy, and a provider whose user is ann."""
     url = url or f"http://127.0.0.1:{free_port()}/mcp"
     async with documents() as provider:
@@ -143,7 +150,7 @@ async def visitor(*, url: str | None = None, store: Any = None, **options: Any) 
             "audience": url,
             **options,
         }
-        proxy = OAuthProxy(**given)
+        proxy = proxy or OAuthProxy(**given)
         server = Server("behind", "1", auth=proxy, store=store)
 
         @server.tool(scopes=["tools"])

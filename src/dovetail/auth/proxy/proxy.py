@@ -137,7 +137,8 @@ class OAuthProxy(Verifier):
             subject=settings.subject,
             clock=settings.clock,
         )
-        self._keys = _keys(settings.key or client_secret or secrets.token_bytes(32))
+        default = client_secret or secrets.token_bytes(32)
+        self._keys = _keys(default if settings.key is None else settings.key)
         self._tokens: ProxyTokens | None = None
         self._clients: ProxyClients | None = None
         self._logins: Logins | None = None

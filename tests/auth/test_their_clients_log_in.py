@@ -1,0 +1,93 @@
+"""The official SDK's and the TypeScript SDK's clients log in to our servers: behind a proxy, and without one."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from bench import peers
+
+from dovetail import Context, Server
+from dovetail.auth import JwtVerifier
+from tests.peers.environment import need
+from tests.support.web import served
+
+from .oidc import Browser, free_port, oidc
+from .proxied import proxied
+
+pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("oidc")]
+HERE = Path(__file__).parent
+CLIENTS = {
+    "sdk": ("sdk", "sdk_login.py", {"auto": "auto", "legacy": "legacy"}),
+    "typescript": ("node", "typescript_login.mjs", {"auto": "auto", "legacy": "legacy"}),
+}
+
+
+async def log_in(client: str, era: str, url: str, *origins: str) -> tuple[str, list[str]]:
+    """Start a client, walk for its user; what it says in the end, and the pages it wanted to be visited."""
+    peer, file, eras = CLIENTS[client]
+    need(peer)
+    process = await asyncio.create_subprocess_exec(
+        peers.interpreter(peer), str(HERE / file), url, eras[era],
+        env={**peers.environ(), **os.environ, "MODULES": str(peers.PEERS / "node")},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    visits: list[str] = []
+    try:
+        while line := (await process.stdout.readline()).decode().strip():
+            word, _, rest = line.partition(" ")
+            if word == "who":
+                return rest, visits
+            visits.append(rest)
+            back = await Browser().log_in(rest, *origins)
+            process.stdin.write(back.encode() + b"\n")
+        raise AssertionError((await process.stderr.read()).decode()[-3000:])
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def directly() -> AsyncIterator[tuple[str, str]]:
+    """A server for the provider's own signed tokens; its URL and the issuer."""
+    url = f"http://127.0.0.1:{free_port()}/mcp"
+    async with oidc(RESOURCE=url, FORMAT="jwt") as provider:
+        server = Server("direct", "1", auth=JwtVerifier(issuer=provider.issuer, audience=url))
+
+        @server.tool(scopes=["tools"])
+        async def who(ctx: Context) -> str:
+            """Who is calling."""
+            return str(ctx.principal)
+
+        async with served(server, port=int(url.split(":")[2].removesuffix("/mcp"))):
+            yield url, provider.issuer
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_logs_in_through_the_proxy(client: str, era: str) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(90), proxied() as site:
+            who, visits = await log_in(client, era, site.url, site.provider.issuer)
+            assert who == "somebody"
+            assert [page.startswith(f"{site.base}/authorize?") for page in visits] == [True]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_logs_in_at_the_provider_itself(client: str, era: str) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(90), directly() as (url, issuer):
+            who, visits = await log_in(client, era, url)
+            assert who == "somebody"
+            assert [page.startswith(f"{issuer}/auth?") for page in visits] == [True]
+
+    asyncio.run(test())
