@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import Formatter
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -53,3 +55,21 @@ PRESETS: Final[Mapping[str, Preset]] = {
         scopes=("openid", "profile", "email", "offline_access"),
     ),
 }
+
+
+def find_preset(name: str, said: Mapping[str, str | None]) -> Preset:
+    """The row of a provider, with what the author has ``said`` in its place.
+
+    Raises:
+        ValueError: there is none, or something is left to be said.
+    """
+    row = PRESETS.get(name)
+    if row is None:
+        raise ValueError(f"there is no preset {name!r}: use one of {', '.join(PRESETS)}")
+    words = [word for _, word, _, _ in Formatter().parse(row.config_url or "") if word]
+    for word in words:
+        value = said[word]
+        if not value or value in row.forbidden:
+            raise ValueError(f"the preset {name} needs {word}=…" + (f", not {value}" if value else ""))
+    filled = {word: (said[word] or "").rstrip("/") for word in words}
+    return replace(row, config_url=row.config_url and row.config_url.format(**filled))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from string import Formatter
 from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
@@ -25,7 +24,6 @@ from ..server.verifier import Scope, Verifier
 from .clients import ProxyClients
 from .login import Logins, Place
 from .pages import ANYBODY, json_answer
-from .presets import PRESETS
 from .provider import Endpoints, Provider
 from .tokens import ProxyTokens
 from .vault import Vault
