@@ -160,28 +160,13 @@ class OAuthProxy(Verifier):
         Raises:
             ValueError: there is no such preset, or it needs to know more.
         """
-        row = PRESETS.get(name)
-        if row is None:
-            raise ValueError(f"there is no preset {name!r}: use one of {', '.join(PRESETS)}")
-        said = {"tenant": tenant, "domain": domain, "url": url and url.rstrip("/"), "realm": realm}
-        for word in (word for _, word, _, _ in Formatter().parse(row.config_url or "") if word):
-            value = said[word]
-            if not value or value in row.forbidden:
-                raise ValueError(f"the preset {name} needs {word}=…" + (f", not {value}" if value else ""))
-        whole: ProxyOptions = {
-            "subject": row.subject,
-            "provider_scopes": row.scopes,
-            "extra": row.extra,
-            **options,
-        }
+        row = find_preset(name, {"tenant": tenant, "domain": domain, "url": url, "realm": realm})
+        kept: ProxyOptions = {"subject": row.subject, "provider_scopes": row.scopes, "extra": row.extra}
+        whole: ProxyOptions = {**kept, **options}
         if row.config_url is not None:
-            config = row.config_url.format(**said)
+            where = row.config_url
             return OidcProxy(
-                config_url=config,
-                client_id=client_id,
-                client_secret=client_secret,
-                audience=audience,
-                **whole,
+                config_url=where, client_id=client_id, client_secret=client_secret, audience=audience, **whole
             )
         return OAuthProxy(
             authorize=row.authorize,
