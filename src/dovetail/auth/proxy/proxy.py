@@ -24,6 +24,7 @@ from ..server.verifier import Scope, Verifier
 from .clients import ProxyClients
 from .login import Logins, Place
 from .pages import ANYBODY, json_answer
+from .presets import find_preset
 from .provider import Endpoints, Provider
 from .tokens import ProxyTokens
 from .vault import Vault
