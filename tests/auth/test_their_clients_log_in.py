@@ -73,7 +73,7 @@ async def directly() -> AsyncIterator[tuple[str, str]]:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_logs_in_through_the_proxy(client: str, era: str) -> None:
     async def test() -> None:
-        async with asyncio.timeout(90), proxied() as site:
+        async with asyncio.timeout(240), proxied() as site:
             who, visits = await log_in(client, era, site.url, site.provider.issuer)
             assert who == "somebody"
             assert [page.startswith(f"{site.base}/authorize?") for page in visits] == [True]
@@ -85,7 +85,7 @@ def test_a_client_logs_in_through_the_proxy(client: str, era: str) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_logs_in_at_the_provider_itself(client: str, era: str) -> None:
     async def test() -> None:
-        async with asyncio.timeout(90), directly() as (url, issuer):
+        async with asyncio.timeout(240), directly() as (url, issuer):
             who, visits = await log_in(client, era, url)
             assert who == "somebody"
             assert [page.startswith(f"{issuer}/auth?") for page in visits] == [True]
