@@ -122,7 +122,9 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        shaping = {name: options[name] for name in ("name", "output_schema", "structured") if name in options}
+        shaping: dict[str, Any] = {
+            name: options.get(name) for name in ("name", "output_schema", "structured")
+        }
         prepared = prepare_tool(target, input_schema=input_schema, **shaping)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
