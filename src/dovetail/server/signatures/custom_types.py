@@ -14,10 +14,12 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ...settings import ALTERNATIVES_SHOWN
+from ...shapes import is_object
 from .objects import Field, Shape
 
 Decode = Callable[[Any], Any]
 _TAG: Final = "tag__"
+_JSON_NAMES: Final[dict[Any, str]] = {dict: "object", list: "array", type(None): "null"}
 
 
 class _Anything(type):
@@ -50,17 +52,8 @@ def convert(value: Any, kind: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-class Alternative(Struct, frozen=True, eq=False):
-    """One member of a union."""
-
-    type: Any
-    label: str
-    keys: frozenset[str] = frozenset()
-    """The members of an object of this type."""
-
-
-def choice(alternatives: Sequence[Alternative]) -> type[Custom]:
-    """A union whose members msgspec cannot tell apart.
+def choice(alternatives: Sequence[tuple[str, Any, frozenset[str]]]) -> type[Custom]:
+    """A union whose members msgspec cannot tell apart: what each is called, its type, the members of its objects.
 
     All are tried in the author's order. Among objects that fit, the one that knows most of the members wins.
     """
@@ -68,13 +61,13 @@ def choice(alternatives: Sequence[Alternative]) -> type[Custom]:
     def decode(value: Any) -> Any:
         best, best_score = UNSET, -1
         reasons: list[str] = []
-        for alternative in alternatives:
+        for label, kind, keys in alternatives:
             try:
-                found = convert(value, alternative.type)
+                found = convert(value, kind)
             except ValueError as error:
-                reasons.append(f"{alternative.label}: {str(error).replace(' - at ', ' at ')}")
+                reasons.append(f"{label}: {str(error).replace(' - at ', ' at ')}")
                 continue
-            score = len(alternative.keys.intersection(value)) if isinstance(value, dict) else 0  # pyright: ignore[reportUnknownArgumentType]
+            score = len(keys.intersection(value)) if is_object(value) else 0
             if score > best_score:
                 best, best_score = found, score
         if isinstance(best, UnsetType):
@@ -101,7 +94,8 @@ def textual(kind: type[Any]) -> type[Custom]:
 
     def decode(value: Any) -> Any:
         if not isinstance(value, str):
-            raise ValueError(f"Expected `str`, got `{_json_name(value)}`")
+            name = _JSON_NAMES.get(type(value), type(value).__name__)
+            raise ValueError(f"Expected `str`, got `{name}`")
         try:
             return kind(value)
         except ValueError:
@@ -176,8 +170,3 @@ def _member(field: Field, kind: Any) -> tuple[str, Any, Any]:
         copy = functools.partial(deepcopy, cast("Any", default))
         return field.name, kind, msgspec.field(name=field.key, default_factory=copy)
     return field.name, kind, msgspec.field(name=field.key, default=default)
-
-
-def _json_name(value: Any) -> str:
-    names: dict[Any, str] = {dict: "object", list: "array", type(None): "null"}
-    return names.get(type(value), type(value).__name__)

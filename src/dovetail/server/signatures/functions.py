@@ -8,7 +8,7 @@ something did.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Raw, UnsetType
@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 from ...errors import ProtocolError, RegistrationError
 from ...json_schema.problem import Problem
 from ...model import PromptArgument
+from ...shapes import is_list, is_object
 from ..handles import with_handles
 from ..registering.uri_templates import UriTemplate
 from . import custom_types, problems
@@ -148,11 +149,11 @@ class RawFunction(Function):
             raise InvalidArguments(self.name, [_UNREADABLE]) from None
         if values is None:
             values = {}
-        if not isinstance(values, dict):
+        if not is_object(values):
             raise _no_object(self.name)
         if found := self._validator.problems(values):
             raise InvalidArguments(self.name, found)
-        return cast("dict[str, Any]", values) if self._parameter is None else {self._parameter: values}
+        return values if self._parameter is None else {self._parameter: values}
 
 
 class PromptFunction(Prepared):
@@ -267,11 +268,9 @@ def _without_fractions(value: Any) -> Any:
     """``value`` with ``1.0`` written as ``1``: to JSON they are the same number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, list):
-        return [_without_fractions(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {name: _without_fractions(item) for name, item in cast("dict[str, Any]", value).items()}
-    return value
+    if is_list(value):
+        return [_without_fractions(item) for item in value]
+    return {name: _without_fractions(item) for name, item in value.items()} if is_object(value) else value
 
 
 def _from_text(text: str, kind: Any) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from ...errors import DovetailError, ProtocolError
 from ...json_schema.problem import Problem
 from ...settings import HINTS, MOST_PROBLEMS, NAME_SHOWN, VALUES_SHOWN
+from ...shapes import is_object
 
 # Compiled when the first value is wrong: a server that is only listed does not pay for them.
 _AT: Final = r" - at (?:`key` in )?`([^`]*)`"
@@ -64,7 +65,8 @@ def read(text: str, schema: Mapping[str, Any], prefix: str = "") -> Problem:
         # msgspec shows the value here, and the allowed ones are more use.
         reason = _allowed(schema, path)
     elif found := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
-        reason = unknown([found[1]], _properties(schema, path))[0].reason.replace("argument", "member", 1)
+        known = [name for node in _nodes(schema, path) for name in node.get("properties", {})]
+        reason = unknown([found[1]], known)[0].reason.replace("argument", "member", 1)
     elif found := re.fullmatch(r"Object missing required field `(.*)`", reason):
         reason = f"missing {found[1]!r}"
     return Problem(path.lstrip("."), reason[:1].lower() + reason[1:])
@@ -76,19 +78,12 @@ def _json_type(found: re.Match[str]) -> str:
 
 
 def _allowed(schema: Mapping[str, Any], path: str) -> str:
-    values = next((v for node in _nodes(schema, path) if (v := _values(node))), list[Any]())
-    listed = ", ".join(
-        repr(v) if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values[:VALUES_SHOWN]
+    every: Iterator[list[Any]] = (
+        [node["const"]] if "const" in node else node.get("enum", []) for node in _nodes(schema, path)
     )
+    values = next(filter(None, every), list[Any]())[:VALUES_SHOWN]
+    listed = ", ".join(repr(v) if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values)
     return f"must be one of {listed}" if listed else "is not one of the allowed values"
-
-
-def _values(node: Mapping[str, Any]) -> list[Any]:
-    return [node["const"]] if "const" in node else node.get("enum", [])
-
-
-def _properties(schema: Mapping[str, Any], path: str) -> list[str]:
-    return [name for node in _nodes(schema, path) for name in node.get("properties", {})]
 
 
 def _nodes(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
@@ -115,12 +110,11 @@ def _spread(nodes: list[Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]
     for _ in range(4):
         following: list[Any] = []
         for node in nodes:
-            if not isinstance(node, dict):
+            if not is_object(node):
                 continue
-            schema = cast("dict[str, Any]", node)
-            result.append(schema)
-            following += [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
-            if "$ref" in schema:
-                following.append(root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2]))
+            result.append(node)
+            following += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+            if "$ref" in node:
+                following.append(root.get("$defs", {}).get(str(node["$ref"]).rpartition("/")[2]))
         nodes = following
     return result

@@ -79,8 +79,6 @@ class Adapter:
 
     def __init__(self, annotation: Any) -> None:
         pydantic = module()
-        if pydantic is None:
-            raise RegistrationError(f"{annotation!r} is not a type Dovetail knows")
         try:
             self._adapter: Any = pydantic.TypeAdapter(annotation)
         except Exception as error:

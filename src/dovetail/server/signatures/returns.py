@@ -24,6 +24,7 @@ from ...model import (
     Result,
     TextContent,
 )
+from ...shapes import is_list
 from ...wire.frames import encode as write_message
 from ..media import Media
 from . import problems
@@ -69,9 +70,9 @@ def resource_contents(
     Raises:
         ReturnError: JSON cannot write the value.
     """
-    if isinstance(value, list | tuple) and any(_is_contents(item) for item in cast("Sequence[Any]", value)):
-        return [_contents(item, uri, mime_type, json_mime_type) for item in cast("Sequence[Any]", value)]
-    return [_contents(value, uri, mime_type, json_mime_type)]
+    items = _items(value)
+    several = any(isinstance(item, ResourceContents | Media | bytes | bytearray) for item in items)
+    return [_contents(item, uri, mime_type, json_mime_type) for item in (items if several else [value])]
 
 
 def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
@@ -80,9 +81,8 @@ def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
     Raises:
         ReturnError: (kind ``prompt_render_failed``) a dict is no message, or JSON cannot write the value.
     """
-    if isinstance(value, list | tuple):
-        return [_message(item, name) for item in cast("Sequence[Any]", value)]
-    return [_message(value, name)]
+    several = isinstance(value, list | tuple)
+    return [_message(item, name) for item in (_items(value) if several else [value])]
 
 
 def writable(value: R, name: str, kind: str | None = None) -> R:
@@ -136,13 +136,10 @@ def _undeclared(value: Any, function: Function) -> Any:
         return CallToolResult([writable(_block(value), name)])
     content, data = _content_and_data(value)
     if content is not None:
-        return CallToolResult(
-            writable(content, name), structured_content=msgspec.json.decode(_write(data, name))
-        )
-    if isinstance(value, list | tuple) and any(is_content(item) for item in cast("Sequence[Any]", value)):
-        return CallToolResult(
-            writable([_block_of(item, name) for item in cast("Sequence[Any]", value)], name)
-        )
+        data = msgspec.json.decode(_write(data, name))
+        return CallToolResult(writable(content, name), structured_content=data)
+    if any(map(is_content, items := _items(value))):
+        return CallToolResult(writable([_block_of(item, name) for item in items], name))
     written = _write(value, name)
     result = CallToolResult([TextContent(_text(written))])
     if function.structured and written[:1] == b"{":
@@ -150,11 +147,16 @@ def _undeclared(value: Any, function: Function) -> Any:
     return result
 
 
+def _items(value: Any) -> Sequence[Any]:
+    """What is in a list or tuple; nothing is in anything else."""
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+
+
 def _content_and_data(value: Any) -> tuple[list[ContentBlock] | None, Any]:
     """``(blocks, data)`` says both itself; anything else is data."""
-    if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
-        first, data = cast("tuple[Any, Any]", value)
-        blocks = cast("list[Any]", first if isinstance(first, list) else [first])
+    if isinstance(value, tuple) and len(items := _items(value)) == 2:  # pyright: ignore[reportUnknownArgumentType]
+        first, data = items
+        blocks: list[Any] = first if is_list(first) else [first]
         if blocks and all(map(is_content, blocks)) and not is_content(data) and not isinstance(data, str):
             return [_block(block) for block in blocks], data
     return None, cast("Any", value)
@@ -176,10 +178,6 @@ def _block_of(value: Any, name: str) -> ContentBlock:
 
 
 # Resources
-
-
-def _is_contents(value: Any) -> bool:
-    return isinstance(value, ResourceContents | Media | bytes | bytearray)
 
 
 def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) -> ResourceContents:

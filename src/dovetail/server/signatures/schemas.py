@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ...errors import RegistrationError
 from ...settings import ANNOTATION_DEPTH, ANNOTATIONS_KEPT
+from ...shapes import is_list, is_object
 from . import constraints, custom_types, pydantic_models
 from .docstrings import Docstring
 from .objects import Field, Shape, shape_of
@@ -43,11 +44,72 @@ class Node(Struct, frozen=True, eq=False):
     """The members, when it is an object of a class."""
 
 
-class Schemas:
+class Definitions:
+    """Named schemas that refer to each other, and the document that is made with them."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Schema] = {}
+        self._names: dict[Any, str] = {}
+
+    def reference(self, owner: Any, name: str = "") -> Schema:
+        """A reference to the definition of ``owner``, which is called ``name`` if that is free."""
+        if owner not in self._names:
+            self._names[owner] = self._free(name)
+            self._schemas[self._names[owner]] = {}
+        return {"$ref": f"#/$defs/{self._names[owner]}"}
+
+    def define(self, owner: Any, schema: Schema) -> None:
+        """Say what the reference to ``owner`` means."""
+        self._schemas[self._names[owner]] = schema
+
+    def adopt(self, schema: Schema) -> Schema:
+        """Move the definitions of a foreign schema among ours, under another name where theirs is taken."""
+        theirs: dict[str, Schema] = schema.pop("$defs", {})
+        names: dict[str, str] = {}
+        for name, definition in theirs.items():
+            taken = name in self._schemas and self._schemas[name] != definition
+            names[name] = self._free(name) if taken else name
+        for name, definition in theirs.items():
+            self._schemas[names[name]] = _renamed(definition, names)
+        return _renamed(schema, names)
+
+    def document(self, schema: Schema) -> Schema:
+        """A schema that stands alone: its root spelled out, with the definitions it refers to."""
+        root = dict(schema)
+        if "$ref" in root:
+            root = {**self._schemas[_target(root.pop("$ref"))], **root}
+        used = self._reachable(root) if self._schemas else None
+        if used:
+            root["$defs"] = {name: self._schemas[name] for name in self._schemas if name in used}
+        return root
+
+    def _free(self, name: str) -> str:
+        number, free = 2, name
+        while free in self._schemas:
+            free, number = f"{name}_{number}", number + 1
+        return free
+
+    def _reachable(self, root: Schema) -> set[str]:
+        found: set[str] = set()
+        waiting: list[Any] = [root]
+        while waiting:
+            item = waiting.pop()
+            if is_list(item):
+                waiting.extend(item)
+            elif is_object(item):
+                waiting.extend(item.values())
+                name = _target(item.get("$ref"))
+                if name in self._schemas and name not in found:
+                    found.add(name)
+                    waiting.append(self._schemas[name])
+        return found
+
+
+class Schemas(Definitions):
     """Prepares annotations that share one document and its ``$defs``."""
 
     def __init__(self, scope: Mapping[str, Any] | None = None, mode: Mode = "input") -> None:
-        self._definitions = Definitions()
+        super().__init__()
         self._scope = scope or {}
         self._mode: Mode = mode
         self._open: dict[Any, type[custom_types.Custom]] = {}
@@ -73,10 +135,6 @@ class Schemas:
         finally:
             self._depth -= 1
 
-    def document(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A schema that stands alone: its root spelled out, with the definitions it refers to."""
-        return self._definitions.document(schema)
-
     def _node(self, annotation: Any) -> Node:
         if isinstance(annotation, type) and annotation in SCALARS:
             return Node(annotation, dict(SCALARS[annotation]))
@@ -93,7 +151,7 @@ class Schemas:
         if origin is Annotated:
             return self._annotated(annotation)
         if origin is Literal:
-            return _literal(typing.get_args(annotation))
+            return _literal(annotation)
         if origin in _UNIONS:
             return self._union(annotation, typing.get_args(annotation))
         if pydantic_models.is_foreign(origin or annotation):
@@ -119,19 +177,14 @@ class Schemas:
     def _union(self, annotation: Any, members: Sequence[Any]) -> Node:
         members = [member for member in members if member is not UnsetType]
         nodes = [self.node(member) for member in members]
-        schema = {"anyOf": [node.schema for node in nodes]} if len(nodes) > 1 else nodes[0].schema
         if len(nodes) == 1:
             return replace(nodes[0], native=False)
         native = all(node.native for node in nodes) and _decodes(annotation)
         rebuilt = typing.Union[tuple(node.type for node in nodes)]  # noqa: UP007
         if not _decodes(rebuilt):
-            rebuilt = custom_types.choice(
-                [
-                    custom_types.Alternative(node.type, _label(member), node.keys)
-                    for node, member in zip(nodes, members, strict=True)
-                ]
-            )
-        return Node(rebuilt, schema, native)
+            told = zip(map(_label, members), nodes, strict=True)
+            rebuilt = custom_types.choice([(label, node.type, node.keys) for label, node in told])
+        return Node(rebuilt, {"anyOf": [node.schema for node in nodes]}, native)
 
     def _collection(self, annotation: Any, origin: Any) -> Node | None:
         kind = origin or annotation
@@ -181,7 +234,7 @@ class Schemas:
     def _class(self, annotation: Any) -> Node:
         if annotation in self._open:
             self._reentered.add(annotation)
-            return Node(self._open[annotation], self._definitions.reference(annotation))
+            return Node(self._open[annotation], self.reference(annotation))
         try:
             shape = shape_of(annotation, self._scope)
         except NameError as error:
@@ -192,59 +245,49 @@ class Schemas:
             return self._foreign(annotation)
         types: list[Any] = []
         image = self._open[annotation] = custom_types.mirror(shape, types)
-        reference = self._definitions.reference(annotation, shape.name)
+        reference = self.reference(annotation, shape.name)
         nodes = [self.node(field.annotation) for field in shape.fields]
         types += [node.type for node in nodes]
         del self._open[annotation]
         self._reentered.discard(annotation)
-        self._definitions.define(annotation, _class_schema(shape, nodes))
+        self.define(annotation, _class_schema(shape, nodes))
         native = shape.native and all(node.native for node in nodes) and _decodes(annotation)
         # While a class around this one is open, nobody knows yet whether that one will need a mirror.
         kind = annotation if native and not self._reentered else image
         return Node(kind, reference, native, frozenset(field.key for field in shape.fields))
 
     def _foreign(self, annotation: Any) -> Node:
-        if (
-            not pydantic_models.is_foreign(typing.get_origin(annotation) or annotation)
-            and pydantic_models.module() is None
-        ):
+        if pydantic_models.module() is None:
             raise RegistrationError(f"{_label(annotation)} has no JSON form: use a dataclass or a plain type")
         adapter = pydantic_models.Adapter(annotation)
         schema = adapter.schema("validation" if self._mode == "input" else "serialization")
         keys = frozenset(cast("dict[str, Any]", schema.get("properties", {})))
-        return Node(
-            custom_types.custom(_label(annotation), adapter.decode),
-            self._definitions.adopt(schema),
-            False,
-            keys,
-        )
+        kind = custom_types.custom(_label(annotation), adapter.decode)
+        return Node(kind, self.adopt(schema), False, keys)
 
 
-def _literal(values: tuple[Any, ...]) -> Node:
-    schema = _enumerated(values)
-    annotation = Literal[values]
-    if all(value is None or type(value) in (str, int, bool) for value in values) and _decodes(annotation):
-        return Node(annotation, schema)
-    return Node(custom_types.one_of([(_plain(value), value) for value in values]), schema, native=False)
+def _literal(annotation: Any) -> Node:
+    values = typing.get_args(annotation)
+    native = all(value is None or type(value) in (str, int, bool) for value in values)
+    return _closed(annotation, [(_plain(value), value) for value in values], native=native)
 
 
 def _enum(annotation: type[enum.Enum]) -> Node:
     if issubclass(annotation, enum.Flag):
         return Node(annotation, {"type": "integer", "minimum": 0}, _decodes(annotation))
-    values = [member.value for member in annotation]
-    schema = _enumerated([_plain(value) for value in values])
-    if _decodes(annotation):
-        return Node(annotation, schema)
-    return Node(custom_types.one_of([(_plain(m.value), m) for m in annotation]), schema, native=False)
+    return _closed(annotation, [(_plain(member.value), member) for member in annotation])
 
 
-def _enumerated(values: Sequence[Any]) -> dict[str, Any]:
-    plain = [_plain(value) for value in values]
-    schema: dict[str, Any] = {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
+def _closed(annotation: Any, values: list[tuple[Any, Any]], *, native: bool = True) -> Node:
+    """A closed set of values, each as JSON has it and as Python does."""
+    plain = [written for written, _ in values]
+    schema: Schema = {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
     kinds: set[Any] = {type(value) for value in plain}
     if len(kinds) == 1 and (kind := SCALARS.get(kinds.pop())):
         schema = {"type": kind["type"], **schema}
-    return schema
+    if native and _decodes(annotation):
+        return Node(annotation, schema)
+    return Node(custom_types.one_of(values), schema, native=False)
 
 
 def _class_schema(shape: Shape, nodes: Sequence[Node]) -> Schema:
@@ -334,78 +377,16 @@ def _label(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
 
 
-class Definitions:
-    """Named schemas that refer to each other, and the document that is made with them."""
-
-    def __init__(self) -> None:
-        self._schemas: dict[str, Schema] = {}
-        self._names: dict[Any, str] = {}
-
-    def reference(self, owner: Any, name: str = "") -> Schema:
-        """A reference to the definition of ``owner``, which is called ``name`` if that is free."""
-        if owner not in self._names:
-            self._names[owner] = self._free(name)
-            self._schemas[self._names[owner]] = {}
-        return {"$ref": f"#/$defs/{self._names[owner]}"}
-
-    def define(self, owner: Any, schema: Schema) -> None:
-        """Say what the reference to ``owner`` means."""
-        self._schemas[self._names[owner]] = schema
-
-    def adopt(self, schema: Schema) -> Schema:
-        """Move the definitions of a foreign schema among ours, under another name where theirs is taken."""
-        theirs: dict[str, Schema] = schema.pop("$defs", {})
-        names: dict[str, str] = {}
-        for name, definition in theirs.items():
-            taken = name in self._schemas and self._schemas[name] != definition
-            names[name] = self._free(name) if taken else name
-        for name, definition in theirs.items():
-            self._schemas[names[name]] = _renamed(definition, names)
-        return _renamed(schema, names)
-
-    def document(self, schema: Schema) -> Schema:
-        """A schema that stands alone: its root spelled out, with the definitions it refers to."""
-        root = dict(schema)
-        if "$ref" in root:
-            root = {**self._schemas[_target(root.pop("$ref"))], **root}
-        used = self._reachable(root) if self._schemas else None
-        if used:
-            root["$defs"] = {name: self._schemas[name] for name in self._schemas if name in used}
-        return root
-
-    def _free(self, name: str) -> str:
-        number, free = 2, name
-        while free in self._schemas:
-            free, number = f"{name}_{number}", number + 1
-        return free
-
-    def _reachable(self, root: Schema) -> set[str]:
-        found: set[str] = set()
-        waiting: list[Any] = [root]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, list):
-                waiting.extend(cast("list[Any]", item))
-            elif isinstance(item, dict):
-                schema = cast("Schema", item)
-                waiting.extend(schema.values())
-                name = _target(schema.get("$ref"))
-                if name in self._schemas and name not in found:
-                    found.add(name)
-                    waiting.append(self._schemas[name])
-        return found
-
-
 def _target(reference: Any) -> str:
     return reference.rpartition("/")[2] if isinstance(reference, str) else ""
 
 
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(schema, list):
-        return [_renamed(item, names) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
+    if is_list(schema):
+        return [_renamed(item, names) for item in schema]
+    if not is_object(schema):
         return schema
-    result = {key: _renamed(value, names) for key, value in cast("Schema", schema).items()}
+    result = {key: _renamed(value, names) for key, value in schema.items()}
     target = _target(result.get("$ref"))
     if target in names:
         result["$ref"] = f"#/$defs/{names[target]}"
