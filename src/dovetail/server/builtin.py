@@ -18,21 +18,7 @@ from ..core.channel import Call, Channel
 from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError
-from ..model import (
-    CompleteResult,
-    DetailedTask,
-    DiscoverResult,
-    InitializeResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedResult,
-    ResourceTemplateReference,
-    Result,
-    SubscriptionsListenResult,
-    ToolReference,
-)
+from .. import model as m
 from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
@@ -53,13 +39,15 @@ class Builtin:
         self._server = server
         register = server.register
 
-        def listing(name: str, table: Table[Any], result: Callable[[list[Any]], PaginatedResult]) -> Listing:
+        def listing(
+            name: str, table: Table[Any], result: Callable[[list[Any]], m.PaginatedResult]
+        ) -> Listing:
             return Listing(server, name, lambda: ((one.definition, one.rights) for one in table), result)
 
-        self.tools = listing("tools", register.tools, ListToolsResult)
-        self.resources = listing("resources", register.resources, ListResourcesResult)
-        self.templates = listing("templates", register.templates, ListResourceTemplatesResult)
-        self.prompts = listing("prompts", register.prompts, ListPromptsResult)
+        self.tools = listing("tools", register.tools, m.ListToolsResult)
+        self.resources = listing("resources", register.resources, m.ListResourcesResult)
+        self.templates = listing("templates", register.templates, m.ListResourceTemplatesResult)
+        self.prompts = listing("prompts", register.prompts, m.ListPromptsResult)
         self._changing: dict[Changed, tuple[Listing, ...]] = {
             "tools": (self.tools,),
             "resources": (self.resources, self.templates),
@@ -90,7 +78,7 @@ class Builtin:
 
     # The handshake and its successor
 
-    async def initialize(self, call: Call, channel: Channel) -> InitializeResult:
+    async def initialize(self, call: Call, channel: Channel) -> m.InitializeResult:
         server = self._server
         capabilities = server.admission.offers.told(call.codec)
         return phases.handshake(
@@ -101,9 +89,9 @@ class Builtin:
             narrow=call.codec.dialect.intersect_capabilities,
         )
 
-    async def discover(self, call: Call, channel: Channel) -> DiscoverResult:
+    async def discover(self, call: Call, channel: Channel) -> m.DiscoverResult:
         server = self._server
-        return DiscoverResult(
+        return m.DiscoverResult(
             supported_versions=list(server.admission.supported),
             capabilities=server.admission.offers.told(call.codec),
             instructions=UNSET if server.instructions is None else server.instructions,
@@ -111,17 +99,17 @@ class Builtin:
             cache_scope=server.cache_scope,
         )
 
-    async def ping(self, call: Call, channel: Channel) -> Result:
-        return Result()
+    async def ping(self, call: Call, channel: Channel) -> m.Result:
+        return m.Result()
 
-    async def shutdown(self, call: Call, channel: Channel) -> Result:
+    async def shutdown(self, call: Call, channel: Channel) -> m.Result:
         """End this session: nothing more is admitted, what runs may finish, then the driver closes."""
         session = call.session
         if session is not None and "drain" in phases.TRANSITIONS[session.phase]:
             phases.advance(session, "drain")
         return await _saved(call)
 
-    async def set_level(self, call: Call, channel: Channel) -> Result:
+    async def set_level(self, call: Call, channel: Channel) -> m.Result:
         if call.session is not None:
             call.session.log_level = call.params.level
         return await _saved(call)
@@ -132,7 +120,7 @@ class Builtin:
         server = self._server
         params = call.params
         ref, argument = params.ref, params.argument
-        key = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
+        key = ref.uri if isinstance(ref, m.ResourceTemplateReference) else ref.name
         entry = self._referred(ref, key)
         if entry is not None and entry.rights and unknown(entry.rights, call.principal):
             raise _nothing_to_complete(key)
@@ -143,30 +131,30 @@ class Builtin:
                 if found is None:
                     raise _nothing_to_complete(key)
                 return found
-            return CompleteResult(completion_of(None))
+            return m.CompleteResult(completion_of(None))
         settled = UNSET if params.context is UNSET else params.context.arguments
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)
         try:
             context = server.context(call, channel) if completer.context is not None else None
             keywords = completer.keywords(argument.value, given, context)
             found = completion_of(await server.runner.call(completer.function, **keywords))
-            return CompleteResult(writable(found, key))
+            return m.CompleteResult(writable(found, key))
         except BaseException as error:  # noqa: BLE001  the boundary decides
             server.failures.raise_other(error, f"completion of {key!r}", call, kind="completion_failed")
 
     def _referred(self, ref: Any, key: str) -> Registered | None:
         """What a completion is for: it follows the rights of that."""
         register = self._server.register
-        if isinstance(ref, ResourceTemplateReference):
+        if isinstance(ref, m.ResourceTemplateReference):
             found = register.find_resource(key)
             return register.templates.entries.get(key) or (None if found is None else found[0])
-        if isinstance(ref, ToolReference):
+        if isinstance(ref, m.ToolReference):
             return register.tools.entries.get(key)
         return register.prompts.entries.get(key)
 
     # Subscriptions
 
-    async def subscribe(self, call: Call, channel: Channel) -> Result:
+    async def subscribe(self, call: Call, channel: Channel) -> m.Result:
         server, uri = self._server, call.params.uri
         await self.watch(uri, call)
         subscriber = self._subscriber(call)
@@ -202,7 +190,7 @@ class Builtin:
                 return False
         return True
 
-    async def unsubscribe(self, call: Call, channel: Channel) -> Result:
+    async def unsubscribe(self, call: Call, channel: Channel) -> m.Result:
         subscriber = self._subscriber(call)
         if subscriber is not None:
             self._server.hub.unsubscribe(subscriber, call.params.uri)
@@ -213,11 +201,11 @@ class Builtin:
         """Who subscribes. A legacy call without a lasting session has nobody to be told later."""
         return None if call.session is None else call.session.subscriber
 
-    async def listen(self, call: Call, channel: Channel) -> SubscriptionsListenResult:
+    async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
         """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
         server = self._server
         honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
-        over: list[DetailedTask] = []
+        over: list[m.DetailedTask] = []
         if server.tasks is not None:
             honoured, over = await server.tasks.visible(call, honoured)
         uris = honoured.resource_subscriptions
@@ -241,11 +229,11 @@ class Builtin:
         return completion(call.id)
 
 
-async def _saved(call: Call) -> Result:
+async def _saved(call: Call) -> m.Result:
     """The answer to a change of the session, once that is kept where sessions are."""
     if call.session is not None and call.session.save is not None:
         await call.session.save()
-    return Result()
+    return m.Result()
 
 
 def _nothing_to_complete(key: str) -> ProtocolError:

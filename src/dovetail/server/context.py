@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, get_args, overloa
 
 from msgspec import UNSET
 
+from .. import model as m
 from ..core.channel import Call, Channel, Session
 from ..core.principal import Principal
 from ..errors import StateError
-from ..model import (
-    ClientCapabilities,
-    LoggingLevel,
-    LoggingMessageNotificationParams,
-    ProgressNotificationParams,
-    ResourceContents,
-    Root,
-)
 from ..model.meta import LOG_LEVEL, PROGRESS_TOKEN
 from ..wire.dialects.base import VENDOR
 from ..wire.methods import METHODS, OpenParams
@@ -49,7 +42,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
-LEVELS: Final[Mapping[str, int]] = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
+LEVELS: Final[Mapping[str, int]] = {level: rank for rank, level in enumerate(get_args(m.LoggingLevel))}
 
 
 class ClientInfo(dict[str, Any]):
@@ -106,7 +99,7 @@ class Context:
         return None if info is None else ClientInfo(info)
 
     @property
-    def client_capabilities(self) -> ClientCapabilities:
+    def client_capabilities(self) -> m.ClientCapabilities:
         """What this client can be asked for: ``ctx.client_capabilities.has("sampling.tools")``."""
         return self._call.capabilities
 
@@ -198,7 +191,7 @@ class Context:
         self._check_open()
         return (await self._asking.ask((Sample(messages, **options),)))[0]
 
-    async def list_roots(self, *, key: str | None = None) -> list[Root]:
+    async def list_roots(self, *, key: str | None = None) -> list[m.Root]:
         """The folders the client lets us know about.
 
         Raises:
@@ -289,7 +282,7 @@ class Context:
         self._progress = progress
         self._channel.notify(
             "notifications/progress",
-            ProgressNotificationParams(
+            m.ProgressNotificationParams(
                 progress_token=token,
                 progress=progress,
                 total=UNSET if total is None else total,
@@ -298,13 +291,13 @@ class Context:
         )
         await self._channel.drain()
 
-    async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
+    async def log(self, level: m.LoggingLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message, if the client wants this level (on 2026-07-28: if it asked for any)."""
         if self._closed or LEVELS[level] < self._threshold():
             return
         self._channel.notify(
             "notifications/message",
-            LoggingMessageNotificationParams(
+            m.LoggingMessageNotificationParams(
                 level=level, data=data, logger=UNSET if logger is None else logger
             ),
         )
@@ -327,7 +320,7 @@ class Context:
         dialect = self._call.codec.dialect
         if self._closed or self._call.revision.modern or "notifications/message" not in dialect.field_out:
             return
-        params = LoggingMessageNotificationParams(level="info", data=content, meta={VENDOR + "role": role})
+        params = m.LoggingMessageNotificationParams(level="info", data=content, meta={VENDOR + "role": role})
         self._channel.notify("notifications/message", params)
         await self._channel.drain()
 
@@ -386,7 +379,7 @@ class Context:
 
     # The server's own
 
-    async def read_resource(self, uri: str) -> list[ResourceContents]:
+    async def read_resource(self, uri: str) -> list[m.ResourceContents]:
         """Read a resource of this server, as a client would.
 
         Raises:

@@ -12,27 +12,9 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypedDict, TypeVar, U
 import msgspec
 from msgspec import UNSET
 
+from ... import model as m
 from ...core.questions import broken_tool_loop
 from ...errors import RemoteProtocolError
-from ...model import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitResult,
-    InputRequest,
-    ListRootsRequest,
-    ListRootsResult,
-    ModelHint,
-    ModelPreferences,
-    Root,
-    SamplingMessage,
-    SamplingMessageContentBlock,
-    TextContent,
-    Tool,
-    ToolChoice,
-)
 from ...settings import SAMPLE_TOKENS
 from ...wire.leniency import explain
 from .forms import Form, form_of
@@ -40,8 +22,8 @@ from .forms import Form, form_of
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")
 
-Messages = str | SamplingMessage | Mapping[str, Any] | Sequence[str | SamplingMessage | Mapping[str, Any]]
-Preferences = ModelPreferences | Mapping[str, Any] | str | Sequence[str]
+Messages = str | m.SamplingMessage | Mapping[str, Any] | Sequence[str | m.SamplingMessage | Mapping[str, Any]]
+Preferences = m.ModelPreferences | Mapping[str, Any] | str | Sequence[str]
 
 
 class Accepted(Generic[T]):
@@ -75,16 +57,18 @@ class Sampled:
 
     __slots__ = ("content", "model", "role", "stop_reason")
 
-    def __init__(self, result: CreateMessageResult) -> None:
+    def __init__(self, result: m.CreateMessageResult) -> None:
         content = result.content
-        self.content: list[SamplingMessageContentBlock] = content if isinstance(content, list) else [content]
+        self.content: list[m.SamplingMessageContentBlock] = (
+            content if isinstance(content, list) else [content]
+        )
         self.model = result.model
         self.role = result.role
         self.stop_reason: str | None = None if result.stop_reason is UNSET else result.stop_reason
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+        return "".join(block.text for block in self.content if isinstance(block, m.TextContent))
 
     def __repr__(self) -> str:
         return f"Sampled({self.text!r}, model={self.model!r}, stop_reason={self.stop_reason!r})"
@@ -95,7 +79,7 @@ class Question(Generic[A]):
 
     method: str
 
-    def __init__(self, request: InputRequest, key: str | None) -> None:
+    def __init__(self, request: m.InputRequest, key: str | None) -> None:
         self.request = request
         self.key = key
 
@@ -115,10 +99,10 @@ class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
 
     def __init__(self, message: str, schema: type[T] | Any = None, *, key: str | None = None) -> None:
         self._form: Form = form_of(schema)
-        params = ElicitRequestParams(message=message, requested_schema=self._form.schema)
-        super().__init__(ElicitRequest(params), key)
+        params = m.ElicitRequestParams(message=message, requested_schema=self._form.schema)
+        super().__init__(m.ElicitRequest(params), key)
 
-    def read(self, result: ElicitResult) -> Accepted[T] | Declined:
+    def read(self, result: m.ElicitResult) -> Accepted[T] | Declined:
         if result.action != "accept":
             return Declined(result.action)
         content = {} if isinstance(result.content, msgspec.UnsetType) else result.content
@@ -134,10 +118,10 @@ class ElicitUrl(Question["Accepted[None] | Declined"]):
     method = "elicitation/create"
 
     def __init__(self, message: str, url: str, *, key: str | None = None) -> None:
-        params = ElicitRequestParams(message=message, mode="url", url=url)
-        super().__init__(ElicitRequest(params), key)
+        params = m.ElicitRequestParams(message=message, mode="url", url=url)
+        super().__init__(m.ElicitRequest(params), key)
 
-    def read(self, result: ElicitResult) -> Accepted[None] | Declined:
+    def read(self, result: m.ElicitResult) -> Accepted[None] | Declined:
         return Accepted(None) if result.action == "accept" else Declined(result.action)
 
 
@@ -147,7 +131,7 @@ class SampleOptions(TypedDict, total=False):
     max_tokens: int
     system: str | None
     temperature: float | None
-    tools: Sequence[Tool | Mapping[str, Any]] | None
+    tools: Sequence[m.Tool | Mapping[str, Any]] | None
     tool_choice: Literal["auto", "required", "none"] | None
     model_preferences: Preferences | None
     stop_sequences: Sequence[str] | None
@@ -167,28 +151,30 @@ class Sample(Question[Sampled]):
             raise TypeError(f"a question to a model takes no {', '.join(sorted(unknown))}")
         given: dict[str, Any] = {"max_tokens": SAMPLE_TOKENS, **options}
         key = given.pop("key", None)
-        params = CreateMessageRequestParams(messages=_messages(messages), max_tokens=given.pop("max_tokens"))
+        params = m.CreateMessageRequestParams(
+            messages=_messages(messages), max_tokens=given.pop("max_tokens")
+        )
         if (fault := broken_tool_loop(params.messages)) is not None:
             raise ValueError(f"these messages cannot be sent: {fault}")
         for name, value in given.items():
             if value is not None:
                 member, convert = _MEMBERS.get(name, (name, None))
                 setattr(params, member, value if convert is None else convert(value))
-        super().__init__(CreateMessageRequest(params), key)
+        super().__init__(m.CreateMessageRequest(params), key)
 
-    def read(self, result: CreateMessageResult) -> Sampled:
+    def read(self, result: m.CreateMessageResult) -> Sampled:
         return Sampled(result)
 
 
-class Roots(Question[list[Root]]):
+class Roots(Question[list[m.Root]]):
     """Ask which folders the client lets us know about."""
 
     method = "roots/list"
 
     def __init__(self, *, key: str | None = None) -> None:
-        super().__init__(ListRootsRequest(), key)
+        super().__init__(m.ListRootsRequest(), key)
 
-    def read(self, result: ListRootsResult) -> list[Root]:
+    def read(self, result: m.ListRootsResult) -> list[m.Root]:
         return result.roots
 
 
@@ -202,35 +188,35 @@ def unfitting(method: str, error: Exception) -> RemoteProtocolError:
     )
 
 
-def _messages(messages: Messages) -> list[SamplingMessage]:
-    if isinstance(messages, str | SamplingMessage | Mapping):
+def _messages(messages: Messages) -> list[m.SamplingMessage]:
+    if isinstance(messages, str | m.SamplingMessage | Mapping):
         messages = [messages]
     return [_message(message) for message in messages]
 
 
-def _message(message: str | SamplingMessage | Mapping[str, Any]) -> SamplingMessage:
+def _message(message: str | m.SamplingMessage | Mapping[str, Any]) -> m.SamplingMessage:
     if isinstance(message, str):
-        return SamplingMessage(role="user", content=TextContent(message))
-    if isinstance(message, SamplingMessage):
+        return m.SamplingMessage(role="user", content=m.TextContent(message))
+    if isinstance(message, m.SamplingMessage):
         return message
     if isinstance(message.get("content"), str):
-        return SamplingMessage(role=message["role"], content=TextContent(message["content"]))
-    return msgspec.convert(message, SamplingMessage)
+        return m.SamplingMessage(role=message["role"], content=m.TextContent(message["content"]))
+    return msgspec.convert(message, m.SamplingMessage)
 
 
-def _preferences(preferences: Preferences) -> ModelPreferences:
-    if isinstance(preferences, ModelPreferences):
+def _preferences(preferences: Preferences) -> m.ModelPreferences:
+    if isinstance(preferences, m.ModelPreferences):
         return preferences
     if isinstance(preferences, Mapping):
-        return msgspec.convert(preferences, ModelPreferences)
+        return msgspec.convert(preferences, m.ModelPreferences)
     names = [preferences] if isinstance(preferences, str) else preferences
-    return ModelPreferences(hints=[ModelHint(name=name) for name in names])
+    return m.ModelPreferences(hints=[m.ModelHint(name=name) for name in names])
 
 
 _MEMBERS: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "system": ("system_prompt", None),
-    "tools": ("tools", lambda tools: msgspec.convert(list(tools), list[Tool])),
-    "tool_choice": ("tool_choice", lambda mode: ToolChoice(mode=mode)),
+    "tools": ("tools", lambda tools: msgspec.convert(list(tools), list[m.Tool])),
+    "tool_choice": ("tool_choice", lambda mode: m.ToolChoice(mode=mode)),
     "model_preferences": ("model_preferences", _preferences),
     "stop_sequences": ("stop_sequences", list),
     "metadata": ("metadata", dict),

@@ -19,19 +19,10 @@ from urllib.parse import unquote
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ... import model as m
 from ...core.channel import Call, Channel
 from ...core.rights import Rights
 from ...errors import ProtocolError, RegistrationError
-from ...model import (
-    GetSkillResult,
-    ListSkillsResult,
-    PaginatedRequestParams,
-    ReadDirectoryResult,
-    ReadResourceResult,
-    Resource,
-    ResourceContents,
-    Skill,
-)
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
 from ...settings import URI_ECHO
@@ -57,9 +48,9 @@ class Skills:
         """By URI: whose file it is, and where."""
         self._uris: dict[str, str] = {}
         """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
-        self._folders: dict[str, dict[str, Resource]] = {}
+        self._folders: dict[str, dict[str, m.Resource]] = {}
         """By URI: what lies directly in it."""
-        self._listing = Listing(server, "skills", self._entries, ListSkillsResult)
+        self._listing = Listing(server, "skills", self._entries, m.ListSkillsResult)
         self._directories: dict[str, Listing] = {}
 
     def install(self) -> None:
@@ -95,7 +86,7 @@ class Skills:
         if skill is None:
             raise _not_found(call.params.uri)
         server = self._server
-        return GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=server.cache_scope)
+        return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=server.cache_scope)
 
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
         uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
@@ -107,20 +98,20 @@ class Skills:
         listing = self._directories.get(uri)
         if listing is None:
             listing = self._directories[uri] = Listing(
-                self._server, uri, lambda: ((child, ()) for child in children.values()), ReadDirectoryResult
+                self._server, uri, lambda: ((child, ()) for child in children.values()), m.ReadDirectoryResult
             )
-        params = PaginatedRequestParams(cursor=call.params.cursor)
+        params = m.PaginatedRequestParams(cursor=call.params.cursor)
         return await listing.page(replace(call, params=params), channel)
 
     # --- files --------------------------------------------------------------------------------------------
 
-    async def _read_path(self, path: str) -> ReadResourceResult:
+    async def _read_path(self, path: str) -> m.ReadResourceResult:
         uri = self._uris.get(SCHEME + path)
         if uri is None:
             raise _not_found(SCHEME + path)
         return await self.read(uri)
 
-    async def read(self, uri: str) -> ReadResourceResult:
+    async def read(self, uri: str) -> m.ReadResourceResult:
         """The file ``uri``, after comparing it with its entry.
 
         Raises:
@@ -133,7 +124,7 @@ class Skills:
             skill = self._skills[found[0]]
             data = await asyncio.to_thread(read_file, skill, found[1])
             if data is not None:
-                return ReadResourceResult([_contents(found[1], data)])
+                return m.ReadResourceResult([_contents(found[1], data)])
             await self._index_again(skill)
         raise _not_found(uri)
 
@@ -152,13 +143,13 @@ class Skills:
 
     # --- the index ----------------------------------------------------------------------------------------
 
-    def _entries(self) -> Iterator[tuple[Skill, Rights]]:
+    def _entries(self) -> Iterator[tuple[m.Skill, Rights]]:
         return ((skill.entry, ()) for skill in self._skills.values())
 
     def _list_manifest(self, skill: IndexedSkill) -> None:
         manifest = next(file for file in skill.files if file.uri == skill.entry.uri)
 
-        async def read() -> ReadResourceResult:
+        async def read() -> m.ReadResourceResult:
             return await self.read(manifest.uri)
 
         self._server.add_resource(
@@ -181,7 +172,7 @@ class Skills:
                 self._add_child(file.uri, _resource(file))
         self._uris = {unquote(uri): uri for uri in self._files}
 
-    def _add_child(self, uri: str, resource: Resource) -> None:
+    def _add_child(self, uri: str, resource: m.Resource) -> None:
         """Note ``resource`` in its folder, and that folder in the one above, up to ``skill://``."""
         while uri != SCHEME:
             above = uri.rpartition("/")[0]
@@ -190,18 +181,18 @@ class Skills:
             if uri in children:
                 return
             children[uri] = resource
-            resource = Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
+            resource = m.Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
             uri = above
 
 
-def _resource(file: SkillFile) -> Resource:
-    return Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
+def _resource(file: SkillFile) -> m.Resource:
+    return m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
 
 
-def _contents(file: SkillFile, data: bytes) -> ResourceContents:
+def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:
     if is_text(data):
-        return ResourceContents(file.uri, mime_type=file.mime_type, text=data.decode())
-    return ResourceContents(file.uri, mime_type=file.mime_type, blob=b64encode(data).decode("ascii"))
+        return m.ResourceContents(file.uri, mime_type=file.mime_type, text=data.decode())
+    return m.ResourceContents(file.uri, mime_type=file.mime_type, blob=b64encode(data).decode("ascii"))
 
 
 def _not_found(uri: str) -> ProtocolError:
