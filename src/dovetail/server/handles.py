@@ -23,7 +23,6 @@ from ..errors import ProtocolError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES
 from ..stores.base import Store
 from ..stores.records import Records
-from .signatures import custom_types
 from .signatures.plain_types import encode
 from .signatures.schemas import Schemas
 
@@ -110,10 +109,8 @@ async def load(store: Store, principal: Principal | None, id: str, read: Callabl
     kept = _records.read(data)
     try:
         value = read(kept.value)
-    except (ValueError, RecursionError):
-        raise ProtocolError(
-            "handle_not_found"
-        ) from None  # of another type: it is no handle of this parameter
+    except (ValueError, RecursionError):  # of another type: it is no handle of this parameter
+        raise ProtocolError("handle_not_found") from None
     return Handle(store, folder, id, value, kept.ttl)
 
 
@@ -127,7 +124,7 @@ def _folder(principal: Principal | None) -> str:
 def with_handles(signature: Signature) -> Signature:
     """``signature`` as it is; or, where it has parameters annotated `Handle`, one that loads them first."""
     readers = {
-        parameter.name: _reader(kept, signature)
+        parameter.name: Schemas(signature.locals).decoder(*kept)
         for parameter in signature.parameters
         if (kept := _kept_type(parameter.annotation)) is not None
     }
@@ -151,7 +148,7 @@ def with_handles(signature: Signature) -> Signature:
         call=call,
         is_async=True,
         context_parameter=own or CONTEXT,
-        parameters=tuple(_as_text(parameter) for parameter in signature.parameters),
+        parameters=tuple(_as_text(p) if p.name in readers else p for p in signature.parameters),
     )
 
 
@@ -166,13 +163,6 @@ def _kept_type(annotation: Any) -> tuple[Any] | None:
     return None
 
 
-def _reader(kept: tuple[Any], signature: Signature) -> Callable[[Raw], Any]:
-    node = Schemas(signature.locals).prepare(kept[0])
-    return msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
-
-
 def _as_text(parameter: Field) -> Field:
-    if _kept_type(parameter.annotation) is None:
-        return parameter
     optional = type(None) in typing.get_args(parameter.annotation)
     return replace(parameter, annotation=typing.Optional[_ON_THE_WIRE] if optional else _ON_THE_WIRE)  # noqa: UP045

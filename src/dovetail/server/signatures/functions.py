@@ -25,7 +25,7 @@ from .objects import Field
 from .outputs import Output, output_of, raw_output, raw_validator
 from .parameters import Signature, read_signature
 from .problems import InvalidArguments
-from .schemas import Node, Schemas, object_schema
+from .schemas import Node, Schemas, decoder_of, object_schema
 
 Members = dict[str, Raw]
 
@@ -94,7 +94,7 @@ class Function(Prepared):
             struct = custom_types.struct_of("Arguments", self.signature.parameters, types, closed=True)
         except ValueError as error:
             raise RegistrationError(f"the names of the parameters of {self.name!r}: {error}") from None
-        return msgspec.json.Decoder(struct, dec_hook=custom_types.hook).decode
+        return decoder_of(struct)
 
     def _decode_again(self, arguments: Raw | UnsetType, error: Exception) -> dict[str, Any]:
         """The slow path: forgive a null, and ``1.0`` for an integer; or else say what is wrong."""

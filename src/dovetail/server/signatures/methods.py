@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from ...errors import RegistrationError
 from ...wire.methods import OpenParams
-from . import custom_types
 from .outputs import output_of
 from .parameters import read_signature
 from .plain_types import encode
@@ -43,11 +42,10 @@ class MethodFunction:
         if params is None:
             declared = Any if parameter is None else parameter.annotation
             params = dict[str, Any] if declared in (Any, dict) else declared
-        node = Schemas(signature.locals).prepare(params)
         self.name = name
         self.signature = signature
         self._parameter = None if parameter is None else parameter.name
-        self._decode = msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
+        self._decode = Schemas(signature.locals).decoder(params)
         self._output = output_of(signature, result, None)
 
     def read(self, raw: bytes | Raw) -> Given:

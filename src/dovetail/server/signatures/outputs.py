@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,11 +18,11 @@ from ... import extras
 from ...errors import RegistrationError
 from ...model import CallToolResult, ContentBlock, ResourceContents, Result
 from ..media import Media
-from . import custom_types, problems, pydantic_models
+from . import problems, pydantic_models
 from .parameters import MISSING, Signature, is_union
 from .plain_types import UNWRITABLE, encode
 from .problems import ReturnError
-from .schemas import Schemas
+from .schemas import Schemas, decoder_of
 
 if TYPE_CHECKING:
     from ...json_schema.validator import Validator
@@ -90,7 +90,7 @@ def typed_output(name: str, annotation: Any, scope: dict[str, Any] | None = None
         nonlocal check
         written = encode(value)
         if check is None:
-            check = msgspec.json.Decoder(node.type, dec_hook=custom_types.hook).decode
+            check = decoder_of(node.type)
         check(written)
         return written
 
@@ -138,13 +138,11 @@ def is_content(value: Any) -> bool:
 
 def _declared(annotation: Any) -> Any:
     """The part of a return annotation that describes data; `MISSING` when it describes content or nothing."""
-    if annotation in (MISSING, None, Any, object, type(None)) or annotation is typing.NoReturn:
-        return MISSING
-    if _says_nothing(annotation):
+    if annotation in (MISSING, None, Any, object, type(None), typing.NoReturn) or _says_nothing(annotation):
         return MISSING
     if any(_is(part, _CONTENT) or _is(part, CallToolResult) for part in _parts(annotation)):
         return MISSING
-    members = _members(annotation)
+    members = typing.get_args(annotation) if is_union(annotation) else (annotation,)
     # Other results are steps on the way (a question to the user); they never reach the output check.
     data = tuple(member for member in members if not _is(member, Result))
     if len(data) == len(members):
@@ -157,12 +155,6 @@ def _says_nothing(annotation: Any) -> bool:
     if (typing.get_origin(annotation) or annotation) not in (list, tuple, Sequence, Iterable):
         return False
     return all(member in (Any, object, ...) for member in typing.get_args(annotation))
-
-
-def _members(annotation: Any) -> list[Any]:
-    if typing.get_origin(annotation) is Annotated:
-        return [annotation]
-    return list(typing.get_args(annotation)) if is_union(annotation) else [annotation]
 
 
 def _is(part: Any, classes: Any) -> bool:

@@ -13,11 +13,11 @@ import functools
 import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, Struct, UnsetType
+from msgspec import NODEFAULT, UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...errors import RegistrationError
@@ -124,6 +124,10 @@ class Schemas(Definitions):
         """
         node = self.node(annotation)
         return replace(node, type=annotation) if node.native else node
+
+    def decoder(self, annotation: Any) -> Callable[[bytes | Raw], Any]:
+        """What reads JSON as this annotation."""
+        return decoder_of(self.prepare(annotation).type)
 
     def node(self, annotation: Any) -> Node:
         """The node of an annotation inside another."""
@@ -346,6 +350,11 @@ def _array(nodes: Sequence[Node], required: int) -> dict[str, Any]:
     return schema
 
 
+def decoder_of(kind: Any) -> Callable[[bytes | Raw], Any]:
+    """What reads JSON as ``kind``, the type of a node."""
+    return msgspec.json.Decoder(kind, dec_hook=custom_types.hook).decode
+
+
 def _decodes(annotation: Any) -> bool:
     """Whether msgspec takes the annotation as it is."""
     try:
@@ -357,7 +366,7 @@ def _decodes(annotation: Any) -> bool:
 @functools.lru_cache(ANNOTATIONS_KEPT)
 def _decodes_hashable(annotation: Any) -> bool:
     try:
-        msgspec.json.Decoder(annotation, dec_hook=custom_types.hook)
+        decoder_of(annotation)
     except Exception:  # noqa: BLE001 - TypeError, NameError: whatever it is, a custom type does better
         return False
     return True
