@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from .. import model as m
 from ..core import phases
 from ..core.channel import Call, Channel
 from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
 from ..errors import ProtocolError
-from .. import model as m
 from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
