@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from dovetail.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from dovetail.settings import OWN_TOKENS_KEPT
 from dovetail.wire.seal import Keys, Seal, bind, digest
 
 SECRET = b"a secret of thirty-two bytes ..."
@@ -31,7 +32,23 @@ def refused(
 @given(st.binary(max_size=300), st.binary(max_size=30))
 def test_what_was_sealed_opens(payload: bytes, bound: bytes) -> None:
     token = seal.seal("state", payload, expires=100, bound=bound)
-    assert seal.open("state", token, now=99, bound=bound) == payload
+    assert Seal(Keys(SECRET)).open("state", token, now=99, bound=bound) == payload
+    for _ in range(2):  # what was made here is known again once; then it is opened like any other
+        assert seal.open("state", token, now=99, bound=bound) == payload
+
+
+def test_a_token_that_was_made_here_is_refused_like_any_other() -> None:
+    for wrong in ({"now": 101}, {"purpose": "cursor"}, {"bound": b"another"}):
+        token = seal.seal("state", b"the payload", expires=100, bound=b"somebody")
+        refused(token, **{"bound": b"somebody", **wrong})  # type: ignore[arg-type]
+
+
+def test_tokens_that_never_come_back_do_not_gather() -> None:
+    mine = Seal(Keys(SECRET))
+    first = mine.seal("state", b"the payload", expires=100)
+    for _ in range(OWN_TOKENS_KEPT):
+        mine.seal("state", b"another", expires=100)
+    assert mine.open("state", first, now=99) == b"the payload"
 
 
 @settings(max_examples=200, deadline=None)

@@ -118,10 +118,12 @@ class Rounds:
         self._resumed = params.request_state is not UNSET
         self._state = self._open(params.request_state, now) if self._resumed else _State()
         self._fault: ProtocolError | None = None
+        self._fresh: dict[str, Any] = {}
+        """What answers the questions of the last round, decoded."""
         for key, mark in self._state.q.items():
             method, raw = _METHODS.get(mark[0]), self._answers.get(key)
             if method is not None and raw is not None:
-                self._read(method, key, raw)
+                self._fresh[key] = self._read(method, key, raw)
 
     @property
     def state(self) -> Any:
@@ -222,10 +224,10 @@ class Rounds:
         """What a state is good for: this person, this method, these params."""
         params = self._call.params
         name, arguments = None, UNSET
-        if isinstance(params, m.ReadResourceRequestParams):
-            name = params.uri
-        elif isinstance(params, m.CallToolRequestParams | m.GetPromptRequestParams):
+        if isinstance(params, (m.CallToolRequestParams, m.GetPromptRequestParams)):
             name, arguments = params.name, params.arguments
+        elif isinstance(params, m.ReadResourceRequestParams):
+            name = params.uri
         elif isinstance(params, OpenParams):
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
@@ -248,7 +250,7 @@ class Rounds:
         # Without a state nothing says what was asked: a client that answers by itself is believed.
         if raw is None or (self._resumed and self._state.q.get(key) != mark):
             return None
-        answer = self._read(method, key, raw)
+        answer = self._fresh[key] if self._resumed else self._read(method, key, raw)
         self._state.a[key] = _Known(mark, raw)
         return answer
 

@@ -36,6 +36,9 @@ DECODERS_KEPT: Final = 256
 BATCH_DECODERS_KEPT: Final = 8
 SEAL_KEYS_KEPT: Final = 64
 """What is worth making once."""
+OWN_TOKENS_KEPT: Final = 1024
+OWN_TOKEN_LENGTH: Final = 1024
+"""Sealed tokens, and their characters, that the process which made them knows again without opening them."""
 
 # --- client -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CacheableResult, Error, Implementation, Result
@@ -48,6 +48,15 @@ Claims = tuple[tuple[bytes, Alias], ...]
 """Aliases that may apply to bytes that decode without them, each with the first needle to look for."""
 
 
+class _Opening(Struct, eq=False):
+    """What every modern result of one type begins with, ready to be followed by its own members."""
+
+    members: bytes
+    result_type: str | UnsetType
+    edited: bool
+    """Something in it may have to go first."""
+
+
 class Codec:
     """Read and write the messages of ``revision``, in ``dialect``, as the server ``server_info`` if it is one.
 
@@ -73,10 +82,7 @@ class Codec:
         self._server_meta: dict[str, Any] = {}
         if revision.modern and server_info is not None:
             self._server_meta = {SERVER_INFO: Raw(encode(server_info))}
-        members = {"resultType": "complete", **({"_meta": self._server_meta} if self._server_meta else {})}
-        self._opening = encode(members)[1:-1] + b","
-        """What every modern result begins with, ready to be followed by its own members."""
-        self._openings: dict[type, bytes | None] = {}
+        self._openings: dict[type, _Opening | None] = {}
 
     # --- reading -------------------------------------------------------------------------------------------
 
@@ -178,13 +184,10 @@ class Codec:
         except KeyError:
             opening = self._learn(kind)
         try:
-            if opening is not None and result.meta is UNSET and result.result_type is UNSET:
-                body = encode(result)
-                data = b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}' % (
-                    encode(id),
-                    opening if len(body) > 2 else opening[:-1],
-                    body[1:],
-                )
+            if opening is not None and result.meta is UNSET and result.result_type == opening.result_type:
+                body = encode(self._sieve.edit(result) if opening.edited else result)
+                members = opening.members if len(body) > 2 else opening.members[:-1]
+                data = b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}' % (encode(id), members, body[1:])
             else:
                 data = encode(ResultFrame(id, result if kind is Raw else self._written(result)))
         except _UNWRITABLE as error:
@@ -263,15 +266,18 @@ class Codec:
         """
         return self._sieve.edit(value)
 
-    def _learn(self, kind: type) -> bytes | None:
+    def _learn(self, kind: type) -> _Opening | None:
         """Find out once whether results of this type are written by the straight path."""
-        straight = (
-            self.revision.modern
-            and issubclass(kind, Result)
-            and not issubclass(kind, CacheableResult)
-            and not self._sieve.touches(kind)
-        )
-        opening = self._openings[kind] = self._opening if straight else None
+        opening = None
+        if self.revision.modern and issubclass(kind, Result) and not issubclass(kind, CacheableResult):
+            # Most types leave it to us to say "complete"; the others write their own word.
+            own = next(field.default for field in fields(kind) if field.name == "result_type")
+            members: dict[str, Any] = {"resultType": "complete"} if own is UNSET else {}
+            if self._server_meta:
+                members["_meta"] = self._server_meta
+            written = encode(members)[1:-1] + b"," if members else b""
+            opening = _Opening(written, own, self._sieve.touches(kind))
+        self._openings[kind] = opening
         return opening
 
     def _written(self, result: Any) -> Any:

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from ..settings import SEAL_KEYS_KEPT, Limits
+from ..settings import OWN_TOKEN_LENGTH, OWN_TOKENS_KEPT, SEAL_KEYS_KEPT, Limits
 from .frames import UNREADABLE
 
 Purpose = Literal["state", "cursor", "session"]
@@ -41,6 +41,8 @@ _LATEST: Final = (1 << 64) - 1
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
+_NOTHING: Final = blake2b(b"{}", digest_size=32).digest()
+"""The digest of no arguments."""
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _write_parts = msgspec.msgpack.Encoder().encode
 
@@ -102,7 +104,7 @@ class Seal:
     ``owner`` is the name of the server: another one with the same keys opens none of its tokens.
     """
 
-    __slots__ = ("_keys_for", "_limit", "_owner", "keys")
+    __slots__ = ("_keys_for", "_limit", "_own", "_owner", "keys")
 
     def __init__(self, keys: Keys, limit: int = Limits().request_state, *, owner: str = "") -> None:
         self.keys = keys
@@ -110,6 +112,8 @@ class Seal:
         self._owner = f" of {owner}" if owner else ""
         # Derivations cost more than short payloads do.
         self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(_keys_for)
+        self._own: dict[str, tuple[str, bytes, int, bytes]] = {}
+        """Short tokens that were made here and have not come back yet: they prove themselves."""
 
     def seal(self, purpose: Purpose, payload: bytes, *, expires: float, bound: bytes = b"") -> str:
         """Return the token for ``payload``, good until the time ``expires`` and for this ``bound`` alone.
@@ -120,11 +124,15 @@ class Seal:
         key = self.keys.current
         encryption, authentication = self._keys_for(key, purpose + self._owner)
         nonce = os.urandom(_NONCE)
-        moment = int(max(0, min(expires, _LATEST))).to_bytes(8, "big")
-        body = nonce + moment + _mask(payload, encryption, nonce)
+        moment = int(expires if 0 <= expires <= _LATEST else max(0, min(expires, _LATEST)))
+        body = nonce + moment.to_bytes(8, "big") + _mask(payload, encryption, nonce)
         token = f"{_VERSION}.{key.id}.{_text(body + _tag(authentication, body, bound))}"
         if len(token) > self._limit:
             raise LocalProtocolError("internal_error", f"the sealed {purpose} exceeds {self._limit} bytes")
+        if len(token) <= OWN_TOKEN_LENGTH:
+            if len(self._own) >= OWN_TOKENS_KEPT:
+                self._own.clear()
+            self._own[token] = (purpose, bound, moment, payload)
         return token
 
     def open(self, purpose: Purpose, token: str, *, now: float, bound: bytes = b"") -> bytes:
@@ -134,6 +142,11 @@ class Seal:
             ProtocolError: (``invalid_request_state``) it is not ours, was changed, is bound to something else or has
                 expired. What we sealed ourselves and has only expired is `Expired`.
         """
+        own = self._own.pop(token, None)
+        if own is not None and own[0] == purpose and own[1] == bound:
+            if own[2] < now:
+                raise Expired("invalid_request_state")
+            return own[3]
         if len(token) > self._limit:
             _refuse()
         try:
@@ -166,10 +179,10 @@ def digest(value: Any) -> bytes:
         RemoteProtocolError: (``invalid_params``) the raw bytes hold what no value can be made of.
     """
     try:
+        if isinstance(value, Raw | bytes):
+            value = UNSET if bytes(value) == b"{}" else msgspec.json.decode(value)
         if value is UNSET:
-            value = {}
-        elif isinstance(value, Raw | bytes):
-            value = msgspec.json.decode(value)
+            return _NOTHING
         return blake2b(_encode_sorted(value), digest_size=32).digest()
     except UNREADABLE:
         raise RemoteProtocolError("invalid_params", "the arguments cannot be read") from None

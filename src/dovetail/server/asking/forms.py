@@ -48,6 +48,8 @@ def form_of(kind: Any) -> Form:
     Raises:
         TypeError: it does not fit into one level of fields; the message says which field.
     """
+    if isinstance(kind, type):
+        return _form_of_type(kind)
     if kind is None:
         return Form({"type": "object", "properties": {}}, dict[str, Any])
     if isinstance(kind, Mapping):
