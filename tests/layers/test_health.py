@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -170,13 +171,14 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
     now = memory(1)
     assert now is not None
     limit = int(now.used()) + (256 << 20)
-    ballast: list[bytes] = []
+    ballast: list[mmap] = []
     server = Server("shop", limits=Limits(memory=limit))
     blocking(server)
 
     def fill(part: float) -> None:
         while now.used() < part * limit:
-            ballast.append(b"x" * (4 << 20))
+            ballast.append(mmap(-1, 4 << 20))  # it goes back to the system at once
+            ballast[-1].write(b"x" * (4 << 20))
 
     async with server.running():
         await until(lambda: server.health.told()["memory"]["used"] > 0)

@@ -39,6 +39,7 @@ from ..settings import (
     LOOP_BLOCKED,
     LOOP_LATE,
     MEMORY_FULL,
+    MEMORY_RELEASED,
     MEMORY_TIGHT,
     RETRY_AFTER_MS,
     STORE_EVERY,
@@ -267,11 +268,11 @@ class Health:
         if vitals:
             vitals["loop"].see(late)
         if self._memory is not None and "memory" in vitals:
-            used = self._memory.used()
-            if used > MEMORY_FULL:  # else a server that does nothing would stay at its limit
-                release()
+            seen, used = vitals["memory"], self._memory.used()
+            if used > MEMORY_TIGHT and seen.over % MEMORY_RELEASED == 0:
+                release()  # else a server that nobody sends anything would stay at its limit
                 used = self._memory.used()
-            vitals["memory"].see(used)
+            seen.see(used)
         self._follow()
 
     def _watch(self, component: Component) -> None:

@@ -160,6 +160,8 @@ LOOP_LATE: Final = 3
 MEMORY_TIGHT: Final = 0.85
 MEMORY_FULL: Final = 0.95
 """Parts of the memory there may be, from which on a server is not ready, and refuses calls."""
+MEMORY_RELEASED: Final = 5
+"""Looks at a memory that is short between two attempts to give some back."""
 RETRY_ATTEMPTS: Final = 3
 RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0
