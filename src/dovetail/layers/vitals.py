@@ -88,10 +88,9 @@ class Pulse:
         if frame is None or _waits(frame) or time.monotonic() - self._logged < LOOP_LOGGED:
             return
         self._logged = time.monotonic()
+        what = _what(frame)  # first: to read the lines of a stack takes time, in which it moves on
         stack = "".join(traceback.format_stack(frame, LOOP_STACK))
-        log.warning(
-            "the event loop is blocked for over %g ms by %s:\n%s", LOOP_BLOCKED * 1000, _what(frame), stack
-        )
+        log.warning("the event loop is blocked for over %g ms by %s:\n%s", LOOP_BLOCKED * 1000, what, stack)
 
 
 _pulses: WeakKeyDictionary[AbstractEventLoop, Pulse] = WeakKeyDictionary()

@@ -63,6 +63,8 @@ DRAIN_POLL: Final = 0.01
 """Between two looks whether the calls of a client that closes have ended."""
 CALL_REPEATS: Final = 2
 """How often one call is repeated by itself after a loss."""
+REFUSAL_REPEATS: Final = 5
+"""How often one call is repeated that the server refused, and told when to come back."""
 SHED_SECONDS: Final = 5.0
 """The longest wait before a server that sheds load is asked again."""
 LIST_PAGES: Final = 1000

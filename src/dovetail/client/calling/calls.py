@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from operator import attrgetter
@@ -23,6 +24,7 @@ from ...errors import (
     CapabilityError,
     DovetailError,
     ProtocolError,
+    Refusal,
     RemoteProtocolError,
     RequestTimeout,
     SessionLost,
@@ -30,13 +32,22 @@ from ...errors import (
     TransportError,
 )
 from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams
-from ...settings import CALL_REPEATS, LIST_ENTRIES, LIST_PAGES, SHED_SECONDS, Timeouts
+from ...settings import (
+    CALL_REPEATS,
+    LIST_ENTRIES,
+    LIST_PAGES,
+    REFUSAL_REPEATS,
+    SHED_SECONDS,
+    SHORTEST_RETRY,
+    Timeouts,
+)
 from ...wire.methods import METHODS, Method
 from ..answering.answers import Answers, call_back
 from ..config import CachedOptions, CallOptions, ClientConfig, Headers
 from ..connecting.connect import NOT_SENT, Established
 from ..connecting.connections import Connections
 from ..conversation import Conversation
+from ..fetch import StatusError
 from ..life import Life, delay
 
 _NO_OPTIONS: CallOptions = {}
@@ -92,7 +103,7 @@ class Calls:
         asking = _asking(options, known, row) if options or row is not None else _PLAIN
         conversation = self._life.conversation
         begun = self._clock.time()
-        rounds = repeats = 0
+        rounds = repeats = refusals = 0
         while True:
             if conversation is None or conversation.gone.done():
                 conversation = await self._recovered(limits, accepted=rounds + repeats > 0)
@@ -101,6 +112,9 @@ class Calls:
                 self._require(method, row)
             try:
                 result = await conversation.request(method, params, limits, **asking)
+            except (ProtocolError, Refusal, StatusError) as error:
+                refusals += 1
+                await self._wait_as_told(error, limits, repeat, refusals)
             except TransportError as error:
                 repeats += 1
                 await self._before_repeat(error, conversation, repeat, repeats)
@@ -142,6 +156,23 @@ class Calls:
         except TimeoutError:
             text = f"the connection did not come back within {limits.connect} s"
             raise RequestTimeout(text, limit="connect") from None
+
+    async def _wait_as_told(
+        self, error: ProtocolError | Refusal | StatusError, limits: Timeouts, repeat: bool, refusals: int
+    ) -> None:
+        """Wait for as long as a server that refused a call asks for.
+
+        Raises:
+            ProtocolError, Refusal, StatusError: it does not ask, the call may not be repeated, or it is too long.
+        """
+        wait, reconnect = error.retry_after, self.config.reconnect
+        longest = SHED_SECONDS if limits.total is None else min(SHED_SECONDS, limits.total)
+        if wait is None or wait > longest or refusals > REFUSAL_REPEATS or not self._life.running:
+            raise error
+        if not (repeat and reconnect.enabled and reconnect.repeat):
+            raise error
+        # All who were refused together must not come back together.
+        await self._clock.sleep(max(wait, SHORTEST_RETRY) * (1 + random.random() * reconnect.jitter))
 
     async def _before_repeat(
         self, error: TransportError, conversation: Conversation, repeat: bool, repeats: int
