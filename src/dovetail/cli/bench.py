@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
+from ..transports.running import fast_loop
 from .call import as_schema_wants, client_of, client_parser, read_pairs
 from .output import Printer, escape_logs, printable
 
@@ -55,20 +56,12 @@ def main(command: str, arguments: Sequence[str]) -> int:
         sys.stderr.write(f"dovetail bench: {error}\n")
         return 2
     try:
-        with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        # With uvloop, where it is installed, less of the figures is our own share.
+        with asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(_run(client, options, values, levels))
     except DovetailError as error:
         sys.stderr.write(f"dovetail bench: {printable(error.message)}\n")
         return 1
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed, so that less of the figures is our own share."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def _run(client: Client, options: argparse.Namespace, values: dict[str, Any], levels: list[int]) -> int:

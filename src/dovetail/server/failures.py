@@ -19,11 +19,10 @@ from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, deliver
 from ..model import CallToolResult, ClientCapabilities, TextContent
 from ..wire.dialects.base import VENDOR
 from .asking.ask import CannotAsk, Unanswered, plain
-from .media import Media
 from .running import Deadline
 from .signatures.plain_types import UNWRITABLE, readable
 from .signatures.problems import ReturnError
-from .signatures.returns import writable
+from .signatures.returns import block, writable
 
 logger = logging.getLogger("dovetail.server")
 
@@ -148,14 +147,8 @@ def _refused(error: Refusal) -> dict[str, Any]:
 def _tool_error(error: ToolError, name: str) -> CallToolResult:
     content = [error.message] if error.content is None else list(error.content)
     structured = UNSET if error.data is None else plain(error.data)
-    blocks = [_block(item) for item in content]
+    blocks = [TextContent(readable(item)) if isinstance(item, str) else block(item) for item in content]
     return writable(CallToolResult(blocks, structured_content=structured, is_error=True), name)
-
-
-def _block(item: Any) -> Any:
-    if isinstance(item, str):
-        return TextContent(readable(item))
-    return item.content() if isinstance(item, Media) else item
 
 
 def _failed(text: str, kind: str, members: Mapping[str, Any]) -> CallToolResult:

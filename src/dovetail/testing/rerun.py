@@ -10,6 +10,7 @@ handler is run as often as can be, and reports what happened in more than one ru
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -148,7 +149,6 @@ def _value(field: Mapping[str, Any]) -> Any:
 # Watching
 
 _watchers: set[Callable[[str], None]] = set()
-_hooked = False
 
 
 @contextmanager
@@ -193,11 +193,9 @@ def _described(frame: FrameType) -> str:
     return f"{code.co_name}({', '.join(values)})"
 
 
+@functools.cache
 def _hook() -> None:
-    global _hooked
-    if not _hooked:
-        _hooked = True
-        sys.addaudithook(_audit)  # there is no way to take it back; without watchers it does nothing
+    sys.addaudithook(_audit)  # there is no way to take it back; without watchers it does nothing
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

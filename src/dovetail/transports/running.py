@@ -159,6 +159,15 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
     return stops[0].status
 
 
+def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes an event loop: uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
 @contextmanager
 def collecting_rarely() -> Generator[None, None, None]:
     """Have the collector of circles look less often, in a process that does nothing but serve.

@@ -275,7 +275,9 @@ class Registration:
             "context_parameter": prepared.signature.context_parameter,
             "call": self.runner.prepare(prepared.signature, what, options, self.timeout),
             "tags": tags,
-            "rights": read_rights(options, what) + self._by_tags(tags),
+            "rights": sum(
+                (self._restricted.get(tag, ()) for tag in sorted(tags)), read_rights(options, what)
+            ),
         }
 
     def restrict(
@@ -296,9 +298,6 @@ class Registration:
                 entry.rights += rights
         for kind in ("tools", "resources", "prompts"):
             self.changed(kind)
-
-    def _by_tags(self, tags: frozenset[str]) -> Rights:
-        return tuple(right for tag in sorted(tags) for right in self._restricted.get(tag, ()))
 
     def _description(self, found: str | None, options: SharedOptions, what: str) -> str | None:
         text = options.get("description", found)

@@ -133,7 +133,7 @@ def _undeclared(value: Any, function: Function) -> Any:
     if isinstance(value, Result):
         return writable(value, name)
     if is_content(value):
-        return CallToolResult([writable(_block(value), name)])
+        return CallToolResult([writable(block(value), name)])
     content, data = _content_and_data(value)
     if content is not None:
         data = msgspec.json.decode(_write(data, name))
@@ -158,11 +158,12 @@ def _content_and_data(value: Any) -> tuple[list[ContentBlock] | None, Any]:
         first, data = items
         blocks: list[Any] = first if is_list(first) else [first]
         if blocks and all(map(is_content, blocks)) and not is_content(data) and not isinstance(data, str):
-            return [_block(block) for block in blocks], data
+            return [block(one) for one in blocks], data
     return None, cast("Any", value)
 
 
-def _block(value: Any) -> ContentBlock:
+def block(value: Any) -> ContentBlock:
+    """A content block, or what becomes one by itself."""
     if isinstance(value, Media):
         return value.content()
     if isinstance(value, ResourceContents):
@@ -174,7 +175,7 @@ def _block_of(value: Any, name: str) -> ContentBlock:
     """One item of a mixed list."""
     if isinstance(value, str):
         return TextContent(value)
-    return _block(value) if is_content(value) else TextContent(_text(_write(value, name)))
+    return block(value) if is_content(value) else TextContent(_text(_write(value, name)))
 
 
 # Resources
@@ -210,7 +211,7 @@ def _message(value: Any, name: str) -> PromptMessage:
             return PromptMessage(value.role, _block_of(content, name))
         return value
     if is_content(value):
-        return PromptMessage("user", _block(value))
+        return PromptMessage("user", block(value))
     if isinstance(value, dict):
         return _message_of(cast("dict[str, Any]", value), name)
     return PromptMessage("user", TextContent(_text(_write(value, name, "prompt_render_failed"))))

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -21,7 +20,6 @@ from msgspec.structs import replace
 
 from ... import model as m
 from ...core.channel import Call, Channel
-from ...core.rights import Rights
 from ...errors import ProtocolError, RegistrationError
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
@@ -50,7 +48,12 @@ class Skills:
         """By URI without percent-encoding: the URI with it. Templates hand out what they have decoded."""
         self._folders: dict[str, dict[str, m.Resource]] = {}
         """By URI: what lies directly in it."""
-        self._listing = Listing(server, "skills", self._entries, m.ListSkillsResult)
+        self._listing = Listing(
+            server,
+            "skills",
+            lambda: ((skill.entry, ()) for skill in self._skills.values()),
+            m.ListSkillsResult,
+        )
         self._directories: dict[str, Listing] = {}
 
     def install(self) -> None:
@@ -143,9 +146,6 @@ class Skills:
 
     # --- the index ----------------------------------------------------------------------------------------
 
-    def _entries(self) -> Iterator[tuple[m.Skill, Rights]]:
-        return ((skill.entry, ()) for skill in self._skills.values())
-
     def _list_manifest(self, skill: IndexedSkill) -> None:
         manifest = next(file for file in skill.files if file.uri == skill.entry.uri)
 
@@ -169,7 +169,8 @@ class Skills:
         for uri, skill in self._skills.items():
             for file in skill.files:
                 self._files[file.uri] = (uri, file)
-                self._add_child(file.uri, _resource(file))
+                child = m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
+                self._add_child(file.uri, child)
         self._uris = {unquote(uri): uri for uri in self._files}
 
     def _add_child(self, uri: str, resource: m.Resource) -> None:
@@ -183,10 +184,6 @@ class Skills:
             children[uri] = resource
             resource = m.Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
             uri = above
-
-
-def _resource(file: SkillFile) -> m.Resource:
-    return m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
 
 
 def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:

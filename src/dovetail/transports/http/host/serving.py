@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final
 
 from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HttpOptions
-from ...running import Watchdog, collecting_rarely
+from ...running import Watchdog, collecting_rarely, fast_loop
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
 from .places import Place
@@ -63,7 +61,7 @@ def _run(service: HttpService, options: dict[str, Any]) -> int:
         return await serve(service, watchdog=watchdog, **options)
 
     try:
-        with collecting_rarely(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with collecting_rarely(), asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
     finally:
         watchdog.call_off()
@@ -131,11 +129,3 @@ def _hosting(server: str) -> Any:
         return import_module(f".{HOSTS[server]}_host", __package__)
     except ImportError:
         raise extras.missing(server, "serving HTTP") from None
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if find_spec("uvloop") is not None:
-        import uvloop
-
-        return uvloop.new_event_loop
-    return None
