@@ -44,6 +44,8 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
     # Server.mount; Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"gateway", "telemetry", "workers"}),
+    "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
+    "dovetail.client.config": frozenset({"telemetry"}),  # as above
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"

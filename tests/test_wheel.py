@@ -43,6 +43,7 @@ WANTING = {
     "redis": KEEP,
     "joserfc": "from dovetail.auth import DPoP",
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
+    "opentelemetry": "from dovetail.layers import Tracing",
 }
 """Module → a program that wants it, and says so where it is not there."""
 

@@ -16,6 +16,7 @@ EXTRAS: Final = {
     "redis": "redis",
     "joserfc": "auth",
     "keyring": "keyring",
+    "opentelemetry": "otel",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -408,3 +408,15 @@ def test_every_metric_has_a_name_that_says_its_kind_and_a_help() -> None:
         assert name.endswith("_total") == (family.kind == "counter")
         assert name.endswith("_seconds") == (family.kind == "histogram")
         assert family.help.endswith(".")
+
+
+@run
+async def test_a_server_that_gets_a_store_later_goes_on_counting() -> None:
+    server = shop()
+    metrics = server.metrics
+    server.use_store(store := MemoryStore())
+    async with server.running():
+        await Peer(server).send("tools/call", name="look")
+        await store.put("a/b", b"1")
+    assert metrics.read("dovetail_calls_total", name="look", outcome="ok") == 1
+    assert metrics.read("dovetail_store_seconds") > 0

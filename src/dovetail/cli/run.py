@@ -80,6 +80,9 @@ def main(command: str, arguments: list[str]) -> int:
     if options.store is not None:
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = options.store
+    # What the file sets up may use threads in every fork (OpenTelemetry's providers do), and whoever registers first
+    # is called first: the locks that it takes there have to be made anew by then.
+    importlib.import_module("concurrent.futures.thread")
     server = target.load(options.target)
     if over_stdio:
         from ..transports import stdio

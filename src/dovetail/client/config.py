@@ -210,11 +210,19 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         auth=read_auth(given.pop("auth", None)),
         capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
         cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
+        layers=_with_tracing(given.pop("layers", ())),
         **given,
     )
 
 
 _CLIENTS = itertools.count(1)
+
+
+def _with_tracing(layers: Sequence[Layer | Wrapper]) -> Sequence[Layer | Wrapper]:
+    """The layers, and before them what traces calls where the program has set up OpenTelemetry."""
+    from ..telemetry.detecting import with_tracing  # small, and loads no more than is wanted
+
+    return with_tracing(layers)
 
 
 def _probe_seconds(connect: float | None) -> float:

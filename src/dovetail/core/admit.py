@@ -46,7 +46,7 @@ from ..wire.methods import Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .budget import Budget
-from .channel import EMPTY, Admitted, Call, Notice, Rejection, Session, Violation, Watcher
+from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
 from .offers import Offers, Side
 from .principal import Principal
 from .questions import check_question
@@ -96,6 +96,7 @@ class Admission:
 
     watchers: tuple[Watcher, ...] = ()
     """Told of what is refused or dropped."""
+    carrier: Carrier | None = None
 
     def __init__(
         self,

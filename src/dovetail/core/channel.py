@@ -250,6 +250,18 @@ class Watcher(Protocol):
         ...
 
 
+class Carrier(Protocol):
+    """Whoever has something to say in the ``_meta`` of every request of ours."""
+
+    def carry(self) -> Mapping[str, Any]:
+        """Members of ``_meta``; what a caller has put there wins."""
+        ...
+
+    def sent(self, id: RequestId) -> None:
+        """The request that was just asked about has this id."""
+        ...
+
+
 class Process(Protocol):
     """The child process behind a link."""
 

@@ -56,6 +56,8 @@ class Caller(Struct, omit_defaults=True):
     issuer: str | None = None
     scopes: list[str] = field(default_factory=list[str])
     client_id: str | None = None
+    trace: dict[str, str] = field(default_factory=dict[str, str])
+    """On whose behalf, see `trace_context`."""
 
 
 class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):

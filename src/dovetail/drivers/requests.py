@@ -170,9 +170,14 @@ class Requests:
             raise self._lost(self.ended, sent=False)
         get = options.get
         meta, on_progress = get("meta"), get("on_progress")
+        carrier = self._endpoint.admission.carrier
+        if carrier is not None:
+            meta = {**carrier.carry(), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
         progress = on_progress is not None or limits.idle is not None
         id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
+        if carrier is not None:
+            carrier.sent(id)
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
         if progress:

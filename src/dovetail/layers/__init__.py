@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ..drivers.layering import Layer
+    from ..telemetry.tracing import Tracing
     from .audit import Audit
     from .breaker import Breaker
     from .budget import Budget
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit", "Breaker", "Budget", "Cache", "Concurrency", "Deadline", "Layer", "Log", "Masking", "Policy", "Rate",
-    "RateLimit", "Retry", "Timing",
+    "RateLimit", "Retry", "Timing", "Tracing",
 ]  # fmt: skip
 
 _HOMES: Final = {
@@ -35,6 +36,7 @@ _HOMES: Final = {
     "Rate": "dovetail.layers.rates",
     "RateLimit": "dovetail.layers.rate",
     "Timing": "dovetail.layers.log",
+    "Tracing": "dovetail.telemetry.tracing",
 }
 """Where a name lives, if not in the module that is called like it."""
 

@@ -74,6 +74,10 @@ class Answering:
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
             return self.failures.of_tool(error, tool.name, call)
 
+    async def run_task(self, call: Call, channel: Channel) -> Struct | Raw:
+        """``tools/call`` as the work of a task, whichever process does it."""
+        return await self.call_tool(call, channel)
+
     async def get_prompt(self, call: Call, channel: Channel) -> Struct | Raw:
         """``prompts/get``."""
         params = call.params

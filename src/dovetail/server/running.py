@@ -285,6 +285,9 @@ class Lifecycle:
         self._loop = asyncio.get_running_loop()
         if self.watches is not None:
             self.watches.start()
+        from ..telemetry.detecting import instrument  # small, and loads no more than is wanted
+
+        instrument(cast("Server", self))
 
     async def stop(self) -> None:
         """Complete the listen streams, end the workers, leave the lifespan; `start` may follow again."""

@@ -157,11 +157,15 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         if self.layers:
             vars(self)["respond"] = compose(self, self.layers, self.respond)
             vars(self)["take_note"] = compose_notes(self.layers, self.take_note)
+        for surround in self.outermost:
+            surround()
 
     def _open(self, revisions: list[Revision], layers: tuple[Layer | Wrapper, ...], *, strict: bool) -> None:
         """The rest of the beginning: what the parts above are joined by."""
         self.layers = layers
         """What stands around every call, the outermost first."""
+        self.outermost: list[Callable[[], None]] = []
+        """What puts around `respond`, and around the store, what is to see all of it."""
         self.hub = Hub(self.limits)
         self.hub.rights = self.register.rights_of
         self.tasks: TaskMethods | None = None

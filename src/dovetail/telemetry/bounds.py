@@ -16,3 +16,5 @@ BUCKETS: Final = (
 """The upper ends of the buckets of every histogram, in seconds."""
 OTHER: Final = "(other)"
 """The label of everything that is counted together."""
+URI_LENGTH: Final = 1024
+"""Characters of an address in a span."""

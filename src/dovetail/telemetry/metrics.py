@@ -66,6 +66,9 @@ class Metrics:
         self._shown: set[tuple[str, Labels]] = set()
         """What the sources spoke of last time."""
         self._folder: str | None = None
+        self._timed_store: Any = None
+        self.exported = False
+        """OpenTelemetry reads it, too."""
         self._begin(Table())
         if sys.platform != "win32":
             ours = weakref.ref(self)
@@ -239,6 +242,11 @@ class Metrics:
         numbers = list(self._table.numbers()) if self._folder is None else gather(self._folder)
         return merge(numbers)
 
+    def own(self, metric: str) -> list[Numbers]:
+        """What this process has counted of a metric."""
+        self.refresh()
+        return [one for one in self._table.numbers() if one.family == metric]
+
     def text(self, *, openmetrics: bool = False) -> bytes:
         """All of it as Prometheus reads it."""
         return write(self.collect(), openmetrics=openmetrics)
@@ -259,10 +267,14 @@ class Metrics:
 
     # --- the store -------------------------------------------------------------------------------------------
 
-    def time_store(self, store: Any) -> None:
-        """Measure every use of ``store``. Set on the instance: others of its kind are not slowed down."""
-        for verb in _VERBS:
-            vars(store)[verb] = self._timed(verb, getattr(store, verb))
+    def surround(self) -> None:
+        """Count every call, and measure every use of the store. On the instances: others are not slowed down."""
+        server = self._server
+        vars(server)["respond"] = self.around(server.respond)
+        if server.store is not None and server.store is not self._timed_store:
+            self._timed_store = server.store
+            for verb in _VERBS:
+                vars(server.store)[verb] = self._timed(verb, getattr(server.store, verb))
 
     def _timed(self, verb: str, use: Callable[..., Any]) -> Callable[..., Any]:
         async def timed(*args: Any, **options: Any) -> Any:
@@ -286,8 +298,7 @@ def _forked(metrics: Metrics | None) -> None:
 def measured(server: Server) -> Metrics:
     """Begin to count what ``server`` does."""
     metrics = Metrics(server)
-    vars(server)["respond"] = metrics.around(server.respond)
+    metrics.surround()
+    server.outermost.append(metrics.surround)
     server.admission.watchers += (metrics,)
-    if server.store is not None:
-        metrics.time_store(server.store)
     return metrics

@@ -26,6 +26,7 @@ from msgspec import UNSET, Raw, Struct
 from ..core.channel import Call
 from ..core.principal import Principal
 from ..core.task_machine import Caller, TaskMachine
+from ..core.trace_context import readable
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Error
 from ..model.meta import PROGRESS_TOKEN
@@ -212,6 +213,7 @@ class Durable:
             issuer=None if principal is None else principal.issuer,
             scopes=[] if principal is None else sorted(principal.scopes),
             client_id=None if principal is None else principal.client_id,
+            trace=readable(call.meta),
         )
 
     def _call(self, machine: TaskMachine) -> Call | None:
@@ -232,7 +234,7 @@ class Durable:
             revision=codec.revision,
             codec=codec,
             capabilities=ClientCapabilities(caller.capabilities),
-            meta={PROGRESS_TOKEN: machine.progress_token or machine.id},
+            meta={PROGRESS_TOKEN: machine.progress_token or machine.id, **caller.trace},
             client_info=caller.client_info,
             principal=principal,
         )

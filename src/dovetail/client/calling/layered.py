@@ -28,6 +28,7 @@ class LayeredCalls(Calls):
 
     def __init__(self, config: ClientConfig, life: Life, connections: Connections, answers: Answers) -> None:
         super().__init__(config, life, connections, answers)
+        self.connections, self.admission = connections, connections.admission
         self._respond = compose(self, config.layers, self._make)
 
     async def call(

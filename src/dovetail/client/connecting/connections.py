@@ -49,7 +49,7 @@ class Connections:
         self._config = config
         self._answers = answers
         self._opener = opener_for(config)
-        self._admission = Admission("client", REVISIONS, config.dialect)
+        self.admission = Admission("client", REVISIONS, config.dialect)
         self.listening = Listening(config.clock, config.reconnect, self._events_missed)
         self.listening.lists = config.on_list_changed is not None
         self.log_level: m.LoggingLevel | None = None
@@ -74,7 +74,7 @@ class Connections:
 
     async def connect(self, machine: ConnectionMachine) -> Conversation:
         limit = self._config.timeouts.connect
-        attempt = Attempt(self._config, self._opener, self, self._answers, self._admission, machine)
+        attempt = Attempt(self._config, self._opener, self, self._answers, self.admission, machine)
         try:
             try:
                 async with asyncio.timeout(limit) as deadline:
@@ -188,9 +188,9 @@ class Connections:
 
     def hear(self, row: Method, handler: Callback) -> None:
         """Take a notification that is none of the protocol's."""
-        offers = self._admission.offers
+        offers = self.admission.offers
         offers.added[row.name] = row
-        self._admission.offer(offers.capabilities)
+        self.admission.offer(offers.capabilities)
         self._heard[row.name] = handler
 
     def take_note(self, notice: Notice) -> None:

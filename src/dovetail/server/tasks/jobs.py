@@ -34,7 +34,7 @@ class Job:
         """Who waits for which answer."""
         self.taken: set[str] = set()
         """Questions that are on their way to the client on some stream."""
-        self.first: asyncio.Future[Struct] | None = None
+        self.first: asyncio.Future[Struct | Raw] | None = None
         """What the call is answered with, while the handler has not detached."""
         self.lock = asyncio.Lock()
         """States are stored in the order in which they came about."""

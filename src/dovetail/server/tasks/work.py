@@ -111,6 +111,9 @@ class Tasks:
             raise
 
     def _job(self, call: Call, face: FaceName, wish: Wish) -> Job:
+        carrier = self._server.admission.carrier
+        if carrier is not None:  # whoever runs it does so on behalf of what is under way here
+            call = replace(call, meta={**call.meta, **carrier.carry()})
         caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
         return Job(machine, replace(call, cancelled=False, batch=None))
@@ -174,7 +177,7 @@ class Tasks:
                 # Without a token a handler's progress would go nowhere; a task's message is worth having.
                 job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
             async with timer:
-                result = await self._server.call_tool(job.call, job.channel)
+                result = await self._server.run_task(job.call, job.channel)
             await self._done(job, result)
         except TimeoutError:
             late = ProtocolError("task_timeout", data={"taskId": machine.id})
@@ -204,7 +207,7 @@ class Tasks:
             return False
         return job.abandoned or self.durable.may_run_again(job.machine)
 
-    async def _done(self, job: Job, result: Struct) -> None:
+    async def _done(self, job: Job, result: Struct | Raw) -> None:
         if job.first is not None:
             if not job.first.done():
                 job.first.set_result(result)

@@ -1,0 +1,49 @@
+"""Whether the program uses OpenTelemetry; asked when a server starts or a client is made, and then never again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..drivers.layering import compose
+from ..errors import DovetailError
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+_VARIABLES: Final = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
+
+
+def wanted() -> list[Any]:
+    """The providers there are. A program that has set one has loaded OpenTelemetry: otherwise we do not either."""
+    if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _VARIABLES):
+        return []
+    try:
+        from .tracing import providers
+    except DovetailError:  # what the environment asks for is not installed
+        return []
+    return list(providers())
+
+
+def with_tracing(layers: Sequence[Any]) -> Sequence[Any]:
+    """The layers of a client or server, what traces first, if anybody wants that and has not said where."""
+    if not wanted():
+        return layers
+    from .tracing import Tracing
+
+    traced = any(isinstance(layer, Tracing) for layer in layers)
+    return layers if traced else (Tracing(), *layers)
+
+
+def instrument(server: Server) -> None:
+    """Trace ``server``, and tell its numbers to OpenTelemetry, if anybody wants that; once."""
+    if not wanted():
+        return
+    from .opentelemetry_metrics import export
+
+    before, server.layers = server.layers, tuple(with_tracing(server.layers))
+    if server.layers != before:
+        vars(server)["respond"] = compose(server, server.layers[:1], server.respond)
+    export(server)

@@ -1,0 +1,244 @@
+"""`Tracing`: spans of OpenTelemetry (extra ``otel``, its API alone), by the semantic conventions for MCP.
+
+Nothing has to be switched on: a server that starts, and a client that is made, after the program has set a tracer or
+meter provider are traced (`detecting.py`). ``layers=[Tracing(…)]`` says where in the order, or with which providers.
+
+- A client has a span of kind CLIENT around each call; a server one of kind SERVER, and a task one around its work.
+- The context travels in ``params._meta`` (``traceparent``, ``tracestate``, ``baggage``) of every request on every
+  transport, questions of servers included, and is kept with a task for whoever runs it.
+- No argument, result, token or session id becomes an attribute; of the session there is a hash.
+
+What goes wrong in here, or in an exporter, is logged once and changes no call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from typing import Any, Final, cast
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel
+from ..core.endpoint import LISTEN
+from ..core.trace_context import readable
+from ..drivers.layering import Layer, Respond
+from ..errors import DovetailError
+from ..extras import missing
+from ..layers.outcomes import code_of, of_error, of_result
+from .bounds import BUCKETS, NAME_LENGTH, URI_LENGTH
+
+try:
+    from opentelemetry import context as contexts
+    from opentelemetry import metrics, propagate, trace
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] != "opentelemetry":
+        raise
+    raise missing("opentelemetry", "tracing") from None
+
+log = logging.getLogger("dovetail.tracing")
+
+SCOPE: Final = "dovetail"
+_NETWORK: Final[Mapping[str, Mapping[str, str]]] = {
+    "http": {"network.transport": "tcp", "network.protocol.name": "http"},
+    "sse": {"network.transport": "tcp", "network.protocol.name": "http"},
+    "websocket": {"network.transport": "tcp", "network.protocol.name": "websocket"},
+    "stdio": {"network.transport": "pipe"},
+    "tcp": {"network.transport": "tcp"},
+}
+_TARGETS: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+_ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_asking: ContextVar[trace.Span | None] = ContextVar("dovetail_asking_span", default=None)
+"""The client's span whose request is about to get its id."""
+
+
+class Tracing(Layer):
+    """Spans around every call; the module says which. By default with the providers of the program."""
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+    ) -> None:
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        self._meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
+        self._kind = trace.SpanKind.SERVER
+        self._known: Callable[[str, str], bool] = lambda method, name: True
+        self._complained = False
+
+    def attach(self, service: Any) -> None:
+        side = service.admission.side
+        service.admission.carrier = self
+        self._seconds = self._meter.create_histogram(
+            f"mcp.{side}.operation.duration", "s", explicit_bucket_boundaries_advisory=BUCKETS
+        )
+        if side == "client":
+            self._kind = trace.SpanKind.CLIENT
+            peer = service.connections
+            vars(peer)["respond"] = self._traced(peer.respond, trace.SpanKind.SERVER)
+        else:
+            entries = {"tools/call": service.tools, "prompts/get": service.prompts}
+            self._known = lambda method, name: name in entries[method]
+            own: dict[str, Any] = vars(service)
+            own.pop("run_task", None)  # of an earlier time that the layers were put together
+            own["run_task"] = self._around_task(service.run_task)
+
+    # --- what an `Admission` asks its carrier ------------------------------------------------------------------
+
+    def carry(self) -> Mapping[str, Any]:
+        """What the ``_meta`` of a request has to say of the span it is sent in."""
+        carried: dict[str, str] = {}
+        with self._harmless():
+            propagate.inject(carried)
+        return carried
+
+    def sent(self, id: int | str) -> None:
+        """The request has this id."""
+        span = _asking.get()
+        if span is not None:
+            _asking.set(None)
+            span.set_attribute("jsonrpc.request.id", str(id))
+
+    # --- spans -----------------------------------------------------------------------------------------------
+
+    def wrap(self, respond: Respond) -> Respond:
+        return self._traced(respond, self._kind)
+
+    def _traced(self, respond: Respond, kind: trace.SpanKind) -> Respond:
+        def traced(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            if call.method == LISTEN:  # a span of hours tells nobody anything
+                return respond(call, channel)
+            return self._run(call, channel, respond, self._name(call), kind)
+
+        return traced
+
+    def _around_task(self, work: Respond) -> Respond:
+        async def traced(call: Call, channel: Channel) -> Struct | Raw:
+            name = f"task {call.params.name[:NAME_LENGTH]}"
+            return await self._run(call, channel, work, name, trace.SpanKind.INTERNAL)
+
+        return traced
+
+    async def _run(
+        self, call: Call, channel: Channel, respond: Respond, name: str, kind: trace.SpanKind
+    ) -> Struct | Raw:
+        attributes = _attributes(call, kind)
+        span, token = self._begin(call, name, kind, attributes)
+        begun, ended = perf_counter(), dict[str, Any]()
+        try:
+            result = await respond(call, channel)
+            if of_result(result) != "ok":
+                ended["error.type"] = "tool_error"
+            return result
+        except BaseException as error:
+            ended = _failure(error)
+            raise
+        finally:
+            if kind is not trace.SpanKind.INTERNAL:
+                self._record(perf_counter() - begun, attributes, ended)
+            self._end(span, token, ended)
+
+    def _begin(
+        self, call: Call, name: str, kind: trace.SpanKind, attributes: dict[str, Any]
+    ) -> tuple[trace.Span | None, Any]:
+        """Start a span and enter it. None, if that cannot be done: the call goes on without."""
+        with self._harmless():
+            outer, links = contexts.get_current(), list[trace.Link]()
+            if kind is not trace.SpanKind.CLIENT:
+                # Conventions for MCP: the context of `_meta` is the parent, the one we are in is linked.
+                ambient = trace.get_current_span(outer).get_span_context()
+                outer = propagate.extract(readable(call.meta), outer)
+                parent = trace.get_current_span(outer).get_span_context()
+                if ambient.is_valid and parent.span_id != ambient.span_id:
+                    links.append(trace.Link(ambient))
+            span = self._tracer.start_span(name, outer, kind, attributes, links)
+            token = contexts.attach(trace.set_span_in_context(span, outer))
+            if kind is trace.SpanKind.CLIENT:
+                _asking.set(span)
+            return span, token
+        return None, None
+
+    def _end(self, span: trace.Span | None, token: Any, ended: Mapping[str, Any]) -> None:
+        if span is None:
+            return
+        with self._harmless():
+            contexts.detach(token)
+            if ended:
+                shown = {name: value for name, value in ended.items() if name != "message"}
+                span.set_attributes(shown)
+                if shown["error.type"] != "cancelled":
+                    span.set_status(trace.StatusCode.ERROR, cast("str | None", ended.get("message")))
+            span.end()
+
+    def _record(self, seconds: float, attributes: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
+        labels = {name: attributes[name] for name in _LABELS if name in attributes}
+        labels |= {name: ended[name] for name in ("error.type", "rpc.response.status_code") if name in ended}
+        name = labels.get("gen_ai.tool.name", labels.get("gen_ai.prompt.name"))
+        if name is not None and not self._known(cast("str", labels["mcp.method.name"]), cast("str", name)):
+            labels = {key: value for key, value in labels.items() if key not in _TARGETS.values()}
+        with self._harmless():
+            self._seconds.record(seconds, labels)
+
+    def _name(self, call: Call) -> str:
+        if call.method in _TARGETS and self._known(call.method, call.params.name):
+            return f"{call.method} {call.params.name[:NAME_LENGTH]}"
+        return call.method
+
+    @contextmanager
+    def _harmless(self) -> Generator[None]:
+        """What OpenTelemetry, or somebody's part of it, raises in here is logged once, and harms no call."""
+        try:
+            yield
+        except Exception:
+            if not self._complained:
+                self._complained = True
+                text = "OpenTelemetry failed; calls go on. Further failures are not logged."
+                log.warning(text, exc_info=True)
+
+
+_LABELS: Final = (
+    "mcp.method.name", "mcp.protocol.version", "network.transport", "network.protocol.name", "gen_ai.operation.name",
+    *_TARGETS.values(),
+)  # fmt: skip
+
+
+def _attributes(call: Call, kind: trace.SpanKind) -> dict[str, Any]:
+    method = call.method
+    found: dict[str, Any] = {"mcp.method.name": method, "mcp.protocol.version": call.revision.name}
+    if kind is not trace.SpanKind.CLIENT:
+        found["jsonrpc.request.id"] = str(call.id)[:NAME_LENGTH]
+    if method in _TARGETS:
+        found[_TARGETS[method]] = call.params.name[:NAME_LENGTH]
+    elif method in _ADDRESSED:
+        found["mcp.resource.uri"] = call.params.uri[:URI_LENGTH]
+    if method == "tools/call":
+        found["gen_ai.operation.name"] = "execute_tool"
+    session = None if call.session is None else call.session.id
+    if session is not None:  # knowing the id is being let into the session
+        found["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
+    found |= _NETWORK.get(call.scope.get("transport", ""), {})
+    return found
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    """Why a span failed: the code a peer is told, or the kind of exception; never what an exception of others says."""
+    code = code_of(error)
+    if code is not None and isinstance(error, DovetailError):
+        return {"error.type": str(code), "rpc.response.status_code": str(code), "message": error.message}
+    outcome = of_error(error)
+    return {"error.type": outcome if outcome == "cancelled" else type(error).__name__}
+
+
+def is_set(provider: Any) -> bool:
+    """Whether a provider is one that the program has set; what the API has in its place is none."""
+    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+
+
+def providers() -> Iterable[Any]:
+    """The providers that the program has set."""
+    return filter(is_set, (trace.get_tracer_provider(), metrics.get_meter_provider()))
