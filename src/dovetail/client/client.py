@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, Unpack, cast, overload
 
 import msgspec
 from msgspec import Raw, Struct
@@ -398,6 +398,28 @@ class Client:
         known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
         result = await self._calls.call(method, built, options, known=known, repeat=repeat, row=row)
         return msgspec.json.decode(result) if isinstance(result, Raw) else result
+
+    async def forward(
+        self,
+        method: str,
+        params: Struct,
+        *,
+        raw: bool = False,
+        repeat: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Send a request of the protocol on behalf of another client, and return what comes: for proxies.
+
+        Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is; ``raw``
+        leaves the result undecoded.
+        """
+        if method == "tools/call":
+            options = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), options)
+        return await self._calls.forward(method, params, options, raw=raw, repeat=repeat)
+
+    def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
+        """A handle on the task that `forward` came back with; its result is left unchecked."""
+        return self._toolbox.follow(created)
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Send a notification that is none of the protocol's, such as a server hears with ``add_notification``."""

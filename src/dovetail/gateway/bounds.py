@@ -6,3 +6,14 @@ LISTINGS_KEPT: Final = 256
 """Lists put together for different callers, and collisions that are reported."""
 ROUTES_KEPT: Final = 10_000
 """Tools of which it is remembered whose they are."""
+
+HELD_CALLS: Final = 1_000
+"""Calls behind that wait for an answer of a modern client, of all clients together."""
+HELD_CALLS_EACH: Final = 100
+"""Those of one principal."""
+HELD_SECONDS: Final = 600.0
+"""How long a modern client may take to come back with its answers."""
+UPSTREAMS_KEPT: Final = 256
+"""Connections of one proxy, one for each principal; the one that was idle longest makes room."""
+UPSTREAM_RETRY: Final = (0.5, 30.0)
+"""Seconds between attempts to reach a server that is down: the first pause, and the longest."""

@@ -68,7 +68,6 @@ class Codec:
     ) -> None:
         self.revision = revision
         self.dialect = dialect
-        self.server_info = server_info
         self._sieve = sieve_for(revision)
         self._decoders: dict[Any, Callable[[Any], Any]] = {}
         self._names: dict[str, str] = {}
@@ -79,8 +78,13 @@ class Codec:
             {} if revision.modern else dialect.field_out
         )
         self._null_error_id = revision.null_error_id or (dialect.null_error_id and not revision.modern)
+        self.introduce(server_info)
+
+    def introduce(self, server_info: Implementation | None) -> None:
+        """Speak as this server from now on: one that stands for another learns its name late."""
+        self.server_info = server_info
         self._server_meta: dict[str, Any] = {}
-        if revision.modern and server_info is not None:
+        if self.revision.modern and server_info is not None:
             self._server_meta = {SERVER_INFO: Raw(encode(server_info))}
         self._openings: dict[type, _Opening | None] = {}
 

@@ -135,6 +135,28 @@ class Calls:
         if failed is not None and failed[0] is params and error.__cause__ is None:
             error.__cause__ = failed[1]
 
+    async def forward(
+        self, method: str, params: Struct | Raw, options: CallOptions, *, raw: bool, repeat: bool
+    ) -> Any:
+        """One request on behalf of somebody else: what comes back is returned, a question too; ``raw`` undecoded.
+
+        Raises: as `call`.
+        """
+        limits = self.config.limits_of(options.get("timeout"))
+        asking: Asking = {**_asking(options, CallOptions.__optional_keys__, None), "raw": raw}
+        repeats = 0
+        while True:
+            conversation = self._life.conversation
+            if conversation is None or conversation.gone.done():
+                conversation = await self._recovered(limits, accepted=repeats > 0)
+            if method not in self.established.offered:
+                self._require(method, None)
+            try:
+                return await conversation.request(method, params, limits, **asking)
+            except TransportError as error:
+                repeats += 1
+                await self._before_repeat(error, conversation, repeat, repeats)
+
     def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
         """What is left of the limits of a call that takes several requests: its total is for all of them.
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -28,6 +28,8 @@ from .results import ToolResult
 from .task_handles import AnyTask, TaskHandle, task_of
 
 log = logging.getLogger("dovetail.client")
+
+Options = TypeVar("Options", bound=CallOptions)
 
 _KNOWN = ToolOptions.__optional_keys__
 
@@ -112,14 +114,14 @@ class ToolBox:
         once = established is not None and established.runs_once
         if (once and not repeat) or "idempotency_key" in options:
             options, repeat = _keyed(options), once or repeat
-        asked = self._mirrored(params, options) if name in self._header_maps else options
+        asked = self.mirrored(params, options) if name in self._header_maps else options
         try:
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         except ProtocolError as error:
             if not await self._mended(error, options):
                 self._calls.explain(error, params)
                 raise
-            asked = self._mirrored(params, options)
+            asked = self.mirrored(params, options)
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         check = options.get("check", True)
         if type(result) is m.CallToolResult and not task:
@@ -151,6 +153,14 @@ class ToolBox:
         """A handle on the task ``id``, begun by whomever."""
         task = task_of(id, modern=self._calls.established.revision.modern)
         return TaskHandle(self._calls, lambda done: self._finish(name, done, check), task)
+
+    def follow(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
+        """A handle on a task whose result is left as it is."""
+
+        async def untouched(done: m.CallToolResult) -> m.CallToolResult:
+            return done
+
+        return TaskHandle(self._calls, untouched, created)
 
     async def _note(self, id: str | None) -> None:
         if id is None:
@@ -184,12 +194,13 @@ class ToolBox:
         if established.capabilities.has("tasks.requests.tools.call"):
             params.task = m.TaskMetadata(UNSET if ttl is None else ttl)
 
-    def _mirrored(self, params: m.CallToolRequestParams, options: ToolOptions) -> ToolOptions:
+    def mirrored(self, params: m.CallToolRequestParams, options: Options) -> Options:
+        """The options of a call with the headers that repeat its arguments, where the tool wants them."""
         mapped = self._header_maps.get(params.name)
         if not mapped or not self._calls.established.revision.modern or params.arguments is UNSET:
             return options
         headers = {**argument_headers(params.arguments, mapped), **(options.get("headers") or {})}
-        return {**options, "headers": headers}
+        return cast("Options", {**options, "headers": headers})
 
     async def _mended(self, error: ProtocolError, options: ToolOptions) -> bool:
         """Remove the reason of a refusal; True: the call is worth one more try."""

@@ -1,0 +1,235 @@
+"""One call on its way through a proxy, whatever is spoken in front and behind.
+
+A modern server behind ends the call with its questions: a modern client in front gets them as they are (with the
+state of the server behind inside our own), a legacy one is asked on the stream of its call. A legacy server behind
+asks in the middle of the call: a legacy client in front is asked the same; for a modern one the call behind is held
+open (`held.py`) until the client comes back with the answers. In a task the task asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from .. import model as m
+from ..core.channel import Call, Channel, NoBackChannel
+from ..core.questions import needed_capability
+from ..core.rounds import REQUESTS, Rounds
+from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
+from ..kinds import KINDS
+from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..server.asking.ask import Unread, method_of, params_of
+from ..settings import SHED_SECONDS
+from ..wire.methods import METHODS, result_type_of
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+    from .held import HeldCall
+    from .upstream import Upstream
+
+log = logging.getLogger("dovetail.gateway")
+
+_OURS: Final = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, LOG_LEVEL})
+"""What of ``_meta`` belongs to one connection and is not passed on."""
+_HARMLESS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
+"""Requests that do no harm when they are made twice."""
+
+current: ContextVar[Passing | None] = ContextVar("dovetail_passing", default=None)
+"""The call on whose exchange a question of the server behind came."""
+
+
+class Passing:
+    """A call of a client in front, to be answered by a server behind."""
+
+    def __init__(self, server: Server, upstream: Upstream, call: Call, channel: Channel) -> None:
+        self.server = server
+        self.upstream = upstream
+        self.call = call
+        self.channel = channel
+        self.held: HeldCall | None = None
+        """The call behind, while it waits for a client that has to come back."""
+        self._detached = False
+
+    def take_over(self, other: Passing) -> None:
+        """Go on as ``other``, with which the client in front came back."""
+        self.call, self.channel = other.call, other.channel
+
+    async def run(self) -> Struct | Raw:
+        """The result, or the questions that stand in its way.
+
+        Raises:
+            DovetailError: what the server behind answered, or why it did not.
+        """
+        call, params = self.call, self.call.params
+        if call.revision.modern and params.__class__ in _MAY_ASK and params.request_state is not UNSET:
+            rounds = self.rounds()
+            state: Any = rounds.state
+            if state is not UNSET and "held" in state:
+                return await self.upstream.held.resume(state["held"], self, rounds)
+            params = replace(params, request_state=UNSET if state is UNSET else state.get("state", UNSET))
+        if self.upstream.modern:
+            return await self._run_modern(params)
+        if call.revision.modern and self.channel.asking is None:
+            return await self.upstream.held.run(self, params)
+        with self.upstream.asked_by(self):
+            return await self.send(params)
+
+    async def _run_modern(self, params: Any) -> Struct | Raw:
+        for count in range(self.server.limits.rounds):
+            result = await self.send(params)
+            if type(result) is not m.InputRequiredResult:
+                return result
+            if self.call.revision.modern and not self._detached:
+                return self._ask_in_front(result)
+            requests = result.input_requests or {}
+            if not requests:  # the server behind sheds load, and wants to be asked again
+                await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
+            answers = {key: await self._answer(request) for key, request in requests.items()}
+            params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
+        raise Refusal(1004, message="the server behind has asked too often")
+
+    def rounds(self) -> Rounds:
+        """What is known of the questions of this call in front."""
+        server = self.server
+        lifetime = server.state_lifetime
+        return Rounds(self.call, server.seal, now=server.clock(), limits=server.limits, lifetime=lifetime)
+
+    def _ask_in_front(self, result: m.InputRequiredResult) -> m.InputRequiredResult:
+        rounds = self.rounds()
+        rounds.state = {} if result.request_state is UNSET else {"state": result.request_state}
+        for key, request in (result.input_requests or {}).items():
+            rounds.want(method_of(request), params_of(request), key)
+        return rounds.result()
+
+    async def _answer(self, request: m.InputRequest) -> Raw:
+        answer = await self.ask(method_of(request), params_of(request))
+        return Raw(msgspec.json.encode(answer))
+
+    async def ask(self, method: str, params: Any) -> Struct:
+        """Put a question of the server behind to the client in front.
+
+        Raises:
+            ProtocolError: it cannot be asked that, or said no.
+        """
+        need = needed_capability(method, params)
+        if not self.call.capabilities.has(need):
+            raise ProtocolError("method_not_found", f"the client in front cannot be asked: it lacks {need}")
+        if self.held is not None:
+            return await self.held.ask(method, params)
+        asking = self.channel.asking
+        if asking is not None:
+            kind: Any = REQUESTS[method]
+            request: m.InputRequest = kind(UNSET if params is None else params)
+            (answer,) = await asking.ask([Unread(request, "")])
+            return msgspec.convert(answer, METHODS[method].result)
+        try:
+            return await self.channel.request(method, params or m.RequestParams())
+        except NoBackChannel as error:
+            raise ProtocolError("method_not_found", "the client in front cannot be asked here") from error
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    async def send(self, params: Struct) -> Struct | Raw:
+        """One request to the server behind, and its answer: raw where both sides speak the same revision."""
+        call, upstream = self.call, self.upstream
+        raw = upstream.revision is call.revision and self.channel.asking is None and upstream.plain
+        token = current.set(self)
+        try:
+            result = await upstream.client.forward(
+                call.method,
+                upstream.prepared(call, params),
+                raw=raw,
+                repeat=call.method in _HARMLESS or upstream.is_harmless(call),
+                meta=self._meta(),
+                on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
+                timeout=upstream.timeout,
+                headers=upstream.headers(call),
+            )
+        except (TransportError, RequestTimeout) as error:
+            raise _unreachable(error, upstream.name) from error
+        except ProtocolError as error:
+            raise _in_front(error, modern=upstream.modern) from error
+        finally:
+            current.reset(token)
+        if raw:
+            row = METHODS[call.method]
+            kind = result_type_of(row, bytes(result), call.revision)
+            if kind is row.result or kind is row.modern_result:
+                return result
+            result = call.codec.decode_result(row, result)
+        if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
+            return await self._finish(result)
+        return result
+
+    async def _finish(self, created: Any) -> Struct:
+        """The server behind made a task of it: so do we where the client in front can have one; and wait."""
+        if not self._detached:
+            await self.channel.detach()
+            self._detached = self.channel.asking is not None
+        handle = self.upstream.client.follow_task(created)
+        try:
+            with self.upstream.asked_by(self):
+                return await handle.within(None)
+        except asyncio.CancelledError:
+            await handle.abandon()
+            raise
+        except (TransportError, RequestTimeout) as error:
+            raise _unreachable(error, self.upstream.name) from error
+
+    def _meta(self) -> dict[str, Any]:
+        """What goes along: the client's own metadata and, where each request says so, what the client can do."""
+        meta = {key: value for key, value in self.call.meta.items() if key not in _OURS}
+        if self.upstream.modern:
+            meta[CLIENT_CAPABILITIES] = self.upstream.declared(self.call.capabilities)
+            if (level := self.log_level()) is not None:
+                meta[LOG_LEVEL] = level
+        return meta
+
+    def log_level(self) -> Any:
+        """From which level on the client in front wants to hear; None for nothing."""
+        call = self.call
+        if call.revision.modern:
+            return call.meta.get(LOG_LEVEL)
+        return None if call.session is None else call.session.log_level
+
+    def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if PROGRESS_TOKEN not in self.call.meta:
+            return  # the client came back without wanting to hear of it
+        params = m.ProgressNotificationParams(
+            self.call.meta[PROGRESS_TOKEN],
+            progress,
+            total=UNSET if total is None else total,
+            message=UNSET if message is None else message,
+        )
+        self.tell("notifications/progress", params)
+
+    def tell(self, method: str, params: Struct) -> None:
+        """Send a notification on the stream of this call; a stream that is gone hears nothing."""
+        try:
+            self.channel.notify(method, params)
+        except DovetailError:
+            pass
+
+
+_MAY_ASK: Final = frozenset({m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams})
+
+
+def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:
+    """An error of the server behind, with the code its kind has in front."""
+    row = KINDS.get(error.kind)
+    usual = None if row is None else row.modern if modern else row.legacy
+    return ProtocolError(error.kind, error.message, data=error.data) if error.code == usual else error
+
+
+def _unreachable(error: TransportError | RequestTimeout, label: str) -> ProtocolError:
+    maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
+    # What exactly went wrong names addresses and commands, which are nobody's business in front.
+    log.warning("%s did not answer: %s", label, error.message)
+    what = "did not answer in time" if isinstance(error, RequestTimeout) else "went away"
+    return ProtocolError("dependency_failed", f"{label} {what}", data={"maybeExecuted": maybe})

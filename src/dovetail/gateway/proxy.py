@@ -1,0 +1,79 @@
+"""`Proxy`: a server that answers by asking another one, of any revision, over any transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
+
+from ..client.config import ClientOptions
+from ..core.channel import Call, Channel
+from ..model import Implementation
+from ..server.server import Server
+from ..wire.revisions import REVISIONS, Revision
+from .mounting import mount
+from .remote import RemotePart, Sharing
+
+_UNSAID = "dovetail-proxy"
+
+
+class Proxy(Server):
+    """A `Server` whose tools, resources and prompts are those of ``target``: whatever a `Client` may be pointed at.
+
+    ```python
+    Proxy("https://example.com/mcp").run("stdio")
+    server.mount(Proxy(["npx", "some-server"]), prefix="other")
+    ```
+
+    Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
+    There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
+    session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``timeout``
+    (seconds) is the most a call behind may take, ``layers`` stand around every call. The other options are those of a
+    `Client`; ``auth`` may also be a function of the principal.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        name: str | None = None,
+        *,
+        connections: Sharing = "principal",
+        timeout: float | None = None,
+        pass_headers: Iterable[str] = (),
+        revisions: Sequence[str | Revision] = REVISIONS,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        # Around the calls of clients in front; those behind are the same calls.
+        layers = options.pop("layers", ())
+        super().__init__(name or _UNSAID, layers=layers, revisions=revisions)
+        self.remote = RemotePart(
+            target,
+            options,
+            name=name,
+            connections=connections,
+            timeout=timeout,
+            pass_headers=pass_headers,
+        )
+        self._named = name is not None
+        mount(self, self.remote, None)
+        self.methods["logging/setLevel"] = self.set_level
+
+    async def start(self) -> None:
+        """Connect to the server behind, and offer what it offers."""
+        await super().start()
+        first = self.remote.first
+        if first is None:
+            return
+        if not self._named:
+            info = first.client.server_info
+            self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")
+            for codec in self.admission.codecs.values():
+                codec.introduce(self.info)
+        if self.instructions is None:
+            self.instructions = first.client.instructions
+
+    async def set_level(self, call: Call, channel: Channel) -> Any:
+        """``logging/setLevel`` goes through to the connection behind."""
+        result = await self._builtin.set_level(call, channel)
+        if self.remote.first is not None and self.remote.capabilities.has("logging"):
+            await self.remote.first.client.set_logging_level(call.params.level)
+        return result

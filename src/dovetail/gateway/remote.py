@@ -1,0 +1,246 @@
+"""A server behind, as a part of a server in front: one connection for each principal, lists, calls, subscriptions.
+
+A server that is down is left out of lists and tried again; when it comes back everybody hears that the lists changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, Raw, Struct
+
+from .. import model as m
+from ..client.connecting.targets import parse_target
+from ..core.channel import Call, Channel
+from ..core.principal import Principal, key_of
+from ..core.rights import Rights
+from ..core.subscriptions import LIST_KINDS, News
+from ..errors import DovetailError, ProtocolError
+from ..server.elsewhere import ListName, TaskTool
+from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
+from .held import HeldCalls
+from .parts import Shown
+from .passing import Passing
+from .upstream import Upstream
+
+if TYPE_CHECKING:
+    from ..client.config import ClientOptions
+    from ..server.server import Server
+
+log = logging.getLogger("dovetail.gateway")
+
+Sharing = Literal["principal", "session"]
+
+
+class RemotePart:
+    """The server at ``target``. ``auth`` of the options may be a function of the principal in front."""
+
+    def __init__(
+        self,
+        target: Any,
+        options: ClientOptions,
+        *,
+        name: str | None = None,
+        connections: Sharing = "principal",
+        timeout: float | None = None,
+        pass_headers: Iterable[str] = (),
+    ) -> None:
+        self._target = parse_target(target)
+        self._options = options
+        self.name = name or "the server behind"
+        """How clients in front are told of it."""
+        self.label = name or self._target.label
+        self._sharing: Sharing = connections
+        self._timeout = timeout
+        self._pass_headers = frozenset(header.lower() for header in pass_headers)
+        self._held = HeldCalls()
+        self._upstreams: OrderedDict[tuple[Any, ...], Upstream] = OrderedDict()
+        self._opening: dict[tuple[Any, ...], asyncio.Lock] = {}
+        self._followers: list[Callable[[News], None]] = []
+        self._server: Server | None = None
+        self._trying: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self.first: Upstream | None = None
+        """The connection that was made to learn what there is."""
+        self.problem: DovetailError | None = None
+        """Why the server behind cannot be reached; None while it can."""
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self, parent: Server) -> None:
+        """Connect; a server that is down is tried again and again."""
+        self._server = parent
+        try:
+            await self.connect()
+        except DovetailError as error:
+            self._down(error)
+
+    async def connect(self) -> Upstream:
+        """The connection of nobody in particular.
+
+        Raises:
+            DovetailError: the server behind cannot be reached.
+        """
+        self.first = await self._opened(self._key(None, None), None)
+        self.problem = None
+        return self.first
+
+    def _down(self, error: DovetailError) -> None:
+        if self.problem is None:
+            log.warning("%s is down and left out: %s", self.label, error.message)
+        self.problem = error
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.get_running_loop().create_task(self._try_again(), name="dovetail-upstream")
+
+    async def _try_again(self) -> None:
+        pause, longest = UPSTREAM_RETRY
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self.connect()
+            except DovetailError as error:
+                self.problem = error
+                pause = min(2 * pause, longest)
+                continue
+            log.info("%s is back", self.label)
+            for kind in LIST_KINDS:
+                self._tell(News(list=kind))
+            return
+
+    async def stop(self) -> None:
+        tasks = [task for task in (self._trying, *self._background) if task is not None and not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._held.close()
+        upstreams = list(self._upstreams.values())
+        self._upstreams.clear()
+        self.first = None
+        await asyncio.gather(*(upstream.client.close() for upstream in upstreams))
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def _key(self, principal: Principal | None, session: Any) -> tuple[Any, ...]:
+        if self._sharing == "session" and session is not None:
+            return (key_of(principal), id(session))
+        return (key_of(principal),)
+
+    async def _upstream(self, call: Call) -> Upstream:
+        """The connection for whoever calls.
+
+        Raises:
+            ProtocolError: the server behind cannot be reached.
+        """
+        key = self._key(call.principal, call.session)
+        found = self._upstreams.get(key)
+        if found is not None:
+            return found
+        try:
+            return await self._opened(key, call.principal)
+        except DovetailError as error:
+            if call.principal is None:
+                self._down(error)
+            text = f"{self.name} cannot be reached"
+            raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False}) from error
+
+    async def _opened(self, key: tuple[Any, ...], principal: Principal | None) -> Upstream:
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            found = self._upstreams.get(key)
+            if found is None:
+                found = self._made(principal)
+                await found.client.open()
+                self._upstreams[key] = found
+                await self._make_room()
+        self._opening.pop(key, None)
+        return found
+
+    def _made(self, principal: Principal | None) -> Upstream:
+        options = self._options
+        auth: Any = options.get("auth")
+        if callable(auth):
+            options: ClientOptions = {**options, "auth": auth(principal)}
+        return Upstream(
+            self._target,
+            options,
+            name=self.name,
+            held=self._held,
+            tell=self._tell,
+            timeout=self._timeout,
+            pass_headers=self._pass_headers,
+        )
+
+    async def _make_room(self) -> None:
+        for key, upstream in list(self._upstreams.items()):
+            if len(self._upstreams) <= UPSTREAMS_KEPT:
+                return
+            if not upstream.busy and upstream is not self.first:
+                del self._upstreams[key]
+                await upstream.client.close()
+
+    # --- the part -----------------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> m.ServerCapabilities:
+        return m.ServerCapabilities() if self.first is None else self.first.client.server_capabilities
+
+    async def shown(self, kind: ListName, call: Call) -> Shown:
+        if self.problem is not None and call.principal is None:
+            raise self.problem
+        return await (await self._upstream(call)).shown(kind)
+
+    async def has(self, kind: ListName, name: str, call: Call) -> bool:
+        if kind == "resources":
+            return True  # templates are the server's own affair: it says so itself
+        try:
+            entries = (await self.shown(kind, call)).entries
+        except DovetailError:
+            return False
+        return any((one.uri_template if kind == "templates" else one.name) == name for one in entries)
+
+    def task_tool(self, name: str) -> TaskTool | None:
+        tool = None if self.first is None else self.first.tool(name)
+        if self.first is None or tool is None:
+            return None
+        able = self.first.modern or (
+            tool.execution is not UNSET and tool.execution.task_support in ("optional", "required")
+        )
+        return TaskTool(name, "optional" if able else "forbidden", asks_first=True)
+
+    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+        assert self._server is not None
+        return await Passing(self._server, await self._upstream(call), call, channel).run()
+
+    async def watch(self, uri: str, call: Call) -> None:
+        upstream = await self._upstream(call)
+        if uri not in upstream.watched:
+            await upstream.client.subscribe_resource(uri)
+            upstream.watched.add(uri)
+
+    def unwatch(self, uri: str) -> None:
+        for upstream in self._upstreams.values():
+            if uri in upstream.watched:
+                upstream.watched.discard(uri)
+                task = asyncio.get_running_loop().create_task(self._unsubscribe(upstream, uri))
+                self._background.add(task)
+                task.add_done_callback(self._background.discard)
+
+    async def _unsubscribe(self, upstream: Upstream, uri: str) -> None:
+        try:
+            await upstream.client.unsubscribe_resource(uri)
+        except DovetailError as error:
+            log.info("%s: a subscription could not be ended: %s", self.label, error.message)
+
+    def rights_of(self, uri: str) -> Rights:
+        return ()
+
+    def follow(self, tell: Callable[[News], None]) -> None:
+        self._followers.append(tell)
+
+    def _tell(self, news: News) -> None:
+        for follow in self._followers:
+            follow(news)

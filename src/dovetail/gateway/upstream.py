@@ -1,0 +1,241 @@
+"""One connection to a server behind, for one principal: what it shows, and whose its questions are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from .. import model as m
+from ..client import Client
+from ..core.channel import Call
+from ..core.subscriptions import News
+from ..errors import ProtocolError
+from ..model.meta import TASKS_EXTENSION
+from ..server.elsewhere import ListName
+from ..wire.revisions import BY_NAME, Revision
+from .held import HeldCalls
+from .parts import Shown
+from .passing import Passing, current
+
+if TYPE_CHECKING:
+    from ..client.config import ClientOptions
+
+log = logging.getLogger("dovetail.gateway")
+
+_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_CHANGED: Final[Mapping[str, tuple[ListName, ...]]] = {
+    "tools": ("tools",),
+    "resources": ("resources", "templates"),
+    "prompts": ("prompts",),
+}
+_NEEDS: Final[Mapping[ListName, str]] = {
+    "tools": "tools",
+    "resources": "resources",
+    "templates": "resources",
+    "prompts": "prompts",
+}
+
+
+class Sampler:
+    """Samples by asking the client in front, which may use tools."""
+
+    supports_tools = True
+
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        self._ask = ask
+
+    def __call__(self, params: Any) -> Any:
+        return self._ask(params)
+
+
+class Upstream:
+    """A client of the server behind, and the calls that are under way there."""
+
+    def __init__(
+        self,
+        target: Any,
+        options: ClientOptions,
+        *,
+        name: str,
+        held: HeldCalls,
+        tell: Callable[[News], None],
+        timeout: float | None = None,
+        pass_headers: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name = name
+        """How clients in front are told of it."""
+        self.plain = options.get("dialect", "official") == "official"
+        """Whether its results may be passed on as they are: no dialect has other words for them."""
+        self.held = held
+        self.timeout = timeout
+        self._tell = tell
+        self._pass_headers = pass_headers
+        self._active: dict[Passing, None] = {}
+        self._shown: dict[ListName, Shown] = {}
+        self._locks: dict[ListName, asyncio.Lock] = {}
+        self._tools: dict[str, m.Tool] = {}
+        self.watched: set[str] = set()
+        # The client in front checks and keeps what it gets by itself.
+        told: ClientOptions = {
+            **options,
+            "validate": "off",
+            "cache": False,
+            "on_elicit": partial(self._question, "elicitation/create"),
+            "on_sample": Sampler(partial(self._question, "sampling/createMessage")),
+            "on_roots": partial(self._question, "roots/list", None),
+            "on_log": self._logged,
+            "on_list_changed": self._changed,
+            "on_resource_updated": self._updated,
+        }
+        self.client = Client(target, **told)
+
+    @property
+    def revision(self) -> Revision | None:
+        name = self.client.revision
+        return None if name is None else BY_NAME[name]
+
+    @property
+    def modern(self) -> bool:
+        revision = self.revision
+        return revision is not None and revision.modern
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._active or self.watched)
+
+    # --- what it shows ------------------------------------------------------------------------------------------------
+
+    async def shown(self, kind: ListName) -> Shown:
+        """The list as it is now; asked for once until it changes.
+
+        Raises:
+            DovetailError: it cannot be had.
+        """
+        found = self._shown.get(kind)
+        if found is not None:
+            return found
+        async with self._locks.setdefault(kind, asyncio.Lock()):
+            if kind not in self._shown:
+                self._shown[kind] = Shown(object(), await self._list(kind))
+                if kind == "tools":
+                    self._tools = {tool.name: tool for tool in self._shown[kind].entries}
+            return self._shown[kind]
+
+    async def _list(self, kind: ListName) -> list[Any]:
+        client = self.client
+        if not client.server_capabilities.has(_NEEDS[kind]):
+            return []
+        match kind:
+            case "tools":
+                return list(await client.list_tools(fresh=True))
+            case "resources":
+                return list(await client.list_resources(fresh=True))
+            case "templates":
+                return list(await client.list_resource_templates(fresh=True))
+            case "prompts":
+                return list(await client.list_prompts(fresh=True))
+
+    def tool(self, name: str) -> m.Tool | None:
+        """What was last said of a tool."""
+        return self._tools.get(name)
+
+    def is_harmless(self, call: Call) -> bool:
+        """Whether calling the tool twice does no more than calling it once, as far as its author says."""
+        tool = self._tools.get(call.params.name) if call.method == "tools/call" else None
+        notes = UNSET if tool is None else tool.annotations
+        return bool(notes) and (notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True)
+
+    def prepared(self, call: Call, params: Any) -> Struct:
+        """The params as they are said behind: without what belongs to the way in front."""
+        if call.method == "tools/call":
+            tool = self._tools.get(params.name)
+            required = (
+                tool is not None and tool.execution is not UNSET and tool.execution.task_support == "required"
+            )
+            as_task = required and not self.modern and self.client.server_capabilities.has("tasks")
+            return _without(params, task=m.TaskMetadata() if as_task else UNSET)
+        return _without(params)
+
+    def declared(self, front: m.ClientCapabilities) -> dict[str, Any]:
+        """What each request tells a modern server: what the client in front can do, and what we do for it."""
+        extensions: dict[str, Any] = {**(front.extensions or {}), TASKS_EXTENSION: {}}
+        return {**{name: value for name, value in front.items() if name != "tasks"}, "extensions": extensions}
+
+    def headers(self, call: Call) -> dict[str, str] | None:
+        """The headers of the client in front that are passed on, because somebody said so."""
+        if not self._pass_headers:
+            return None
+        given: Any = call.scope.get("headers") or ()
+        pairs: Any = cast("Mapping[Any, Any]", given).items() if isinstance(given, Mapping) else given
+        texts = ((_text(name).lower(), _text(value)) for name, value in pairs)
+        return {name: value for name, value in texts if name in self._pass_headers} or None
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def asked_by(self, passing: Passing) -> Generator[None]:
+        """While this is entered, a question without a sign of whose it is may be for the client of ``passing``."""
+        self._active[passing] = None
+        try:
+            yield
+        finally:
+            self._active.pop(passing, None)
+
+    def _whose(self) -> Passing | None:
+        """The call on whose exchange we are, or the only one there is, or any of one and the same client."""
+        found = current.get()
+        if found is not None and found in self._active:
+            return found
+        clients = {
+            (id(each.call.session), each.call.principal and each.call.principal.key) for each in self._active
+        }
+        modern = any(each.call.session is None for each in self._active)
+        if len(self._active) == 1 or (len(clients) == 1 and not modern):
+            return next(reversed(self._active))
+        return None
+
+    async def _question(self, method: str, params: Any) -> Struct:
+        passing = self._whose()
+        if passing is None:
+            many = (
+                "several clients are being served on one connection"
+                if self._active
+                else "no call is under way"
+            )
+            raise ProtocolError("method_not_found", f"it cannot be told whom to ask: {many}")
+        return await passing.ask(method, params)
+
+    def _logged(self, params: m.LoggingMessageNotificationParams) -> None:
+        passing = current.get() or self._whose()
+        wanted = None if passing is None else passing.log_level()
+        if passing is None or (wanted is None and passing.call.revision.modern):
+            return
+        if wanted is None or _LEVELS.index(params.level) >= _LEVELS.index(wanted):
+            passing.tell("notifications/message", params)
+
+    def _changed(self, kind: str) -> None:
+        for name in _CHANGED.get(kind, ()):
+            self._shown.pop(name, None)
+        self._tell(News(list=kind))  # type: ignore[arg-type]
+
+    def forget(self) -> None:
+        """The server behind may be another one: its lists are asked for again."""
+        self._shown.clear()
+
+    def _updated(self, uri: str, metadata: Any = None) -> None:
+        self._tell(News(uri=uri))
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _without(params: Any, **changes: Any) -> Any:
+    return replace(params, meta=UNSET, **changes)

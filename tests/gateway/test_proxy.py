@@ -1,0 +1,216 @@
+"""A proxy between every revision in front and every revision behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dovetail import Client, ProtocolError, Refusal, Server, ToolError
+from dovetail.gateway import Proxy
+from tests.gateway import behind as room
+from tests.gateway.behind import behind
+from tests.support.aio import run
+from tests.support.waiting import until
+
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+PAIRS = [(front, back) for front in REVISIONS for back in REVISIONS]
+SINCE = {"elicitation": "2025-06-18", "completions": "2025-03-26", "tasks": "2025-11-25"}
+
+each_pair = pytest.mark.parametrize(("front", "back"), PAIRS, ids=lambda name: name)
+
+
+@asynccontextmanager
+async def between(front: str, back: str, **options: Any) -> AsyncIterator[tuple[Client, Server]]:
+    server = behind()
+    async with Client(Proxy(server, revision=back), revision=front, **options) as client:
+        yield client, server
+
+
+@each_pair
+@run
+async def test_everything_without_questions_goes_through(front: str, back: str) -> None:
+    async with between(front, back) as (client, server):
+        assert (client.server_info.name, client.instructions) == ("behind", "ask first")  # pyright: ignore
+        assert {tool.name for tool in await client.list_tools()} == set(server.tools)
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+        assert (await client.call_tool("fail", check=False)).is_error
+        assert [one.uri for one in await client.list_resources()] == ["note://one"]
+        assert [one.uri_template for one in await client.list_resource_templates()] == ["city://{name}"]
+        assert (await client.read_resource("city://oslo")).text == "about oslo"
+        assert (await client.get_prompt("ask", {"city": "Oslo"})).text == "How is Oslo?"
+        with pytest.raises(ProtocolError, match="nobody") as unknown:
+            await client.call_tool("nobody")
+        with pytest.raises(ProtocolError) as missing:
+            await client.read_resource("city:///")
+        assert unknown.value.code == -32602
+        assert missing.value.code == (-32602 if front == "2026-07-28" else -32002)
+        if back >= SINCE["completions"]:
+            assert (await client.complete("ask", "city", "osl")).completion.values == ["oslo"]
+
+
+@each_pair
+@run
+async def test_questions_reach_the_client_in_front(front: str, back: str) -> None:
+    days = iter(["monday", "friday"])
+    options: dict[str, Any] = {
+        "on_elicit": lambda request: {"day": next(days)},
+        "on_sample": lambda request: "sampled",
+        "on_roots": ["file:///home"],
+    }
+    async with between(front, back, **options) as (client, _):
+        assert (await client.call_tool("sample")).text == "sampled"
+        assert (await client.call_tool("roots")).text == "file:///home"
+        if min(front, back) >= SINCE["elicitation"]:
+            assert (await client.call_tool("trip")).text == "monday to friday"
+        else:
+            with pytest.raises((ToolError, ProtocolError)):
+                await client.call_tool("trip")
+
+
+@pytest.mark.parametrize("back", REVISIONS)
+@pytest.mark.parametrize("front", ["2025-06-18", "2026-07-28"])
+@run
+async def test_a_client_that_cannot_be_asked_is_not_asked(front: str, back: str) -> None:
+    async with between(front, back) as (client, _):
+        for tool in ("sample", "trip"):
+            with pytest.raises((ToolError, ProtocolError)):
+                await client.call_tool(tool)
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+
+
+@each_pair
+@run
+async def test_progress_and_logs_reach_the_caller(front: str, back: str) -> None:
+    progress: list[Any] = []
+    logs: list[Any] = []
+    async with between(front, back, on_log=logs.append) as (client, _):
+        await client.set_logging_level("info")
+        done = await client.call_tool("steps", on_progress=lambda *news: progress.append(news))
+        assert done.text == "done"
+        await until(lambda: logs and progress)
+        assert [log.data for log in logs] == ["working"]
+        message = "half" if min(front, back) >= "2025-03-26" else None
+        assert progress == [(1, 2, message)]
+
+
+@pytest.mark.parametrize("back", REVISIONS)
+@pytest.mark.parametrize("front", ["2025-06-18", "2026-07-28"])
+@run
+async def test_cancelling_in_front_cancels_behind(front: str, back: str) -> None:
+    room.started.clear()
+    async with between(front, back) as (client, _):
+        call = asyncio.ensure_future(client.call_tool("forever"))
+        await room.started.wait()
+        call.cancel()
+        await room.stopped.wait()
+
+
+@pytest.mark.parametrize("back", REVISIONS)
+@pytest.mark.parametrize("front", ["2024-11-05", "2026-07-28"])
+@run
+async def test_changes_behind_are_told_in_front(front: str, back: str) -> None:
+    changed: list[str] = []
+    updated: list[str] = []
+    options: dict[str, Any] = {"on_list_changed": changed.append, "on_resource_updated": updated.append}
+    async with between(front, back, **options) as (client, server):
+        await client.list_tools()
+        await client.subscribe_resource("city://oslo")
+        await server.notify_resource_updated("city://oslo")
+        await until(lambda: updated == ["city://oslo"])
+        server.add_tool(lambda: "new", name="late", description="d")
+        await until(lambda: "tools" in changed)
+        assert "late" in {tool.name for tool in await client.list_tools()}
+        await client.unsubscribe_resource("city://oslo")
+
+
+@pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("front", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_task_in_front_runs_behind(front: str, back: str) -> None:
+    async with between(front, back) as (client, _):
+        await client.list_tools()
+        handle = await client.call_tool("long", {"n": 4}, task=True)
+        assert (await handle.result()).text == "8"
+
+
+@run
+async def test_a_question_behind_that_nobody_answers_ends_with_its_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.held.HELD_SECONDS", 0.01)
+
+    async def never(request: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with between("2026-07-28", "2025-06-18", on_sample=never) as (client, _):
+        call = asyncio.ensure_future(client.call_tool("sample"))
+        await asyncio.wait([call], timeout=0.1)
+        call.cancel()
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+
+
+@run
+async def test_metadata_goes_through_and_what_belongs_to_the_way_does_not() -> None:
+    seen: list[Any] = []
+
+    def note(respond: Any) -> Any:
+        async def noted(call: Any, channel: Any) -> Any:
+            if call.method == "tools/call":
+                seen.append(dict(call.meta))
+            return await respond(call, channel)
+
+        return noted
+
+    server = Server("behind", "1", layers=[note])
+    server.add_tool(lambda: "x", name="x", description="d")
+    async with Client(Proxy(server), revision="2026-07-28") as client:
+        await client.call_tool("x", meta={"com.example/trace": "abc", "traceparent": "00-1-2-3"})
+    assert seen[0]["com.example/trace"] == "abc"
+    assert seen[0]["traceparent"] == "00-1-2-3"
+
+
+@run
+async def test_a_proxy_is_mounted_like_a_server() -> None:
+    parent = Server("parent", "1")
+    parent.mount(Proxy(behind(), revision="2025-06-18"), prefix="b")
+    days = iter(["monday", "friday"])
+    async with Client(parent, revision="2026-07-28", on_elicit=lambda r: {"day": next(days)}) as client:
+        assert "b_add" in {tool.name for tool in await client.list_tools()}
+        assert (await client.call_tool("b_add", {"a": 1, "b": 2})).text == "3"
+        assert (await client.call_tool("b_trip")).text == "monday to friday"
+        read = await client.read_resource("city://b/oslo")
+        assert (read.contents[0].uri, read.text) == ("city://b/oslo", "about oslo")
+
+
+@run
+async def test_a_server_that_is_down_is_left_out_and_comes_back(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.remote.UPSTREAM_RETRY", (0.01, 0.02))
+
+    holder = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
+    port = holder.sockets[0].getsockname()[1]
+    holder.close()
+    await holder.wait_closed()
+    changed: list[str] = []
+    parent = Server("parent", "1")
+    parent.add_tool(lambda: "mine", name="own", description="d")
+    parent.mount(Proxy(f"tcp://127.0.0.1:{port}", "remote"), prefix="b")
+    async with Client(parent, revision="2026-07-28", on_list_changed=changed.append) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["own"]
+        assert "remote is down" in caplog.text
+        with pytest.raises(Refusal, match=r"remote cannot be reached$"):
+            await client.call_tool("b_add", {"a": 1, "b": 2})
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(behind().serve("tcp", port=port, host="127.0.0.1"))
+            await until(lambda: "tools" in changed)
+            assert "b_add" in {tool.name for tool in await client.list_tools()}
+            assert (await client.call_tool("b_add", {"a": 1, "b": 2})).text == "3"
+            serving.cancel()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    room.started, room.stopped = asyncio.Event(), asyncio.Event()
