@@ -34,6 +34,12 @@ import asyncio
 from dovetail.stores import RedisStore
 asyncio.run(RedisStore("redis://127.0.0.1:9").get("a"))
 """
+SPREAD = """
+import asyncio
+from dovetail.stores import RedisStore
+from dovetail.workers.spreading import DocketQueue
+asyncio.run(DocketQueue(RedisStore("redis://127.0.0.1:9"), "x").add("a"))
+"""
 WANTING = {
     "httptools": CONNECT.format(target="http://127.0.0.1:9/mcp"),
     "websockets": CONNECT.format(target="ws://127.0.0.1:9/mcp"),
@@ -41,6 +47,7 @@ WANTING = {
     "granian": SERVE.format(host="granian"),
     "uvicorn": SERVE.format(host="uvicorn"),
     "redis": KEEP,
+    "docket": SPREAD,
     "joserfc": "from dovetail.auth import DPoP",
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",

@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "websockets": "ws",
     "jsonschema_rs": "schema",
     "redis": "redis",
+    "docket": "tasks",
     "joserfc": "auth",
     "keyring": "keyring",
     "opentelemetry": "otel",

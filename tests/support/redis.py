@@ -30,7 +30,7 @@ class RedisServer:
     def __init__(self, *options: str, sentinel: bool = False) -> None:
         assert SERVER is not None
         self.port = free_port()
-        self._folder = Path(tempfile.mkdtemp(prefix="dovetail-redis-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="dovetail-redis-"))
         self._options = options
         self._sentinel = sentinel
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,11 +44,11 @@ class RedisServer:
         assert SERVER is not None
         command = [SERVER]
         if self._sentinel:
-            config = self._folder / "sentinel.conf"
-            config.write_text("\n".join(self._options) + f"\nport {self.port}\ndir {self._folder}\n")
+            config = self.folder / "sentinel.conf"
+            config.write_text("\n".join(self._options) + f"\nport {self.port}\ndir {self.folder}\n")
             command += [str(config), "--sentinel"]
         else:
-            command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+            command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
             command += ["--save", "", "--appendonly", "yes", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_until(lambda: self.ask("PING") == "PONG")
@@ -86,4 +86,4 @@ class RedisServer:
         if self._process is not None and self._process.poll() is None:
             self.thaw()
             self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)

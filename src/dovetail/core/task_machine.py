@@ -99,6 +99,8 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """How far the work is, of how much, as it says itself."""
     reason: str | None = None
     """Why somebody had it cancelled."""
+    queued: bool = False
+    """It was handed over to workers: until it begins, nobody else takes it up while there are any."""
     place: str | None = None
     """What counts it among those of its principal."""
     result: Raw | UnsetType = UNSET

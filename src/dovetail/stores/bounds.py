@@ -48,6 +48,12 @@ ONCE_GRACE: Final = 10.0
 """For which such a call goes on when its connection is lost and nobody has asked for it again."""
 TASK_LOOK: Final = LEASE_SECONDS / 3
 """Seconds between two signs of life for tasks, and between two looks at one that runs elsewhere."""
+QUEUE_REDELIVERY: Final = 1.5 * LEASE_SECONDS
+"""Seconds after which the task of a dead worker is delivered again: its lease has run out by then."""
+QUEUE_MEMORY: Final = 60.0
+"""For which a queue remembers a task that was delivered."""
+WORKER_TASKS: Final = 32
+"""Tasks that one ``dovetail worker`` runs at once, unless told otherwise."""
 TASK_LOOKS: Final = 3
 """How many signs of life are given between two looks for tasks whose worker is dead."""
 SESSION_ATTEMPTS: Final = 16

@@ -41,8 +41,8 @@ class RedisStore:
     def __init__(self, url: str, *, prefix: str = "dovetail:", seconds: float = REDIS_SECONDS) -> None:
         if "{" in prefix:
             raise ValueError("a prefix has no braces: they say where a cluster keeps a key")
-        self._url = url
-        self._prefix = prefix
+        self.url = self._url = url
+        self.prefix = self._prefix = prefix
         self._seconds = seconds
         self._me = secrets.token_hex(8).encode()
         self._listeners = Listeners()

@@ -28,14 +28,17 @@ from ..core.principal import Principal
 from ..core.task_machine import Caller, TaskMachine
 from ..core.trace_context import readable
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
-from ..model import CallToolRequestParams, ClientCapabilities, Error
+from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
 from ..server.tasks.jobs import Job
 from ..server.tasks.kept import KeptTasks, key_of
+from ..server.tasks.task_channel import PROGRESS
+from ..server.tasks.telling import publish, tell
 from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
+from .spreading import Spreading
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -81,6 +84,8 @@ class Durable:
         self._me = secrets.token_hex(8)
         self._held: dict[str, tuple[str, Callable[[], None]]] = {}
         """Task → its key, and how to stop listening for commands."""
+        self._spreading = Spreading(self._store, server.name, self._me)
+        self._relays: set[asyncio.Task[None]] = set()
         self._obeying: set[asyncio.Task[None]] = set()
 
     # --- holding ------------------------------------------------------------------------------------------------
@@ -92,6 +97,38 @@ class Durable:
         job.fence = await self._store.lease(key, self._me, LEASE_SECONDS)
         await self._kept.note_work(machine)
         self._listen(machine.id, key)
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether tasks that begin here run elsewhere."""
+        return self._spreading.present
+
+    async def hand_over(self, job: Job) -> None:
+        """Leave a task that begins here to the workers, and tell its session what becomes of it."""
+        await self._kept.note_work(job.machine)
+        await self._spreading.add(job.machine.id)
+        if job.machine.face == "core" and job.call.session is not None:
+            relay = asyncio.get_running_loop().create_task(self._relay(job))
+            self._relays.add(relay)
+            relay.add_done_callback(self._relays.discard)
+
+    async def _relay(self, job: Job) -> None:
+        told = (job.machine.status, job.machine.message, job.machine.progress)
+        async with self.followed(job.machine, job.call) as seen:
+            while not seen.machine.over:
+                await seen.changed()
+                machine = seen.machine
+                now = (machine.status, machine.message, machine.progress)
+                if now[2] != told[2] and now[2] is not None and machine.progress_token is not None:
+                    total = UNSET if machine.total is None else machine.total
+                    tell(
+                        seen,
+                        PROGRESS,
+                        ProgressNotificationParams(machine.progress_token, now[2], total=total),
+                    )
+                if now[:2] != told[:2]:
+                    publish(self._server, seen)
+                told = now
 
     def _listen(self, id: str, key: str) -> None:
         def take(message: bytes) -> None:
@@ -140,14 +177,42 @@ class Durable:
 
     async def watch(self) -> None:
         """Renew what is held and look for what the dead left, until cancelled."""
+        deserted = self._spreading.deserted = asyncio.Event()  # of the loop that runs now
         for turn in itertools.count():
             try:
+                await self._spreading.look()
                 await self._renew()
-                if turn % TASK_LOOKS == 0:
+                if turn % TASK_LOOKS == 0 or self._spreading.working or deserted.is_set():
+                    deserted.clear()
                     await self._look()
             except StoreError as error:
                 log.warning("tasks could not be looked after: %s", error.message)
-            await asyncio.sleep(TASK_LOOK)
+            try:
+                async with asyncio.timeout(TASK_LOOK):
+                    await deserted.wait()
+            except TimeoutError:
+                pass
+
+    async def serve(self, at_once: int) -> None:
+        """Be a worker, until cancelled."""
+        await self._spreading.work(self._run, at_once)
+
+    async def close(self) -> None:
+        for relay in tuple(self._relays):
+            relay.cancel()
+        await self._spreading.close()
+
+    async def _run(self, id: str) -> None:
+        """Run a task that was handed over, and return when it has ended or somebody else has it."""
+        key = await self._kept.work_key(id)
+        if key is None or id in self._held:
+            return
+        fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        if fence and id not in self._held:
+            await self._take_up(id, key, fence)
+        job = self._worker.job(id)
+        while job is not None and self._worker.job(id) is job:
+            await job.changed()
 
     async def _renew(self) -> None:
         for id, (key, _) in tuple(self._held.items()):
@@ -156,11 +221,18 @@ class Durable:
 
     async def _look(self) -> None:
         for id, key in await self._kept.unfinished():
-            if id in self._held:
+            if id in self._held or await self._awaits_worker(key):
                 continue
             fence = await self._store.lease(key, self._me, LEASE_SECONDS)
             if fence and id not in self._held:
                 await self._take_up(id, key, fence)
+
+    async def _awaits_worker(self, key: str) -> bool:
+        """Whether a task was handed over and nobody has begun it: that is for workers, while there are any."""
+        if self._spreading.working or not self._spreading.present:
+            return False
+        machine = await self._kept.read(key)
+        return machine is not None and machine.queued and machine.status == "pending"
 
     async def _take_up(self, id: str, key: str, fence: int) -> None:
         machine = await self._kept.read(key)
@@ -169,7 +241,7 @@ class Durable:
             await self._store.lease(key, self._me, 0)
             return
         call = self._call(machine)
-        if call is not None and self.may_run_again(machine):
+        if call is not None and (machine.status == "pending" or self.may_run_again(machine)):
             try:
                 self._worker.resume(machine, call, fence)
             except ProtocolError:
@@ -241,9 +313,26 @@ class Durable:
 
     # --- elsewhere ----------------------------------------------------------------------------------------------
 
-    async def cancel(self, task: TaskMachine, reason: str | None) -> bool:
-        """Have the worker of ``task`` cancel it; False: it has none."""
-        return await self._tell(task, Command(cancel=True, reason=reason))
+    async def cancel(self, task: TaskMachine, reason: str | None) -> None:
+        """Have a task that does not run here cancelled: by its worker or, if nobody has it, at once.
+
+        Raises:
+            ProtocolError: ``task_already_completed``.
+        """
+        key = key_of(task)
+        fence = await self._store.lease(key, self._me, LEASE_SECONDS)
+        if not fence:
+            await self._tell(task, Command(cancel=True, reason=reason))
+            return
+        try:
+            fresh = await self._kept.read(key)
+            if fresh is not None:
+                fresh.cancel(self._server.clock(), reason)
+                await self._kept.put(fresh, fence)
+            await self._kept.end_work(task.id)
+        finally:
+            await self._store.lease(key, self._me, 0)
+            await self.changed(task.id)
 
     async def answer(self, task: TaskMachine, responses: Mapping[str, Raw]) -> None:
         """Hand answers to the worker of ``task``."""
@@ -254,14 +343,11 @@ class Durable:
         code, message, data = wire_error(error, job.call.codec.revision, job.call.codec.dialect)
         await self._tell(job.machine, Command(refused=key, error=Error(code, message, data=data)))
 
-    async def _tell(self, task: TaskMachine, command: Command) -> bool:
-        """Hand ``command`` to the worker of ``task``; False: it has none.
+    async def _tell(self, task: TaskMachine, command: Command) -> None:
+        """Hand ``command`` to the worker of ``task``, if there is one.
 
         Returns when the worker has most likely done it: at its next news, or after a look's time.
         """
-        if await self._store.lease(key_of(task), self._me, LEASE_SECONDS):
-            await self._store.lease(key_of(task), self._me, 0)
-            return False
         async with self.news(task.id) as changed:
             await self._store.publish(_commands(task.id), msgspec.json.encode(command))
             try:
@@ -269,7 +355,6 @@ class Durable:
                     await changed.wait()
             except TimeoutError:
                 pass
-        return True
 
     @asynccontextmanager
     async def news(self, id: str) -> AsyncGenerator[asyncio.Event, None]:

@@ -78,6 +78,11 @@ class KeptTasks:
         ttl = None if machine.ttl is None else machine.ttl / 1000 + TASK_GRACE
         await self.store.put(f"{WORK}/{machine.id}", key_of(machine).encode(), ttl=ttl)
 
+    async def work_key(self, id: str) -> str | None:
+        """Where a task is kept that has to come to an end; None when it has, or never was."""
+        found = await self.store.get(f"{WORK}/{id}")
+        return None if found is None else found.decode()
+
     async def end_work(self, id: str) -> None:
         await self.store.delete(f"{WORK}/{id}")
 

@@ -27,6 +27,7 @@ from ...model.meta import PROGRESS_TOKEN
 from ...settings import NAME_ECHO, TASK_NOTES
 from ...stores.base import StoreError, StoreFull
 from ...wire.dialects.base import wire_error
+from ...wire.methods import METHODS
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
 from .dependencies import Dependencies
 from .jobs import Executor, InProcessExecutor, Job
@@ -79,20 +80,24 @@ class Tasks:
             ProtocolError: ``too_many_tasks``, ``task_already_exists``, ``task_dependency_failed``.
         """
         job = self._job(call, face, wish)
-        job.machine.depends_on = await self._depends_on(call, wish)
+        machine = job.machine
+        machine.depends_on = await self._depends_on(call, wish)
+        # erlmcp has no way to ask through a task: questions are requests on the connection, which is here.
+        if face != "erlmcp" and self.durable is not None and self.durable.has_workers:
+            machine.queued = True
+            await self._remember(job)
+            return machine
         job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
-        if face == "erlmcp":
-            # It has no way to ask through a task: questions are requests on the connection.
-            job.channel.asking = LegacyAsking(self._server, job.call, channel)
-        else:
-            job.channel.asking = self._asking(job)
+        job.channel.asking = (
+            LegacyAsking(self._server, job.call, channel) if face == "erlmcp" else self._asking(job)
+        )
         await self._remember(job)
         try:
-            self._executor.start(job.machine.id, partial(self._run, job))
+            self._executor.start(machine.id, partial(self._run, job))
         except ProtocolError:
             await self._forget(job)
             raise
-        return job.machine
+        return machine
 
     async def attempt(self, call: Call, channel: Channel) -> Struct:
         """Run a handler that asks first: what it ends with, or the created task once it has detached."""
@@ -141,11 +146,12 @@ class Tasks:
     async def _remember(self, job: Job) -> None:
         machine = job.machine
         session = job.call.session
-        self._jobs[machine.id] = job
+        if not machine.queued:
+            self._jobs[machine.id] = job
         try:
             await self._roster.admit(job, partial(self._save, job))
             if self.durable is not None:
-                await self.durable.hold(job)
+                await (self.durable.hand_over(job) if machine.queued else self.durable.hold(job))
         except BaseException:
             self._jobs.pop(machine.id, None)
             await self._kept.owned.drop(machine)
@@ -177,7 +183,9 @@ class Tasks:
                 # Without a token a handler's progress would go nowhere; a task's message is worth having.
                 job.call.meta = {PROGRESS_TOKEN: machine.id, **job.call.meta}
             async with timer:
-                result = await self._server.run_task(job.call, job.channel)
+                found = await self._server.run_task(job.call, job.channel)
+            codec = job.call.codec
+            result = codec.decode_result(METHODS["tools/call"], found) if isinstance(found, Raw) else found
             await self._done(job, result)
         except TimeoutError:
             late = ProtocolError("task_timeout", data={"taskId": machine.id})
@@ -351,23 +359,26 @@ class Tasks:
         task.cancel(self._server.clock(), reason)
         job = self._jobs.get(task.id)
         if job is None:
-            await self._cancel_elsewhere(task, reason)
+            await (self._kept.put(task) if self.durable is None else self.durable.cancel(task, reason))
             return
         job.call.cancelled = True
         await self._tell_change(job)
         self._executor.cancel(task.id)
 
-    async def _cancel_elsewhere(self, task: TaskMachine, reason: str | None) -> None:
-        if self.durable is not None:
-            if await self.durable.cancel(task, reason):
-                return
-            await self._kept.end_work(task.id)
-        await self._kept.put(task)
+    async def finish(self, seconds: float) -> None:
+        """Let what runs here come to its end, for a while."""
+        running = [job.changed() for job in self._jobs.values()]
+        until = asyncio.get_running_loop().time() + seconds
+        while running and asyncio.get_running_loop().time() < until:
+            await asyncio.wait(running, timeout=until - asyncio.get_running_loop().time())
+            running = [job.changed() for job in self._jobs.values()]
 
     async def close(self) -> None:
         """Stop all work: tasks that were running have failed."""
         await self._executor.close()
         self._jobs.clear()
+        if self.durable is not None:
+            await self.durable.close()
 
     # --- telling ------------------------------------------------------------------------------------------
 
