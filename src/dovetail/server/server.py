@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 from msgspec import Raw, Struct
@@ -35,6 +35,7 @@ from .answering import Answering
 from .builtin import Builtin, Handler
 from .registering.decorators import Registration
 from .registering.methods import Extending
+from .registering.options import RightOptions
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
 from .running import Lifecycle
 from .serving import Serving
@@ -225,11 +226,14 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
             self.tasks = TaskMethods(self)
             self.tasks.install()
 
-    def add_skills(self, folder: str | os.PathLike[str], *, prefix: str = "") -> list[str]:
+    def add_skills(
+        self, folder: str | os.PathLike[str], *, prefix: str = "", **rights: Unpack[RightOptions]
+    ) -> list[str]:
         """Serve the skills in ``folder`` (each a folder with a ``SKILL.md``) and return their URIs.
 
         ``prefix`` comes before their paths: ``add_skills("skills", prefix="acme")`` serves
-        ``skill://acme/review/SKILL.md``. Files are read when they are asked for.
+        ``skill://acme/review/SKILL.md``. Files are read when they are asked for. ``scopes``, ``auth`` and ``tags`` are
+        those of every other component: who may not use a skill sees nothing of it.
 
         Raises:
             RegistrationError: a skill cannot be served; the message says why.
@@ -239,7 +243,7 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
 
             self.skills = Skills(self)
             self.skills.install()
-        return self.skills.add(folder, prefix)
+        return self.skills.add(folder, prefix, rights)
 
     def mount(self, child: Server | Part, prefix: str | None = None) -> None:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.

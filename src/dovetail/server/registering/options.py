@@ -32,7 +32,17 @@ _TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
 TaskSupport = Literal["forbidden", "optional", "required"]
 
 
-class SharedOptions(TypedDict, total=False):
+class RightOptions(TypedDict, total=False):
+    """Who may use something."""
+
+    tags: Collection[str]
+    scopes: Collection[str]
+    """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
+    auth: Callable[[Principal | None], bool] | None
+    """Who may use it: a plain function of the principal. For all others it does not exist."""
+
+
+class SharedOptions(RightOptions, total=False):
     """Options of everything that appears in a list."""
 
     name: str
@@ -41,11 +51,6 @@ class SharedOptions(TypedDict, total=False):
     icons: Sequence[Icon | Mapping[str, Any]] | None
     annotations: Mapping[str, Any] | None
     meta: Mapping[str, Any] | None
-    tags: Collection[str]
-    scopes: Collection[str]
-    """Scopes that a caller needs; without them it does not see it, and calling says which are missing."""
-    auth: Callable[[Principal | None], bool] | None
-    """Who may use it: a plain function of the principal. For all others it does not exist."""
     timeout: float | None
     """Seconds one run may take; the server's ``timeout`` when absent, no limit when None."""
     run: Run

@@ -11,6 +11,8 @@ import asyncio
 import logging
 import os
 from base64 import b64encode
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -20,11 +22,13 @@ from msgspec.structs import replace
 
 from ... import model as m
 from ...core.channel import Call, Channel
+from ...core.rights import Right, Rights, unknown, visible
 from ...errors import ProtocolError, RegistrationError
 from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
 from ...settings import URI_ECHO
 from ..listing import Listing
+from ..registering.options import RightOptions
 from .folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, is_text, read_file
 
 if TYPE_CHECKING:
@@ -51,10 +55,14 @@ class Skills:
         self._listing = Listing(
             server,
             "skills",
-            lambda: ((skill.entry, ()) for skill in self._skills.values()),
+            lambda: ((skill.entry, self._seen((uri,))) for uri, skill in self._skills.items()),
             m.ListSkillsResult,
         )
         self._directories: dict[str, Listing] = {}
+        self._options: dict[str, RightOptions] = {}
+        """By the URI of a manifest: who may use the skill, where not everybody may."""
+        self._owners: dict[str, set[str]] = {}
+        """By URI of a file or folder: the skills that lie there."""
 
     def install(self) -> None:
         """Add the methods of the extension and declare it."""
@@ -66,52 +74,88 @@ class Skills:
         }
         server.add_capability(f"extensions.{SKILLS_EXTENSION}", {"directoryRead": True})
 
-    def add(self, folder: str | os.PathLike[str], prefix: str = "") -> list[str]:
+    def add(self, folder: str | os.PathLike[str], prefix: str, rights: RightOptions) -> list[str]:
         """Index ``folder`` and serve its skills; returns the URIs of their manifests."""
         found = find_skills(Path(folder), prefix)
         for skill in found:
             if skill.entry.uri in self._skills:
                 raise RegistrationError(f"the skill {skill.entry.uri} is already registered")
-        if TEMPLATE not in self._server.resource_templates:
-            self._server.add_resource_template(
-                TEMPLATE, self._read_path, name="skill-file", description="A file of a skill."
-            )
         for skill in found:
             self._skills[skill.entry.uri] = skill
+            if rights:
+                self._options[skill.entry.uri] = rights
             self._list_manifest(skill)
+        self._add_templates()
         self._rebuild()
         return [skill.entry.uri for skill in found]
+
+    def _add_templates(self) -> None:
+        """One for the files of all; before it, those of skills that are not everybody's, the most specific first."""
+        server = self._server
+        own = {f"{uri.rpartition('/')[0]}/{{+path}}": options for uri, options in self._options.items()}
+        for template in [one for one in (*own, TEMPLATE) if one in server.resource_templates]:
+            server.remove_resource_template(template)
+        for template in sorted(own, key=len, reverse=True):
+            reader = partial(self._read_path, template.removesuffix("{+path}"))
+            server.add_resource_template(template, _reading(reader), name="skill-file", **own[template])
+        server.add_resource_template(
+            TEMPLATE,
+            _reading(partial(self._read_path, SCHEME)),
+            name="skill-file",
+            description="A file of a skill.",
+        )
+
+    def _rights(self, uri: str) -> Rights:
+        """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
+        entry = self._server.register.resources.entries.get(uri) if uri in self._options else None
+        return () if entry is None else entry.rights
+
+    def _seen(self, uris: Collection[str]) -> Rights:
+        """A right to see what several skills have in common: whoever may use one of them."""
+        if not self._options or any(uri not in self._options for uri in uris):
+            return ()
+        return (Right(allows=lambda principal: any(visible(self._rights(uri), principal) for uri in uris)),)
 
     # --- the methods --------------------------------------------------------------------------------------
 
     async def get(self, call: Call, channel: Channel) -> Struct:
-        skill = self._skills.get(call.params.uri)
-        if skill is None:
-            raise _not_found(call.params.uri)
+        uri = call.params.uri
+        skill = self._skills.get(uri)
+        if skill is None or unknown(self._rights(uri), call.principal):
+            raise _not_found(uri)
         server = self._server
         return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=server.cache_scope)
 
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
         uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
         children = self._folders.get(uri)
-        if children is None:
+        if children is None or self._hidden(uri, call):
             raise ProtocolError(
                 "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
             )
         listing = self._directories.get(uri)
         if listing is None:
             listing = self._directories[uri] = Listing(
-                self._server, uri, lambda: ((child, ()) for child in children.values()), m.ReadDirectoryResult
+                self._server,
+                uri,
+                lambda: ((child, self._seen(self._owners[uri])) for uri, child in children.items()),
+                m.ReadDirectoryResult,
             )
         params = m.PaginatedRequestParams(cursor=call.params.cursor)
         return await listing.page(replace(call, params=params), channel)
 
+    def _hidden(self, folder: str, call: Call) -> bool:
+        """Whether a folder does not exist for the caller. Raises `MissingScope`: it would, with further scopes."""
+        owners = self._owners[folder]
+        rights = self._rights(next(iter(owners))) if len(owners) == 1 else self._seen(owners)
+        return unknown(rights, call.principal)
+
     # --- files --------------------------------------------------------------------------------------------
 
-    async def _read_path(self, path: str) -> m.ReadResourceResult:
-        uri = self._uris.get(SCHEME + path)
-        if uri is None:
-            raise _not_found(SCHEME + path)
+    async def _read_path(self, folder: str, path: str) -> m.ReadResourceResult:
+        uri = self._uris.get(unquote(folder) + path)
+        if uri is None or (folder == SCHEME and self._files[uri][0] in self._options):
+            raise _not_found(folder + path)
         return await self.read(uri)
 
     async def read(self, uri: str) -> m.ReadResourceResult:
@@ -159,19 +203,28 @@ class Skills:
             description=skill.description,
             mime_type="text/markdown",
             size=manifest.size,
+            **self._options.get(manifest.uri, {}),
         )
 
     def _rebuild(self) -> None:
         self._files.clear()
         self._folders.clear()
         self._directories.clear()
+        self._owners.clear()
         self._listing.changed()
         for uri, skill in self._skills.items():
             for file in skill.files:
                 self._files[file.uri] = (uri, file)
                 child = m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
                 self._add_child(file.uri, child)
+                self._add_owner(file.uri, uri)
         self._uris = {unquote(uri): uri for uri in self._files}
+
+    def _add_owner(self, uri: str, skill: str) -> None:
+        while uri not in (SCHEME, SCHEME[:-2]):
+            self._owners.setdefault(uri, set()).add(skill)
+            uri = uri.rpartition("/")[0]
+        self._owners.setdefault(SCHEME, set()).add(skill)
 
     def _add_child(self, uri: str, resource: m.Resource) -> None:
         """Note ``resource`` in its folder, and that folder in the one above, up to ``skill://``."""
@@ -184,6 +237,21 @@ class Skills:
             children[uri] = resource
             resource = m.Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
             uri = above
+
+
+def _reading(
+    read: Callable[[str], Awaitable[m.ReadResourceResult]],
+) -> Callable[[str], Awaitable[m.ReadResourceResult]]:
+    """A reader whose one parameter has the name that templates give it."""
+
+    async def read_path(path: str) -> m.ReadResourceResult:
+        return await read(path)
+
+    return read_path
+
+
+def _resource(file: SkillFile) -> m.Resource:
+    return m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
 
 
 def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:
