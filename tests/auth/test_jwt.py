@@ -91,7 +91,8 @@ async def test_a_token_says_who_it_belongs_to(key: Any, algorithm: str) -> None:
         ({"scope": 5}, "scope of the token"),
         ({"scope": [5]}, "scope of the token"),
         ({"client_id": 5}, "client_id of the token is not a text"),
-        ({"cnf": {"jkt": "x"}}, "bound to a key"),
+        ({"cnf": {"kid": "x"}}, "bound to something"),
+        ({"cnf": {"x5t#S256": "x"}}, "bound to a client certificate"),
     ],
 )
 @run
@@ -353,3 +354,17 @@ async def test_no_document_leads_into_a_network_more_private_than_its_own() -> N
             site.places["/.well-known/oauth-authorization-server"]["jwks_uri"] = inside
             with pytest.raises(Unavailable):
                 await finding(site).verify(signed(iss=site.url), {})
+
+
+@run
+async def test_a_header_may_have_members_that_nobody_here_knows() -> None:
+    """RFC 7515, 4: they MUST be ignored; Microsoft Entra sends a nonce, others a chain of certificates."""
+    header = {"alg": "ES256", "kid": "ec", "nonce": "x" * 100, "x5c": ["A" * 1000]}
+    token = jws.serialize_compact(
+        header, json.dumps(CLAIMS), EC, registry=Long(algorithms=["ES256"], strict_check_header=False)
+    )
+    assert await verifier().verify(token, {}) == Principal("ann", ISSUER)
+
+
+class Long(jws.JWSRegistry):
+    max_header_length = 5000

@@ -1,7 +1,8 @@
 """What a verified bearer call costs more than an open one, once its token has been seen."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from dovetail import Principal
-from dovetail.auth import AnyOf, ApiKeys, JwtVerifier, StaticTokens
+from dovetail.auth import AnyOf, ApiKeys, IntrospectionVerifier, JwtVerifier, StaticTokens
+from tests.auth.documents import documents
+from tests.auth.visitor import visitor
 from tests.budget.test_http import FACES, Measured, legacy_headers, modern, modern_headers, request, serving
 from tests.support.aio import run
 
@@ -35,6 +38,17 @@ def signed() -> JwtVerifier:
     return JwtVerifier(issuer=CLAIMS["iss"], audience=CLAIMS["aud"], keys=KEY.as_dict(private=False))
 
 
+@asynccontextmanager
+async def introspecting() -> AsyncIterator[IntrospectionVerifier]:
+    """A verifier that has to ask once."""
+    async with documents() as site:
+        site.places["/introspect"] = {"active": True, **CLAIMS}
+        yield IntrospectionVerifier(
+            endpoint=f"{site.url}/introspect", client_id="us", client_secret="secret", audience=CLAIMS["aud"]
+        )
+        assert site.asked.count("/introspect") == 1
+
+
 VERIFIERS: dict[str, Callable[[], Any]] = {
     "static": lambda: StaticTokens({"s3cret": ANN}),
     "own": lambda: own,
@@ -47,19 +61,19 @@ def token(auth: Any) -> dict[str, str]:
     return {"authorization": f"Bearer {SIGNED if isinstance(auth, JwtVerifier) else 's3cret'}"}
 
 
-async def modern_calls(face: str, auth: Any) -> list[str]:
+async def modern_calls(face: str, auth: Any, given: dict[str, str] | None = None) -> list[str]:
     server = serving(1)
     server.auth = auth
     measured = Measured(server, face)
     for _ in range(3):
         message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
-        _, body = await measured.post(message, modern_headers(message) | token(auth))
+        _, body = await measured.post(message, modern_headers(message) | (given or token(auth)))
     assert json.loads(body)["result"]["content"][0]["text"] == "3"
     await measured.app.drain(0)
     return measured.calls
 
 
-async def session_calls(face: str, auth: Any) -> list[str]:
+async def session_calls(face: str, auth: Any, given: dict[str, str] | None = None) -> list[str]:
     server = serving(1)
     server.auth = auth
     measured = Measured(server, face)
@@ -68,8 +82,10 @@ async def session_calls(face: str, auth: Any) -> list[str]:
         "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     }
-    headers, _ = await measured.post(request("initialize", params), legacy_headers(None) | token(auth))
-    session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | token(auth)
+    headers, _ = await measured.post(
+        request("initialize", params), legacy_headers(None) | (given or token(auth))
+    )
+    session = legacy_headers("2025-11-25", headers["mcp-session-id"]) | (given or token(auth))
     await measured.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
     for _ in range(3):
         _, body = await measured.post(
@@ -87,3 +103,24 @@ async def test_a_verified_call_costs_eight_calls_more_at_most(verifier: str, fac
     for calls in (modern_calls, session_calls):
         unverified, verified = await calls(face, None), await calls(face, VERIFIERS[verifier]())
         assert len(verified) - len(unverified) <= MORE, "\n".join(verified)
+
+
+@pytest.mark.parametrize("face", FACES)
+@run
+async def test_so_does_one_whose_token_has_been_asked_for(face: str) -> None:
+    for calls in (modern_calls, session_calls):
+        async with introspecting() as auth:
+            unverified, verified = await calls(face, None), await calls(face, auth)
+            assert len(verified) - len(unverified) <= MORE, "\n".join(verified)
+
+
+@pytest.mark.parametrize("face", FACES)
+@run
+async def test_so_does_one_with_a_token_of_a_proxy(face: str) -> None:
+    async with visitor() as one:
+        id = await one.register()
+        _, tokens = await one.redeem(id, await one.code(id))
+        for calls in (modern_calls, session_calls):
+            given = {"authorization": f"Bearer {tokens['access_token']}"}
+            unverified, verified = await calls(face, None), await calls(face, one.proxy, given)
+            assert len(verified) - len(unverified) <= MORE, "\n".join(verified)

@@ -61,6 +61,14 @@ KEYS_TRIED: Final = 8
 """Keys that are tried on a token that names none."""
 KEY_REFRESHES: Final = 5
 """Fetches of a key set in a row because of unknown keys; then one each `REFUSED_SECONDS`."""
+PROOF_SECONDS: Final = 60.0
+"""Seconds for which a proof of possession is good, once."""
+PROOF_AHEAD: Final = 5.0
+"""Seconds by which the clock of whoever made it may be ahead of ours."""
+PROOF_SIZE: Final = 8 << 10
+"""Characters of a proof."""
+PROOFS_KEPT: Final = 500_000
+"""Proofs that are remembered; only those of callers with a good token are."""
 INTROSPECTION_SECONDS: Final = 60.0
 """Seconds for which the answer of an introspection is believed, if the token lives that long."""
 INTROSPECTIONS: Final = 64

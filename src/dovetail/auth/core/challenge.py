@@ -59,6 +59,11 @@ def bearer(
     return Challenge("Bearer", {name: value for name, value in parameters.items() if value is not None})
 
 
+def proving(challenge: Challenge, algorithms: Iterable[str]) -> Challenge:
+    """The same for a caller with a token that is bound to a key (RFC 9449, 7.1)."""
+    return Challenge("DPoP", {**challenge.parameters, "algs": " ".join(algorithms)})
+
+
 def write(challenge: Challenge) -> str:
     """The value of a header. What cannot stand in one (line breaks above all) is replaced."""
     said = ", ".join(f'{name}="{_escape(value)}"' for name, value in challenge.parameters.items())

@@ -45,11 +45,23 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float, *, s
     subject = _text(claims, "sub", needed=signed) or client
     if not subject:
         raise Refused("the token names no subject (sub)")
-    if claims.get("cnf") is not None:
-        raise Refused("the token is bound to a key (cnf), which a Bearer token does not prove")
+    _check_binding(claims.get("cnf"))
     return Principal(
         subject, issuer or expected.issuer, expected.implied.expand(_scopes(claims)), dict(claims), client
     )
+
+
+def _check_binding(found: Any) -> None:
+    """RFC 7800, 3.1: who has such a token has to prove something; what that is must be understood."""
+    if found is None:
+        return
+    members = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if "x5t#S256" in members:
+        raise Refused(
+            "the token is bound to a client certificate (cnf, x5t#S256), which is not verified here"
+        )
+    if set(members) != {"jkt"} or not isinstance(members["jkt"], str):
+        raise Refused("the token is bound to something (cnf) that is not verified here")
 
 
 def _text(claims: Mapping[str, Any], name: str, *, needed: bool = False) -> str | None:

@@ -26,7 +26,9 @@ class ProtectedResource(Struct, omit_defaults=True):
     dpop_bound_access_tokens_required: bool | UnsetType = UNSET
 
 
-def describe(resource: str, servers: Sequence[str], scopes: Sequence[str], name: str) -> bytes:
+def describe(
+    resource: str, servers: Sequence[str], scopes: Sequence[str], name: str, proofs: Sequence[str] = ()
+) -> bytes:
     """The metadata we serve, encoded."""
     # MCP 2026-07-28, Protected Resource Metadata: tokens come in the header alone.
     return msgspec.json.encode(
@@ -36,6 +38,7 @@ def describe(resource: str, servers: Sequence[str], scopes: Sequence[str], name:
             scopes_supported=[scope for scope in scopes if scope != "offline_access"] or UNSET,
             bearer_methods_supported=["header"],
             resource_name=name,
+            dpop_signing_alg_values_supported=list(proofs) or UNSET,
         )
     )
 

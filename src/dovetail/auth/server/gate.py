@@ -14,16 +14,19 @@ from ...core.rights import MissingScope
 from ...errors import DovetailError
 from ...settings import LONGEST_TOKEN
 from ...stores.base import Store
-from ..core import resource
-from ..core.challenge import bearer, write
+from ..core import resource, urls
+from ..core.challenge import bearer, proving, write
 from ..core.scopes import scope_text
 from .pages import Page, PageAnswer, PageRequest
+from .proofs import ALGORITHMS, InvalidProof, Proofs
 from .verifier import InvalidToken, Unavailable, as_verifier
 
 
 class Head(Protocol):
     """What a gate looks at."""
 
+    method: str
+    path: str
     headers: Mapping[str, str]
 
     @property
@@ -34,9 +37,6 @@ class Head(Protocol):
 
 class Asked(Head, Protocol):
     """What a page looks at."""
-
-    method: str
-    path: str
 
     @property
     def query(self) -> str: ...
@@ -68,7 +68,9 @@ class Gate:
         for one in self._verifiers:
             one.attach(store)
             self.pages |= one.pages(path)
-        self.headers: tuple[str, ...] = tuple(dict.fromkeys(one.header for one in self._verifiers))
+        self._proofs: Proofs | None = Proofs() if any(one.proves for one in self._verifiers) else None
+        named = [one.header for one in self._verifiers] + (["dpop"] if self._proofs is not None else [])
+        self.headers: tuple[str, ...] = tuple(dict.fromkeys(named))
         """Where tokens come from, in lower case."""
         self._name = name
         self._path = path
@@ -91,10 +93,12 @@ class Gate:
         away: Unavailable | None = None
         for verifier in self._verifiers:
             try:
-                token = _token(head.headers, verifier.header)
+                token = _token(head.headers, verifier.header, verifier.proves)
                 if token is None:
                     continue
                 principal = await verifier.verify(token, head.scope)
+                if principal is not None and ("cnf" in principal.claims or _is_proved(head.headers)):
+                    self._prove(head, token, principal)
             except InvalidToken as error:
                 refusal = error
                 continue
@@ -109,28 +113,43 @@ class Gate:
                 return principal
         raise away or refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
 
+    def _prove(self, head: Head, token: str, principal: Principal) -> None:
+        """Raises `InvalidToken`: the token is bound to a key, and the caller has not proved that he has it."""
+        if self._proofs is None or not _is_proved(head.headers):
+            raise InvalidProof("the token is bound to a key (cnf): send it with the scheme DPoP, and a proof")
+        places = [f"{self._origin(head)}{head.prefix}{head.path}"]
+        if self._resource is not None and resource.is_url(self._resource):
+            # Behind a proxy we do not know how we were called; this is what we are called.
+            places = [f"{urls.origin(self._resource)}{head.prefix}{head.path}"]
+            if head.path.rstrip("/") == self._path.rstrip("/"):
+                places.append(self._resource)
+        self._proofs.check(head.headers.get("dpop"), token, principal, head.method, places)
+
     def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
         """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""
         basic = self._basic
         if isinstance(error, MissingScope):
             scope, code = scope_text(error.scopes | basic), "insufficient_scope"
         else:
-            scope, code = (
-                scope_text(basic or offered),
-                None if isinstance(error, NoToken) else "invalid_token",
-            )
+            refused = "invalid_dpop_proof" if isinstance(error, InvalidProof) else "invalid_token"
+            scope, code = scope_text(basic or offered), None if isinstance(error, NoToken) else refused
         said = bearer(
             resource_metadata=self._metadata_url(head),
             scope=scope,
             error=code,
             description=None if code is None else error.message,
         )
+        if self._proofs is not None and (isinstance(error, InvalidProof) or _is_proved(head.headers)):
+            said = proving(said, ALGORITHMS)
         return write(said)
 
     def metadata(self, head: Head, offered: Iterable[str]) -> bytes:
         """The metadata document; whoever asks for it needs no token."""
         scopes = sorted(self._basic.union(offered))
-        return resource.describe(self._resource or self._url(head), self._servers, scopes, self._name)
+        algorithms = () if self._proofs is None else ALGORITHMS
+        return resource.describe(
+            self._resource or self._url(head), self._servers, scopes, self._name, algorithms
+        )
 
     @property
     def _basic(self) -> frozenset[str]:
@@ -162,7 +181,12 @@ def plain_challenge(error: DovetailError) -> str:
     return write(bearer(scope=scope_text(scopes), error="insufficient_scope", description=error.message))
 
 
-def _token(headers: Mapping[str, str], name: str) -> str | None:
+def _is_proved(headers: Mapping[str, str]) -> bool:
+    """Whether the caller says that a proof comes with its token (RFC 9449, 7.1)."""
+    return headers.get("authorization", "")[:5].lower() == "dpop "
+
+
+def _token(headers: Mapping[str, str], name: str, proves: bool) -> str | None:
     """The token in this header; None when there is none.
 
     Raises:
@@ -176,7 +200,7 @@ def _token(headers: Mapping[str, str], name: str) -> str | None:
     if name != "authorization":
         return value or None
     scheme, _, token = value.partition(" ")
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" and not (proves and scheme.lower() == "dpop"):
         return None  # another scheme: nobody here asked for it
     token = token.strip(" ")
     # RFC 6750, 2.1, as far as it matters: verifiers know their tokens, and a pattern costs more than they do.

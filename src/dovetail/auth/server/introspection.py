@@ -30,6 +30,8 @@ class IntrospectionVerifier(Verifier):
         ValueError: an argument cannot be used; the text says which.
     """
 
+    proves = True
+
     def __init__(
         self,
         *,

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from ...extras import missing
+from ...settings import LONGEST_TOKEN
 from ..client.guarding import AddressGuard
 from ..core import urls
 from ..settings import KEY_REFRESHES, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
@@ -20,8 +21,10 @@ from .documents import fetch
 from .verifier import Unavailable
 
 try:
+    from joserfc import jws
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+    from joserfc.jws import JWSRegistry
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("joserfc", "cryptography"):
         raise
@@ -155,6 +158,19 @@ class FetchedKeys:
         raise Unavailable("the metadata of the authorization server names no keys")
 
 
+class _Registry(JWSRegistry):
+    max_header_length = LONGEST_TOKEN  # a key may stand in it; the whole has its bound already
+
+
+def payload_of(token: str, key: Key, algorithm: str) -> bytes | None:
+    """What ``key`` has signed; None when it has not. Header members nobody knows are no reason (RFC 7515, 4)."""
+    registry = _Registry(algorithms=[algorithm], strict_check_header=False)
+    try:
+        return jws.deserialize_compact(token, key, registry=registry).payload or b""
+    except (JoseError, ValueError, TypeError):
+        return None
+
+
 def kty_of(algorithm: str) -> str:
     """The type of the keys that ``algorithm`` uses."""
     if algorithm.startswith(("RS", "PS")):
@@ -162,6 +178,12 @@ def kty_of(algorithm: str) -> str:
     if algorithm.startswith("ES"):
         return "EC"
     return "oct" if algorithm.startswith("HS") else "OKP"
+
+
+def import_key(jwk: dict[str, Any]) -> Key | None:
+    """A public key that verifies; None when it is none."""
+    found = _import(jwk)
+    return None if found is None else found[0]
 
 
 def _import(jwk: Any) -> tuple[Key, dict[str, Any]] | None:

@@ -46,8 +46,10 @@ async def environment_principal(auth: Any) -> Principal | None:
         except DovetailError as error:
             reason = error.message
         else:
-            if found is not None:
+            if found is not None and "cnf" not in found.claims:
                 return found
+            if found is not None:
+                reason = "it is bound to a key, which cannot be proved here"
     raise DovetailError(f"the token in {TOKEN} is refused: {reason}", kind="authentication_failed")
 
 

@@ -41,6 +41,8 @@ class Verifier:
     """The authorization servers whose tokens are accepted."""
     audience: str | None = None
     """What tokens have to be meant for: the ``resource`` of our metadata."""
+    proves: bool = False
+    """Its tokens may be bound to a key (the claim ``cnf``): then whoever sends one proves that he has it."""
     scopes: tuple[str, ...] = ()
     """Scopes that every caller needs, whatever it calls."""
 
