@@ -191,7 +191,8 @@ async def test_a_proof_for_a_token_that_is_not_bound_says_so() -> None:
 @pytest.mark.parametrize(
     ("cnf", "reason"),
     [({"x5t#S256": "abc"}, "certificate"), ({"x5t#S256": "abc", "jkt": "x"}, "certificate"),
-     ({"kid": "x"}, "something"), ({}, "something"), ("x", "something"), ({"jkt": 7}, "something"), ({"jkt": "x", "jwk": {}}, "something")],
+     ({"kid": "x"}, "something"), ({}, "something"), ("x", "something"), ({"jkt": 7}, "something"),
+     ({"jkt": "x", "jwk": {}}, "something")],
 )  # fmt: skip
 @run
 async def test_other_bindings_are_refused_clearly(cnf: Any, reason: str) -> None:
