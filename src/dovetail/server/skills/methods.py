@@ -250,10 +250,6 @@ def _reading(
     return read_path
 
 
-def _resource(file: SkillFile) -> m.Resource:
-    return m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
-
-
 def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:
     if is_text(data):
         return m.ResourceContents(file.uri, mime_type=file.mime_type, text=data.decode())
