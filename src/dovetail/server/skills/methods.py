@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -28,7 +28,7 @@ from ...model.meta import SKILLS_EXTENSION
 from ...model.skills import DIRECTORY_MIME_TYPE
 from ...settings import URI_ECHO
 from ..listing import Listing
-from ..registering.options import RightOptions
+from ..registering.options import ResourceOptions, RightOptions
 from .folders import SCHEME, IndexedSkill, SkillFile, find_skills, index_skill, is_text, read_file
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Skills:
         self._directories: dict[str, Listing] = {}
         self._options: dict[str, RightOptions] = {}
         """By the URI of a manifest: who may use the skill, where not everybody may."""
-        self._owners: dict[str, set[str]] = {}
+        self._owners: defaultdict[str, set[str]] = defaultdict(set)
         """By URI of a file or folder: the skills that lie there."""
 
     def install(self) -> None:
@@ -95,15 +95,10 @@ class Skills:
         own = {f"{uri.rpartition('/')[0]}/{{+path}}": options for uri, options in self._options.items()}
         for template in [one for one in (*own, TEMPLATE) if one in server.resource_templates]:
             server.remove_resource_template(template)
-        for template in sorted(own, key=len, reverse=True):
-            reader = partial(self._read_path, template.removesuffix("{+path}"))
-            server.add_resource_template(template, _reading(reader), name="skill-file", **own[template])
-        server.add_resource_template(
-            TEMPLATE,
-            _reading(partial(self._read_path, SCHEME)),
-            name="skill-file",
-            description="A file of a skill.",
-        )
+        for template in (*sorted(own, key=len, reverse=True), TEMPLATE):
+            reader, rights = self._reader(template.removesuffix("{+path}")), own.get(template, {})
+            options: ResourceOptions = {"name": "skill-file", "description": "A file of a skill.", **rights}
+            server.add_resource_template(template, reader, **options)
 
     def _rights(self, uri: str) -> Rights:
         """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
@@ -129,7 +124,9 @@ class Skills:
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
         uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
         children = self._folders.get(uri)
-        if children is None or self._hidden(uri, call):
+        owners = self._owners.get(uri, set())
+        rights = self._rights(*owners) if len(owners) == 1 else self._seen(owners)
+        if children is None or unknown(rights, call.principal):
             raise ProtocolError(
                 "invalid_params", "this is no directory", data={"uri": call.params.uri[:URI_ECHO]}
             )
@@ -144,19 +141,16 @@ class Skills:
         params = m.PaginatedRequestParams(cursor=call.params.cursor)
         return await listing.page(replace(call, params=params), channel)
 
-    def _hidden(self, folder: str, call: Call) -> bool:
-        """Whether a folder does not exist for the caller. Raises `MissingScope`: it would, with further scopes."""
-        owners = self._owners[folder]
-        rights = self._rights(next(iter(owners))) if len(owners) == 1 else self._seen(owners)
-        return unknown(rights, call.principal)
-
     # --- files --------------------------------------------------------------------------------------------
 
-    async def _read_path(self, folder: str, path: str) -> m.ReadResourceResult:
-        uri = self._uris.get(unquote(folder) + path)
-        if uri is None or (folder == SCHEME and self._files[uri][0] in self._options):
-            raise _not_found(folder + path)
-        return await self.read(uri)
+    def _reader(self, folder: str) -> Callable[[str], Awaitable[m.ReadResourceResult]]:
+        async def read(path: str) -> m.ReadResourceResult:
+            uri = self._uris.get(unquote(folder) + path)
+            if uri is None or (folder == SCHEME and self._files[uri][0] in self._options):
+                raise _not_found(folder + path)
+            return await self.read(uri)
+
+        return read
 
     async def read(self, uri: str) -> m.ReadResourceResult:
         """The file ``uri``, after comparing it with its entry.
@@ -217,14 +211,10 @@ class Skills:
                 self._files[file.uri] = (uri, file)
                 child = m.Resource(file.uri, file.name, mime_type=file.mime_type, size=file.size)
                 self._add_child(file.uri, child)
-                self._add_owner(file.uri, uri)
+                parts = file.uri.removeprefix(SCHEME).split("/")
+                for end in range(len(parts) + 1):
+                    self._owners[SCHEME + "/".join(parts[:end])].add(uri)
         self._uris = {unquote(uri): uri for uri in self._files}
-
-    def _add_owner(self, uri: str, skill: str) -> None:
-        while uri not in (SCHEME, SCHEME[:-2]):
-            self._owners.setdefault(uri, set()).add(skill)
-            uri = uri.rpartition("/")[0]
-        self._owners.setdefault(SCHEME, set()).add(skill)
 
     def _add_child(self, uri: str, resource: m.Resource) -> None:
         """Note ``resource`` in its folder, and that folder in the one above, up to ``skill://``."""
@@ -237,17 +227,6 @@ class Skills:
             children[uri] = resource
             resource = m.Resource(above, unquote(above.rpartition("/")[2]), mime_type=DIRECTORY_MIME_TYPE)
             uri = above
-
-
-def _reading(
-    read: Callable[[str], Awaitable[m.ReadResourceResult]],
-) -> Callable[[str], Awaitable[m.ReadResourceResult]]:
-    """A reader whose one parameter has the name that templates give it."""
-
-    async def read_path(path: str) -> m.ReadResourceResult:
-        return await read(path)
-
-    return read_path
 
 
 def _contents(file: SkillFile, data: bytes) -> m.ResourceContents:
