@@ -30,9 +30,8 @@ from .asking.questions import (
     Sampled,
     SampleOptions,
 )
-from .handles import keep
+from .handles import State, keep
 from .signatures.plain_types import encode
-from .state import State
 
 if TYPE_CHECKING:
     from .server import Server

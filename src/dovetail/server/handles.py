@@ -1,9 +1,12 @@
-"""Handles in place of sessions: a value is kept, its name travels, and a parameter arrives loaded.
+"""What outlives a call: values under handles, in place of sessions, and the state of whoever calls.
 
 ``handle = await ctx.keep(Cart(), ttl=3600)`` gives an opaque text that the model passes on; a parameter annotated
 ``Handle[Cart]`` is that text to clients and a `Handle` with the loaded ``value`` to the function. Handles belong to
 the principal they were made for. Unknown, expired and foreign ones are one and the same error: whoever guesses learns
 nothing.
+
+``ctx.state`` belongs to the principal where there is one: it is the same on every connection. Else to the legacy
+session. Where there is neither, nothing says whose it would be: keep a value with ``ctx.keep`` and let its handle travel.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ import secrets
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ..core.channel import Call
 from ..core.principal import Principal
-from ..errors import ProtocolError
-from ..settings import HANDLE_SECONDS, KEPT_BYTES
+from ..errors import ProtocolError, StateError
+from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
 from ..stores.base import Store
 from ..stores.records import Records
 from .signatures.plain_types import encode
@@ -46,6 +51,7 @@ class _Kept(Struct, array_like=True):
 
 
 _records = Records(_Kept)
+_values = Records(Raw)
 
 
 def owner(principal: Principal | None) -> str:
@@ -166,3 +172,53 @@ def _kept_type(annotation: Any) -> tuple[Any] | None:
 def _as_text(parameter: Field) -> Field:
     optional = type(None) in typing.get_args(parameter.annotation)
     return replace(parameter, annotation=typing.Optional[_ON_THE_WIRE] if optional else _ON_THE_WIRE)  # noqa: UP045
+
+
+# --- state --------------------------------------------------------------------------------------------------
+
+
+class State:
+    """The values of one caller, by key. They are plain JSON: what went in as an object comes out as a dict."""
+
+    __slots__ = ("_folder", "_lifetime", "_store")
+
+    def __init__(self, store: Store, call: Call) -> None:
+        self._store = store
+        if call.principal is not None:
+            self._folder, self._lifetime = f"state/{owner(call.principal)}", None
+        else:
+            self._folder, self._lifetime = f"state/{_session_folder(call)}", SESSION_STATE_SECONDS
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """The value of ``key``; ``default`` where there is none, or none any more."""
+        data = await self._store.get(self._key(key))
+        return default if data is None else msgspec.json.decode(_values.read(data))
+
+    async def set(self, key: str, value: Any, ttl: float | None = None) -> None:
+        """Keep ``value``, for ``ttl`` seconds or as long as its owner is known.
+
+        Raises:
+            TypeError, ValueError: it has no JSON form, or is too large.
+        """
+        data = _values.write(Raw(written(value)))
+        await self._store.put(self._key(key), data, ttl=self._lifetime if ttl is None else ttl)
+
+    async def delete(self, key: str) -> None:
+        """Forget ``key``; whether there was one does not matter."""
+        await self._store.delete(self._key(key))
+
+    def _key(self, key: str) -> str:
+        return f"{self._folder}/{quote(key, safe='')}"
+
+
+def _session_folder(call: Call) -> str:
+    session = call.session
+    if session is None:
+        raise StateError(
+            "nobody is known to whom state could belong: there is neither a principal nor a session. "
+            "Keep the value with ctx.keep and take it as a parameter annotated Handle[…]"
+        )
+    if session.id is None:
+        # One connection, one session: it needs a name only if it keeps something.
+        session.id = f"local-{secrets.token_hex(16)}"
+    return f"session-{hashlib.sha256(session.id.encode()).hexdigest()[:32]}"
