@@ -6,7 +6,7 @@ the principal they were made for. Unknown, expired and foreign ones are one and 
 nothing.
 
 ``ctx.state`` belongs to the principal where there is one: it is the same on every connection. Else to the legacy
-session. Where there is neither, nothing says whose it would be: keep a value with ``ctx.keep`` and let its handle travel.
+session. Where there is neither, nothing says whose it would be: keep the value, and let its handle travel.
 """
 
 from __future__ import annotations
