@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from ..settings import NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
-from .registering.register import Changed, Registered, Table
+from .registering.register import Changed, Registered
 from .signatures.returns import writable
 
 if TYPE_CHECKING:
@@ -32,26 +32,23 @@ if TYPE_CHECKING:
 Handler = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 
 
+_LISTS: Final[Mapping[str, tuple[str, Callable[[list[Any]], m.PaginatedResult]]]] = {
+    "tools": ("tools/list", m.ListToolsResult),
+    "resources": ("resources/list", m.ListResourcesResult),
+    "templates": ("resources/templates/list", m.ListResourceTemplatesResult),
+    "prompts": ("prompts/list", m.ListPromptsResult),
+}
+"""By the name of its table: the method that asks for a list, and the result that shows it."""
+
+
 class Builtin:
     """The methods every server has."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        register = server.register
-
-        def listing(
-            name: str, table: Table[Any], result: Callable[[list[Any]], m.PaginatedResult]
-        ) -> Listing:
-            return Listing(server, name, lambda: ((one.definition, one.rights) for one in table), result)
-
-        self.tools = listing("tools", register.tools, m.ListToolsResult)
-        self.resources = listing("resources", register.resources, m.ListResourcesResult)
-        self.templates = listing("templates", register.templates, m.ListResourceTemplatesResult)
-        self.prompts = listing("prompts", register.prompts, m.ListPromptsResult)
-        self._changing: dict[Changed, tuple[Listing, ...]] = {
-            "tools": (self.tools,),
-            "resources": (self.resources, self.templates),
-            "prompts": (self.prompts,),
+        self._lists = {
+            name: Listing(server, name, server.register.table(name).shown, result)
+            for name, (_, result) in _LISTS.items()
         }
 
     def methods(self) -> dict[str, Handler]:
@@ -61,10 +58,7 @@ class Builtin:
             "ping": self.ping,
             "shutdown": self.shutdown,
             "logging/setLevel": self.set_level,
-            "tools/list": self.tools.page,
-            "resources/list": self.resources.page,
-            "resources/templates/list": self.templates.page,
-            "prompts/list": self.prompts.page,
+            **{method: self._lists[name].page for name, (method, _) in _LISTS.items()},
             "completion/complete": self.complete,
             "resources/subscribe": self.subscribe,
             "resources/unsubscribe": self.unsubscribe,
@@ -73,8 +67,8 @@ class Builtin:
 
     def changed(self, kind: Changed) -> None:
         """Drop the pages of a list that is another one now."""
-        for listing in self._changing[kind]:
-            listing.changed()
+        for name in ("resources", "templates") if kind == "resources" else (kind,):
+            self._lists[name].changed()
 
     # The handshake and its successor
 

@@ -6,9 +6,9 @@ so that cached pages are dropped and ``list_changed`` goes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
 
@@ -100,6 +100,11 @@ class Table(Generic[E]):
         """The entries, read-only and live."""
         return MappingProxyType(self.entries)
 
+    def shown(self) -> Iterator[tuple[Any, Rights]]:
+        """What the list shows of each, and to whom."""
+        entries = cast("Iterable[Any]", self.entries.values())
+        return ((entry.definition, entry.rights) for entry in entries)
+
     def __iter__(self) -> Iterator[E]:
         return iter(self.entries.values())
 
@@ -118,13 +123,7 @@ class Register:
 
     def table(self, name: str) -> Table[Any]:
         """The list called ``name``: tools, resources, templates or prompts."""
-        tables: dict[str, Table[Any]] = {
-            "tools": self.tools,
-            "resources": self.resources,
-            "templates": self.templates,
-            "prompts": self.prompts,
-        }
-        return tables[name]
+        return vars(self)[name]
 
     def __iter__(self) -> Iterator[Registered]:
         """Everything that is registered."""
