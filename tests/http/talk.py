@@ -1,13 +1,16 @@
 """What tests of legacy sessions say and read."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.support.schemas import validate
 from tests.support.web import (
     Connection,
     Site,
+    Web,
     legacy_headers,
+    request,
 )
 
 NEWEST = "2025-11-25"
@@ -40,3 +43,25 @@ async def data(events: Any) -> dict[str, Any]:
             validate(message, NEWEST)
             return message
     raise AssertionError("the stream has ended")
+
+
+async def begin(
+    site: Site, session: str, tool: str, arguments: Any = None, id: Any = "c"
+) -> tuple[Any, AsyncIterator[Any]]:
+    """Call a tool whose answer is a stream; the connection, and what comes on it."""
+    connection = await site.connect()
+    body = json.dumps(request("tools/call", {"name": tool, "arguments": arguments or {}}, id=id)).encode()
+    connection.request("POST", "/mcp", legacy_headers(NEWEST, session), body)
+    assert (await connection.head()).headers["content-type"] == "text/event-stream"
+    return connection, connection.events()
+
+
+async def post(site: Site, session: str, message: Any, revision: str = NEWEST) -> Any:
+    return await Web(site).ask("POST", legacy_headers(revision, session), json.dumps(message).encode())
+
+
+async def resume(site: Site, session: str, last: str) -> tuple[Any, AsyncIterator[Any]]:
+    connection = await site.connect()
+    connection.request("GET", "/mcp", legacy_headers(NEWEST, session) | {"Last-Event-ID": last})
+    assert (await connection.head()).status == 200
+    return connection, connection.events()

@@ -11,7 +11,7 @@ from dovetail import Client, Context, Server
 from dovetail.stores import SqliteStore
 from dovetail.workers.shared import name_of
 from tests.http.children import ANSWER
-from tests.http.talk import NEWEST, data, stream
+from tests.http.talk import NEWEST, begin, data, post, resume, stream
 from tests.support.aio import run
 from tests.support.waiting import turns, until
 from tests.support.web import Site, Web, legacy_headers, messages, request, served, text
@@ -67,26 +67,6 @@ async def two(path: Path, **options: Any) -> AsyncIterator[tuple[Shop, Site, Sho
     one, other = Shop(path, **options), Shop(path, **options)
     async with served(one.server) as first, served(other.server) as second:
         yield one, first, other, second
-
-
-async def begin(site: Site, session: str, tool: str, id: Any = "c") -> tuple[Any, AsyncIterator[Any]]:
-    """Call a tool whose answer is a stream; the connection, and what comes on it."""
-    connection = await site.connect()
-    body = json.dumps(request("tools/call", {"name": tool}, id=id)).encode()
-    connection.request("POST", "/mcp", legacy_headers(NEWEST, session), body)
-    assert (await connection.head()).headers["content-type"] == "text/event-stream"
-    return connection, connection.events()
-
-
-async def post(site: Site, session: str, message: Any, revision: str = NEWEST) -> Any:
-    return await Web(site).ask("POST", legacy_headers(revision, session), json.dumps(message).encode())
-
-
-async def resume(site: Site, session: str, last: str) -> tuple[Any, AsyncIterator[Any]]:
-    connection = await site.connect()
-    connection.request("GET", "/mcp", legacy_headers(NEWEST, session) | {"Last-Event-ID": last})
-    assert (await connection.head()).status == 200
-    return connection, connection.events()
 
 
 @run

@@ -298,6 +298,8 @@ STREAM_RESUMES: Final = 10
 """Resumptions of one stream that bring nothing, before it is given up."""
 UNATTENDED_POST: Final = 30.0
 """Seconds the server gets to take a message that nobody waits for; it must not hold a connection for ever."""
+UNATTENDED_PAUSES: Final = (0.1, 0.5, 2.0)
+"""Seconds after which such a message is sent again when the connection broke, or the server was short of something."""
 GOODBYE: Final = 2.0
 """Seconds the server gets to take note of the end of the session."""
 TURN_BYTES: Final = 16 << 10

@@ -87,8 +87,13 @@ class Bus:
             await self._look()
         data = _HEAD.pack(len(name), len(message)) + name + message
         for peer, writer in tuple(self._peers.items()):
-            writer.write(data)
-            if writer.transport.get_write_buffer_size() > BUS_BACKLOG:
+            try:
+                writer.write(data)
+                waiting = writer.transport.get_write_buffer_size()
+            except (RuntimeError, OSError):  # how uvloop says that it is closed
+                self._drop(peer)
+                continue
+            if waiting > BUS_BACKLOG:
                 log.warning("a process takes no news: it is cut off")
                 writer.transport.abort()
             if writer.is_closing():

@@ -32,6 +32,7 @@ from ....settings import (
     STREAM_RETRY,
     TURN_BYTES,
     TURN_MESSAGES,
+    UNATTENDED_PAUSES,
     UNATTENDED_POST,
 )
 from ....wire.frames import Frame, decode
@@ -129,20 +130,33 @@ class HttpLink(Link):
         """Tell the server that this is the end, where there is a way to."""
 
     async def _post_aside(self, message: bytes) -> None:
+        """Send what nobody waits for. A server hears an answer or a notification twice without harm, but not never:
+        when the process that was to take it dies or is short of something, another one gets it."""
         try:
             async with asyncio.timeout(UNATTENDED_POST):
-                response = await self._post(message, self._headers(None))
-                try:
-                    if response.status >= 400:
-                        log.warning("a message was refused with HTTP %s", response.status)
-                    else:
-                        await excerpt(response)
-                finally:
-                    response.close()
+                for pause in UNATTENDED_PAUSES:
+                    try:
+                        if await self._taken(message) != 503:
+                            return
+                    except TransportError:
+                        pass
+                    await asyncio.sleep(pause)
+                await self._taken(message)
         except TimeoutError:
             log.warning("a message was not taken within %s s", UNATTENDED_POST)
         except DovetailError as error:
             log.warning("a message could not be sent: %s", error.message)
+
+    async def _taken(self, message: bytes) -> int:
+        response = await self._post(message, self._headers(None))
+        try:
+            if response.status >= 400:
+                log.warning("a message was refused with HTTP %s", response.status)
+            else:
+                await excerpt(response)
+            return response.status
+        finally:
+            response.close()
 
     async def _post(self, message: bytes, headers: Mapping[str, str]) -> Response:
         return await self._requests.send("POST", headers, message)
