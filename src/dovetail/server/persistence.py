@@ -23,7 +23,7 @@ from ..core.subscriptions import News
 from ..errors import DovetailError
 from ..settings import NEWS_WAITING
 from ..stores.base import Store
-from ..stores.bounds import TASK_LOOK
+from ..stores.bounds import STORE_LOOK, TASK_LOOK
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
 from .running import Enter
@@ -106,6 +106,13 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
             await store.close()
 
     return manager
+
+
+async def probe(store: Store) -> None:
+    """Whether the store takes and gives. Raises: StoreError."""
+    key = f"health/{secrets.token_hex(4)}"
+    await store.put(key, b"1", ttl=STORE_LOOK)
+    await store.delete(key)
 
 
 async def _watch_tasks(server: Server) -> None:

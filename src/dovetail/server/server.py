@@ -26,6 +26,7 @@ from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions
 from ..stores.base import Store
+from ..stores.bounds import STORE_LOOK
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
@@ -142,6 +143,7 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         """
         self.store = store
         self.surround(lambda enter: persistence.life(self, store, enter, keep_keys=keep_keys))
+        self.health.add("store", partial(persistence.probe, store), every=STORE_LOOK, failures=1)
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()

@@ -38,6 +38,8 @@ NEWS_PAUSE: Final = 0.5
 
 # --- what servers keep ----------------------------------------------------------------------------------------
 
+STORE_LOOK: Final = 5.0
+"""Seconds between two looks whether the store of a server takes and gives."""
 LEASE_SECONDS: Final = 10.0
 """For which a worker holds what it works on, without a sign of life; it gives three in that time."""
 ONCE_SECONDS: Final = 86_400.0

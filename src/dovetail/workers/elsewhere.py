@@ -113,7 +113,7 @@ class Elsewhere:
             found = await self.mail.ask(worker, Follow(name, last, number))
         finally:
             if not isinstance(found, Followed):
-                del self._followed[number]
+                self._followed.pop(number, None)
         if not isinstance(found, Followed):
             return await self._recall(stream, name, place[1], gone=found is None)
         stream.request, stream.over = found.request, stream.over or found.over

@@ -216,13 +216,20 @@ class Mail:
         number = next(self._numbers)
         reply = self._questions[number] = asyncio.get_running_loop().create_future()
         self._send(worker, _Envelope(self.me, number, False, letter))
+        away: StoreError | None = None
         try:
             async with asyncio.timeout(LETTER_SECONDS):
                 while not (await asyncio.wait({reply}, timeout=LETTER_LOOK))[0]:
-                    if not await self.alive(worker):
-                        return None
+                    try:
+                        if not await self.alive(worker):
+                            return None
+                        away = None
+                    except StoreError as error:
+                        away = error  # it may be back in time
                 return reply.result()
         except TimeoutError:
+            if away is not None:
+                raise away from None
             return None
         finally:
             del self._questions[number]

@@ -316,7 +316,7 @@ class SharedSessions:
         if isinstance(event, Answer) and live is not None:
             live.ask().answered(event)
             return Done(True)
-        return Done(False)
+        return Done(isinstance(event, Violation) and event.kind == "late_answer")
 
     def _withdrawn(self, letter: Withdrawn, sender: str) -> None:
         event, live = self._received(letter.session, letter.message), self._here.get(letter.session)
