@@ -40,6 +40,14 @@ async def reached(connect: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(PAUSE)
 
 
+async def found(look: Callable[[], Awaitable[T | None]], limit: float = LIMIT) -> T:
+    """What ``look`` finds, as soon as it finds something."""
+    async with asyncio.timeout(limit):
+        while (seen := await look()) is None:
+            await asyncio.sleep(PAUSE)
+        return seen
+
+
 async def turns(count: int = TURNS) -> None:
     """Let whatever is ready run; for what must not happen, and would if it could."""
     for _ in range(count):
