@@ -11,6 +11,7 @@ from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer, needs_redis
+from tests.support.waiting import found
 from tests.support.web import Site, Web, text
 from tests.workers.fleet import write
 
@@ -18,23 +19,23 @@ pytestmark = [needs_redis, pytest.mark.xdist_group("redis")]
 
 
 def site(served: Child) -> Site:
-    found: Any = served
-    return found
+    any_site: Any = served
+    return any_site
 
 
 async def ready(served: Child) -> tuple[int, dict[str, Any]]:
-    found = await Web(site(served)).ask("GET", {"Accept": "application/json"}, path="/readyz")
-    return found.status, json.loads(found.body)
+    said = await Web(site(served)).ask("GET", {"Accept": "application/json"}, path="/readyz")
+    return said.status, json.loads(said.body)
 
 
 async def until_ready(served: Child, *, well: bool) -> dict[str, Any]:
     """Wait until the server knows how its store is."""
-    async with asyncio.timeout(40):
-        while True:
-            status, said = await ready(served)
-            if (status == 200) is well:
-                return said["components"]["store"]
-            await asyncio.sleep(0.1)
+
+    async def look() -> dict[str, Any] | None:
+        status, said = await ready(served)
+        return said["components"]["store"] if (status == 200) is well else None
+
+    return await found(look, 40)
 
 
 @pytest.mark.parametrize(
