@@ -10,6 +10,7 @@ SLEEPS = {
     ("support/waiting.py", "until"): "polls a condition with a bound",
     ("support/waiting.py", "wait_until"): "polls a condition with a bound",
     ("support/waiting.py", "reached"): "polls an address with a bound",
+    ("support/waiting.py", "found"): "it asks until it is told",
     ("stores/test_redis.py", "later"): "Redis has a clock of its own: time has to pass",
     ("support/everything.py", "stuck"): "a tool that blocks its thread for as long as it is told to",
     ("support/everything.py", "frozen"): "a tool that blocks the event loop for as long as it is told to",

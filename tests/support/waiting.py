@@ -43,7 +43,7 @@ async def reached(connect: Callable[[], Awaitable[T]]) -> T:
 async def found(look: Callable[[], Awaitable[T | None]], limit: float = LIMIT) -> T:
     """What ``look`` finds, as soon as it finds something."""
     async with asyncio.timeout(limit):
-        while (seen := await look()) is None:
+        while (seen := await look()) is None:  # noqa: ASYNC110  as above
             await asyncio.sleep(PAUSE)
         return seen
 
