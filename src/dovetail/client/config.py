@@ -11,7 +11,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -28,6 +28,9 @@ from .calling.output_checks import Checking
 from .connecting.known_servers import KNOWN_SERVERS, KnownServers
 from .connecting.negotiate import Policy
 from .connecting.targets import Target, parse_target
+
+if TYPE_CHECKING:
+    from ..telemetry.events import Events
 
 Callback = Callable[..., Any]
 OnProgress = Callable[[float, float | None, str | None], Any]
@@ -54,6 +57,8 @@ class ClientOptions(TypedDict, total=False):
     on_task: Callback | None
     """Told the state of a task of ours whenever the server tells it."""
     on_state: Callable[[str], Any] | None
+    on_event: Callable[..., Any] | None
+    """Told what happens to requests and to the connection: a `dovetail.telemetry.events.TelemetryEvent` each time."""
     reconnect: Reconnect | bool | None
     timeouts: Timeouts | None
     dialect: str | Dialect
@@ -158,6 +163,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     on_resource_updated: Callback | None = None
     on_task: Callback | None = None
     on_state: Callable[[str], Any] | None = None
+    events: Events | None = None
+    """Whoever is told what happens."""
     client_info: Implementation = field(default_factory=lambda: Implementation(NAME, VERSION))
     validate: Checking = "warn"
     env: Mapping[str, str] | None = None
@@ -210,7 +217,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         auth=read_auth(given.pop("auth", None)),
         capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
         cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
-        layers=_with_tracing(given.pop("layers", ())),
+        **_observed(given.pop("layers", ()), given.pop("on_event", None)),
         **given,
     )
 
@@ -218,11 +225,17 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
 _CLIENTS = itertools.count(1)
 
 
-def _with_tracing(layers: Sequence[Layer | Wrapper]) -> Sequence[Layer | Wrapper]:
-    """The layers, and before them what traces calls where the program has set up OpenTelemetry."""
+def _observed(layers: Sequence[Layer | Wrapper], on_event: Callable[..., Any] | None) -> dict[str, Any]:
+    """The layers, and before them what traces calls and tells of them, if anybody wants that."""
     from ..telemetry.detecting import with_tracing  # small, and loads no more than is wanted
 
-    return with_tracing(layers)
+    layers = with_tracing(layers)
+    if on_event is None:
+        return {"layers": layers}
+    from ..telemetry.events import Events
+
+    events = Events("client", on_event)
+    return {"layers": (events, *layers), "events": events}
 
 
 def _probe_seconds(connect: float | None) -> float:

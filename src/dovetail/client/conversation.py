@@ -200,6 +200,7 @@ class Conversation(PlainChannel):
         """A broken answer is not answered: that would be one more message the server cannot place."""
         counts = self.endpoint.violations
         counts["unreadable"] = counts.get("unreadable", 0) + 1
+        self.endpoint.admission.violated("unreadable", "a malformed answer")
         self._dropped("unreadable", "a malformed answer")
 
     def _dropped(self, kind: str, detail: str) -> None:

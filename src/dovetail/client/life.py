@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ..core.connection import ConnectionMachine
@@ -33,7 +32,8 @@ class Life:
         self._connections = connections
         self._reconnect = config.reconnect
         self._clock = config.clock
-        self._told = None if config.on_state is None else partial(call_back, config.on_state)
+        self._on_state, self._events = config.on_state, config.events
+        self._before = "starting"
         # erlmcp's clients go on trying also when the first attempt fails.
         self._keep_trying = bool(config.dialect.versions)
         self._task: asyncio.Task[None] | None = None
@@ -41,12 +41,20 @@ class Life:
         self._queued = 0
         self._was_ready = False
         self._closing = False
-        self.machine = ConnectionMachine(self._told)
+        self.machine = ConnectionMachine(self._moved)
         self.conversation: Conversation | None = None
         """The one to use right now; None while there is none, and while draining."""
         self._kept: Conversation | None = None
         self.failure: DovetailError | None = None
         """Why the last connection ended, or was not made."""
+
+    def _moved(self, after: str) -> None:
+        before, self._before = self._before, after
+        if self._on_state is not None:
+            call_back(self._on_state, after)
+        if self._events is not None:
+            lost = self.failure is not None and after in ("backoff", "failed")
+            self._events.moved(before, after, self.failure.message if lost and self.failure else None)
 
     @property
     def running(self) -> bool:
@@ -68,7 +76,8 @@ class Life:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         if self.machine.state != "starting":
-            self.machine = ConnectionMachine(self._told)  # a closed one is closed for good
+            self._before = "starting"
+            self.machine = ConnectionMachine(self._moved)  # a closed one is closed for good
         self._closing = self._was_ready = False
         self.failure = None
         self._ready = loop.create_future()

@@ -48,6 +48,8 @@ class Session(Struct, kw_only=True, eq=False):
     """The tasks begun in this session, oldest first: when each is forgotten, and what the client calls it."""
     subscriber: Any = None
     """The service's own handle for what this session listens to."""
+    on_phase: Callable[[str, str, str], None] | None = None
+    """Told of each change of phase: from, to, and the step that was taken."""
     elsewhere: bool = False
     """Another process tells it of changes."""
     save: Callable[[], Awaitable[None]] | None = None

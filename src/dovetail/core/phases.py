@@ -51,7 +51,9 @@ def advance(session: Session, event: str) -> str:
     target = TRANSITIONS[session.phase].get(event)
     if target is None:
         raise StateError(f"a session that is {session.phase} cannot {event}")
-    session.phase = target
+    before, session.phase = session.phase, target
+    if session.on_phase is not None:
+        session.on_phase(before, target, event)
     return target
 
 

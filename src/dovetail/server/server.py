@@ -43,6 +43,7 @@ from .serving import Serving
 
 if TYPE_CHECKING:
     from ..gateway.parts import Part
+    from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
     from .tasks.task_methods import TaskMethods
@@ -264,6 +265,12 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
     def kept(self) -> Store:
         """The store or, where none was given, one in memory for what handlers keep."""
         return persistence.memory(self) if self.store is None else self.store
+
+    def on_event(self, heard: Callable[[TelemetryEvent], Any], /) -> Callable[[TelemetryEvent], Any]:
+        """Tell ``heard`` what happens to requests and sessions; `telemetry.events` says what there is to hear."""
+        from ..telemetry.events import listen
+
+        return listen(self, heard)
 
     @cached_property
     def metrics(self) -> Metrics:

@@ -35,6 +35,7 @@ from .table import Labels, Numbers, Table, enter, gather, merge
 
 if TYPE_CHECKING:
     from ..server import Server
+    from .events import TelemetryEvent
 
 log = logging.getLogger("dovetail.metrics")
 
@@ -203,6 +204,11 @@ class Metrics:
 
     def resumed(self) -> None:
         self.count("dovetail_reconnects_total")
+
+    def heard(self, event: TelemetryEvent) -> None:
+        """Count what a client of ours tells: ``Client(url, on_event=server.metrics.heard)``."""
+        if event.name == "transition" and event.data["from"] == "backoff" and event.data["to"] == "starting":
+            self.count("dovetail_reconnects_total")
 
     # --- looking ---------------------------------------------------------------------------------------------
 

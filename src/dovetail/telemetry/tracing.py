@@ -84,7 +84,7 @@ class Tracing(Layer):
         else:
             entries = {"tools/call": service.tools, "prompts/get": service.prompts}
             self._known = lambda method, name: name in entries[method]
-            own: dict[str, Any] = vars(service)
+            own = cast("dict[str, Any]", vars(service))
             own.pop("run_task", None)  # of an earlier time that the layers were put together
             own["run_task"] = self._around_task(service.run_task)
 

@@ -1,0 +1,125 @@
+"""Events: what happens to requests and connections, told one by one to whoever wants to hear of it.
+
+```python
+Client(url, on_event=print)
+
+@server.on_event
+def heard(event: TelemetryEvent) -> None: ...
+```
+
+======================  ====================================================================================
+name                    data
+======================  ====================================================================================
+``request.start``       ``method``, ``name``; on a server also ``id``
+``request.stop``        the same, ``seconds``, ``outcome``: ok, failed or broken
+``request.exception``   the same, ``outcome``, ``code`` and ``kind`` of the error, or the exception's class
+``transition``          ``from``, ``to``, ``reason``: of a client's connection, or of a legacy session
+``invalid_message``     ``kind``, ``detail``: a message that could not be read, or broke the protocol
+``unknown_response``    ``kind``, ``detail``: an answer nobody waits for; late ones after a timeout are normal
+======================  ====================================================================================
+
+A callback must not block. What it raises is logged, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Raw, Struct
+
+from ..core.channel import Call, Channel, Session
+from ..drivers.layering import Layer, Respond
+from ..errors import DovetailError, RemoteProtocolError
+from ..layers.log import subject_of
+from ..layers.outcomes import code_of, of_error, of_result
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+log = logging.getLogger("dovetail.events")
+
+Side = Literal["client", "server"]
+Heard = Callable[["TelemetryEvent"], Any]
+_ANSWERS: Final = frozenset({"unknown_answer", "late_answer"})
+
+
+class TelemetryEvent(Struct, frozen=True):
+    """One thing that happened; the module says which there are."""
+
+    name: str
+    side: Side
+    data: Mapping[str, Any]
+
+
+class Events(Layer):
+    """Tells ``heard`` what happens on one side: around every call, and as a `Watcher` of what becomes none."""
+
+    def __init__(self, side: Side, heard: Heard) -> None:
+        self._side: Side = side
+        self._heard = heard
+
+    def tell(self, name: str, /, **data: Any) -> None:
+        try:
+            self._heard(TelemetryEvent(name, self._side, data))
+        except Exception:
+            log.exception("on_event failed on %s", name)
+
+    def wrap(self, respond: Respond) -> Respond:
+        async def told(call: Call, channel: Channel) -> Struct | Raw:
+            about: dict[str, Any] = {"method": call.method, "name": subject_of(call)}
+            if self._side == "server":  # a client's has none before it is sent
+                about["id"] = call.id
+            self.tell("request.start", **about)
+            begun = perf_counter()
+            try:
+                result = await respond(call, channel)
+            except BaseException as error:
+                kind = error.kind if isinstance(error, DovetailError) else type(error).__name__
+                about |= {"seconds": perf_counter() - begun, "outcome": of_error(error)}
+                self.tell("request.exception", **about, code=code_of(error), kind=kind)
+                raise
+            self.tell("request.stop", **about, seconds=perf_counter() - begun, outcome=of_result(result))
+            return result
+
+        return told
+
+    def attach(self, service: Any) -> None:
+        service.admission.watchers += (self,)
+
+    def moved(self, before: str, after: str, reason: str | None) -> None:
+        """A connection or session has changed its state."""
+        # A mapping and not keywords: the document says "from", and so does whoever reads it.
+        self.tell("transition", **{"from": before, "to": after, "reason": reason})
+
+    # --- what an `Admission` tells its watchers ----------------------------------------------------------------
+
+    def refused(self, error: DovetailError) -> None:
+        if isinstance(error, RemoteProtocolError):
+            self.tell("invalid_message", kind=error.kind, detail=error.message)
+
+    def violated(self, kind: str, detail: str) -> None:
+        self.tell("unknown_response" if kind in _ANSWERS else "invalid_message", kind=kind, detail=detail)
+
+    def resumed(self) -> None: ...
+
+
+def listen(server: Server, heard: Heard) -> Heard:
+    """Tell ``heard`` what happens to ``server`` from now on."""
+    events = Events("server", heard)
+    events.attach(server)
+    opened = server.session_opened
+
+    def session_opened(session: Session) -> None:
+        session.on_phase = events.moved
+        opened(session)
+
+    def surround() -> None:
+        vars(server)["respond"] = events.wrap(server.respond)
+
+    vars(server)["session_opened"] = session_opened
+    surround()
+    server.outermost.append(surround)
+    return heard
