@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack fuzz conformance soak tables peers lock clean
+.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance soak tables peers lock clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +63,9 @@ soak: setup      ## two minutes of warm-up and ten of mixed traffic, with three 
 
 attack: setup    ## attacks on live servers and clients, on both hosts: what was tried and what held
 	$(BIN)/python -m attacks
+
+chaos: setup     ## erlmcp's eleven scenarios: real faults in live servers over HTTP and stdio
+	$(BIN)/python -m chaos
 
 fuzz: setup      ## spoilt conversations against live servers and clients, ten minutes for each transport
 	$(BIN)/python -m attacks.fuzz

@@ -219,7 +219,7 @@ def _family(pid: int) -> list[int]:
 @asynccontextmanager
 async def serve(host: str, *more: str, **environment: str) -> AsyncIterator[Victim]:
     """The victim over HTTP (``granian``, ``uvicorn``) or TCP (``tcp``)."""
-    port = _free_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(FILE),
@@ -298,7 +298,7 @@ async def piped(**environment: str) -> AsyncIterator[Piped]:
         await listening
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

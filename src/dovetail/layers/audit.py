@@ -29,7 +29,7 @@ from msgspec import UNSET, Raw, Struct
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond, subject_of
 from ..errors import DovetailError, ProtocolError
-from ..settings import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS, NAME_ECHO
+from ..settings import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS, NAME_ECHO, STORE_FULL_MS
 from .log import arguments_of
 from .outcomes import code_of, of_error, of_result
 from .redaction import one_line, redacted
@@ -106,7 +106,9 @@ class Audit(Layer):
 
     def _full(self, error: OSError) -> ProtocolError:
         log.error("the audit file cannot be written: %s", error)
-        return ProtocolError("storage_full", "this request cannot be audited", data={"retryAfterMs": 60_000})
+        return ProtocolError(
+            "storage_full", "this request cannot be audited", data={"retryAfterMs": STORE_FULL_MS}
+        )
 
     def _record(self, call: Call, outcome: str, code: int | None) -> None:
         record: dict[str, Any] = {

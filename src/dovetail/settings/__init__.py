@@ -212,6 +212,8 @@ NAME_SHOWN: Final = 40
 """Characters of an unknown argument's name that come back, and that are compared with the known ones."""
 HANDLER_QUEUE: Final = 100
 """Calls that wait for a handler with a ``limit``, unless its ``queue`` says otherwise; one more is refused."""
+STORE_FULL_MS: Final = 60_000
+"""When a peer is asked to come back for which there is no room in the store."""
 RETRY_AFTER_MS: Final = 1000
 """When a peer that was refused for want of room is asked to come back."""
 SHORTEST_TASK_TTL_MS: Final = 1000
@@ -409,7 +411,7 @@ STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100
 """Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
-SKIPPED_SIZES: Final = 4
+SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0
 TCP_CONNECTIONS: Final = 1000

@@ -1,0 +1,88 @@
+"""The server that things happen to. What guards it has is said in its environment."""
+
+import asyncio
+import json
+import os
+import time
+
+from dovetail import Server
+from dovetail.layers import Layer, RateLimit
+from dovetail.layers.vitals import memory
+from dovetail.settings import Limits
+
+SAFE = {"readOnlyHint": True}
+
+
+def limits() -> Limits:
+    """Those of the scenario; ``memory`` is counted from what the process has when it starts."""
+    given = json.loads(os.environ.get("CHAOS_LIMITS", "{}"))
+    now = memory(1)
+    if "memory" in given and now is not None:
+        given["memory"] += int(now.used())
+    return Limits(**given)
+
+
+def layers() -> list[Layer]:
+    found: list[Layer] = []
+    if "CHAOS_RATE" in os.environ:
+        found.append(RateLimit.erlmcp(block=float(os.environ["CHAOS_RATE"])))
+    return found
+
+
+server = Server("chaos", limits=limits(), layers=layers())
+
+
+@server.tool(annotations=SAFE)
+async def echo(text: str) -> str:
+    return text
+
+
+@server.tool(annotations=SAFE)
+async def pid() -> int:
+    return os.getpid()
+
+
+@server.tool(annotations={"idempotentHint": True})
+async def note(word: str) -> str:
+    """Keep a word; once it is answered it must not be lost."""
+    assert server.store is not None
+    await server.store.put(f"notes/{word}", b"1")
+    return word
+
+
+@server.tool(annotations=SAFE)
+async def noted(word: str) -> bool:
+    assert server.store is not None
+    return await server.store.get(f"notes/{word}") is not None
+
+
+@server.tool
+async def eat(megabytes: int, seconds: float) -> str:
+    """Hold memory for a while."""
+    held = bytearray(megabytes << 20)
+    asyncio.get_running_loop().call_later(seconds, held.clear)
+    return "eaten"
+
+
+@server.tool(run="inline")
+def grind(seconds: float) -> str:
+    """Keep the event loop from everything else."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    return "ground"
+
+
+@server.tool
+async def nap(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "rested"
+
+
+@server.tool
+async def big(size: int) -> str:
+    return "x" * size
+
+
+if __name__ == "__main__":
+    server.run()

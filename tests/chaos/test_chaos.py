@@ -1,0 +1,34 @@
+"""Real faults in live servers, the quick ones; `make chaos` has them all, and holds them to the time they may take."""
+
+import asyncio
+
+import pytest
+from chaos.running import TRANSPORTS, play
+from chaos.scenarios import SCENARIOS, NoDisk, Scenario
+
+SLOW = {"memory_exhaustion", "cpu_saturation", "large_payload", "supervisor_cascade"}
+SLACK = 10.0
+"""The suite runs beside other work; `make chaos` gives no more time than promised."""
+EVERY = [
+    pytest.param(one, transport, marks=[pytest.mark.slow] if one.__name__ in SLOW else [])
+    for one in SCENARIOS
+    for transport in TRANSPORTS
+]
+
+
+# One at a time: each starts several processes and measures what others feel.
+@pytest.mark.xdist_group("chaos")
+@pytest.mark.parametrize(("one", "transport"), EVERY)
+def test_a_server_gets_over_it_and_nobody_else_notices(one: Scenario, transport: str) -> None:
+    try:
+        report = asyncio.run(play(one, transport, SLACK))
+    except NoDisk as error:
+        pytest.skip(str(error))
+    assert report.held, report.line()
+
+
+def test_all_eleven_scenarios_are_there() -> None:
+    assert [one.__name__ for one in SCENARIOS] == [
+        "process_crash", "network_partition", "memory_exhaustion", "message_flood", "invalid_payload",
+        "connection_leak", "slow_consumer", "supervisor_cascade", "disk_full", "cpu_saturation", "large_payload",
+    ]  # fmt: skip
