@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +15,8 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail run",
-        description="Serve the Server in FILE. Without a transport: over stdin and stdout.",
-    )
-    result.add_argument(
-        "target", metavar="FILE[:name]", help="a Python file or module, and the name of its Server"
+    result = target.server_parser(
+        "run", "Serve the Server in FILE. Without a transport: over stdin and stdout."
     )
     way = result.add_mutually_exclusive_group()
     way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
@@ -35,16 +29,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
-    result.add_argument(
-        "--store", metavar="URL", help="where state is kept: FILE, sqlite:///FILE or redis://HOST:PORT/DB"
-    )
     _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
-    result.add_argument(
-        "--log-level",
-        default="info",
-        choices=("debug", "info", "warning", "error"),
-        help="what goes to stderr",
-    )
     return result
 
 
@@ -74,16 +59,7 @@ def main(command: str, arguments: list[str]) -> int:
         from ..transports import stdio
 
         stdio.divert()
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s"
-    )
-    if options.store is not None:
-        # In the environment: workers load the file again, each in a process of its own.
-        os.environ["DOVETAIL_STORE"] = options.store
-    # What the file sets up may use threads in every fork (OpenTelemetry's providers do), and whoever registers first
-    # is called first: the locks that it takes there have to be made anew by then.
-    importlib.import_module("concurrent.futures.thread")
-    server = target.load(options.target)
+    server = target.server_of(options)
     if over_stdio:
         from ..transports import stdio
 

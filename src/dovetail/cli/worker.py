@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
-import os
 import sys
 
 from .. import Server
@@ -17,34 +15,18 @@ from . import target
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog="dovetail worker",
-        description="Run the tasks of the Server in FILE. The processes that serve it have the same store.",
+    result = target.server_parser(
+        "worker", "Run the tasks of the Server in FILE. The processes that serve it have the same store."
     )
-    result.add_argument(
-        "target", metavar="FILE[:name]", help="a Python file or module, and the name of its Server"
-    )
-    result.add_argument("--store", metavar="URL", help="redis://HOST:PORT/DB, or a SQLite FILE")
     result.add_argument(
         "--tasks", type=int, default=WORKER_TASKS, metavar="N", help=f"at once (default: {WORKER_TASKS})"
-    )
-    result.add_argument(
-        "--log-level",
-        default="info",
-        choices=("debug", "info", "warning", "error"),
-        help="what goes to stderr",
     )
     return result
 
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s"
-    )
-    if options.store is not None:
-        os.environ["DOVETAIL_STORE"] = options.store
-    server = target.load(options.target)
+    server = target.server_of(options)
     if server.store is None:
         raise DovetailError("a worker needs the store of its server: --store redis://HOST:PORT/DB")
     return run_process(lambda stop: _work(server, options.tasks, stop), threads=server.limits.threads)
