@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from dovetail.transports.http.client.pool import HttpFetch
 from tests.client.fake_http import Reply
 
-from .provider import Provider, provided
+from .oidc import free_port
+from .provider import Provider, answer, provided, refuse, visit
 
 BROWSER = """#!{python}
 import sys, urllib.request
@@ -257,5 +259,94 @@ def test_the_doctor_says_that_nobody_answers(tmp_path: Path) -> None:
         assert code == 1
         assert "FAIL  challenge" in out
         assert "whose fault: the network" in out
+
+    run(tmp_path, test)
+
+
+# --- without a browser here -------------------------------------------------------------------------------------------
+
+
+def with_devices(provider: Provider) -> None:
+    """The provider lets users type in codes; the first question comes too early."""
+    provider.metadata["device_authorization_endpoint"] = f"{provider.base}/device"
+    provider.secrets.append("dev1ce-code")
+    begun = {
+        "device_code": "dev1ce-code",
+        "user_code": "ABCD-EFGH",
+        "verification_uri": f"{provider.base}/code",
+        "interval": 1,
+    }
+    provider.answers["/device"] = lambda _: answer(200, begun)
+    early = [refuse("authorization_pending")]
+    provider.answers["/token"] = lambda request: (
+        early.pop() if early and b"device_code" in request.body else None
+    )
+
+
+def test_login_without_a_browser_shows_the_page_and_waits_for_it(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        port = free_port()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dovetail.cli.main", "login", provider.url, "--no-browser", "--port", str(port),
+            env=dovetail.environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        page = ""
+        async with asyncio.timeout(40):
+            while not page.startswith("http"):
+                page = (await process.stderr.readline()).decode().strip()
+            assert page.startswith(f"{provider.base}/authorize?")
+            back = await visit(page)
+            assert back.startswith(f"http://127.0.0.1:{port}/callback?")
+            async with HttpFetch().session() as send:
+                (await send("GET", back, {})).close()
+            out, _ = await process.communicate()
+        assert (process.returncode, out.decode()) == (
+            0,
+            f"logged in to {provider.url} by {provider.issuer}\n",
+        )
+        assert not dovetail.visits.exists()
+
+    run(tmp_path, test)
+
+
+def test_login_with_a_device_given_by_hand_and_log_out_of_it(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        with_devices(provider)
+        code, out, err = await dovetail("login", provider.url, "--device", "--client-id", "by-hand")
+        assert code == 0, err
+        assert f"Visit {provider.base}/code and enter the code ABCD-EFGH" in out
+        assert (await dovetail("call", provider.url, "echo"))[0] == 0
+        token = next(iter(provider.granted))
+        code, out, _ = await dovetail("logout", provider.url)
+        assert (code, out) == (0, "logged out\n")
+        revoked = provider.forms("/revoke")
+        assert [form["client_id"] for form in revoked] == ["by-hand", "by-hand"]
+        assert revoked[1]["token"] == token
+
+    run(tmp_path, test)
+
+
+def test_the_doctor_walks_the_way_of_a_device(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        with_devices(provider)
+        code, out, err = await dovetail(
+            "doctor", "auth", provider.url, "--device", "--login", "--client-id", "by-hand"
+        )
+        assert code == 0, out + err
+        assert "ABCD-EFGH" in out
+        assert "ok    accepted" in out
+        assert provider.authorizations() == []
+
+    run(tmp_path, test)
+
+
+def test_the_doctor_says_that_nobody_can_log_in_with_a_device(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        code, out, _ = await dovetail("doctor", "auth", provider.url, "--device", "--client-id", "by-hand")
+        assert code == 1
+        assert "FAIL  authorization" in out
+        assert "device_authorization_endpoint" in out
+        assert "whose fault: the authorization server" in out
 
     run(tmp_path, test)

@@ -10,7 +10,9 @@ import pytest
 
 from dovetail import Client
 from dovetail.auth import AuthError, MemoryTokens
+from dovetail.auth.core.demand import NOTHING
 from dovetail.client.fetch import StatusError
+from dovetail.transports.http.client.pool import HttpFetch
 from tests.client.fake_http import Reply, Request
 
 from .provider import REDIRECT, Provider, answer, client, log_in, oauth, provided, refuse, visit
@@ -395,5 +397,80 @@ def test_a_websocket_that_is_refused_is_tried_again_after_a_login() -> None:
         upgrades = [each.headers.get("authorization") for each in provider.asked("/mcp")]
         assert upgrades == [None, f"Bearer {next(iter(provider.granted))}"]
         assert provider.forms()[0]["resource"] == provider.url
+
+    run(test)
+
+
+def test_a_login_that_failed_is_not_begun_again_by_the_next_call() -> None:
+    async def test(provider: Provider) -> None:
+        auth = oauth()
+        async with client(provider, auth) as connected:
+            await connected.list_tools()
+            provider.redirect = {"error": "access_denied", "code": None}
+            provider.granted.clear()
+            provider.refreshable.clear()
+            for _ in range(3):
+                with pytest.raises(AuthError, match="access_denied"):
+                    await connected.list_tools(fresh=True)
+            assert len(provider.authorizations()) == 2  # the login, and one attempt
+            provider.redirect = {}
+            async with HttpFetch().session() as send:  # asked for in so many words, it is
+                await auth.log_in(provider.url, send, NOTHING)
+            await connected.list_tools(fresh=True)
+            assert len(provider.authorizations()) == 3
+
+    run(test)
+
+
+@pytest.mark.parametrize("revision", ["modern", "2025-06-18"])
+def test_a_client_that_connects_again_does_not_open_the_browser_again(revision: str) -> None:
+    async def test(provider: Provider) -> None:
+        auth = oauth()
+        provider.redirect = {"error": "access_denied", "code": None}
+        for _ in range(3):
+            with pytest.raises(AuthError, match="access_denied"):
+                async with Client(provider.url, revision=revision, auth=auth):
+                    pass
+        assert len(provider.authorizations()) == 1
+
+    run(test)
+
+
+def test_a_failure_before_the_user_was_asked_is_no_reason_to_wait() -> None:
+    async def test(provider: Provider) -> None:
+        auth = oauth()
+        provider.answers["/register"] = lambda _: Reply(500)
+        with pytest.raises(AuthError, match="register"):
+            await log_in(provider, auth)
+        provider.answers.clear()
+        await log_in(provider, auth)
+
+    run(test)
+
+
+@pytest.mark.parametrize("known", ["client", "nobody"])
+def test_log_out_revokes_what_a_client_by_hand_was_given(known: str) -> None:
+    async def test(provider: Provider) -> None:
+        store = MemoryTokens()
+        await log_in(provider, oauth(client_id="by-hand", store=store))
+        token = next(iter(provider.granted))
+        if known == "nobody":  # another login has taken the place of the registration
+            await store.delete(("client", provider.issuer))
+        async with HttpFetch().session() as send:
+            assert await oauth(store=store).log_out(provider.url, send) is True
+        assert [form["client_id"] for form in provider.forms("/revoke")] == ["by-hand"] * 2
+        assert provider.forms("/revoke")[1]["token"] == token
+
+    run(test)
+
+
+def test_log_out_of_a_client_whose_secret_nobody_knows_says_that_nothing_was_revoked() -> None:
+    async def test(provider: Provider) -> None:
+        store = MemoryTokens()
+        await log_in(provider, oauth(client_id="by-hand", client_secret="s3cret", store=store))
+        await store.delete(("client", provider.issuer))
+        provider.answers["/revoke"] = lambda _: refuse("invalid_client", status=401)
+        async with HttpFetch().session() as send:
+            assert await oauth(store=store).log_out(provider.url, send) is False
 
     run(test)

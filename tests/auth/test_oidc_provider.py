@@ -183,3 +183,20 @@ def test_the_browser_is_sent_to_the_provider_alone() -> None:
         assert [f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in seen] == [provider.issuer]
 
     run(test)
+
+
+def test_log_out_with_dpop_revokes_and_forgets_the_key() -> None:
+    async def test(provider: Oidc) -> None:
+        store = MemoryTokens()
+        auth = DPoP(OAuth(store=store, open_browser=come_back))
+        async with client(provider, auth) as connected:
+            await connected.list_tools()
+        token = provider.fake.requests[-1].headers["authorization"].partition(" ")[2]
+        key = ("dpop", provider.url, "ES256")
+        assert await store.get(key) is not None
+        async with HttpFetch().session() as send:
+            assert await auth.log_out(provider.url, send) is True
+        assert (await provider.introspect(token))["active"] is False
+        assert await store.get(key) is None
+
+    run(test)

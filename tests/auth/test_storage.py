@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -129,3 +130,65 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
 def test_the_folder_follows_the_users_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert TokenStore().folder == tmp_path / "dovetail" / "tokens"
+
+
+BACKEND = """
+import json, os, pathlib
+from keyring.backend import KeyringBackend
+from keyring.errors import PasswordDeleteError
+
+class InOneFile(KeyringBackend):
+    priority = 1
+    path = pathlib.Path(os.environ["RING"])
+
+    def _read(self):
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def get_password(self, service, username):
+        return self._read().get(f"{service}|{username}")
+
+    def set_password(self, service, username, password):
+        self.path.write_text(json.dumps({**self._read(), f"{service}|{username}": password}))
+
+    def delete_password(self, service, username):
+        kept = self._read()
+        if kept.pop(f"{service}|{username}", None) is None:
+            raise PasswordDeleteError(username)
+        self.path.write_text(json.dumps(kept))
+"""
+USE = """
+import asyncio, sys
+from dovetail.auth import KeyringStore
+
+async def main():
+    store, key = KeyringStore(), ("token", "https://id.example", "client", "https://server.example/mcp")
+    async with store.lock(key):
+        print((await store.get(key) or b"none").decode())
+        if sys.argv[1] == "put":
+            await store.put(key, b'{"access_token":"t"}')
+        elif sys.argv[1] == "delete":
+            await store.delete(key)
+            await store.delete(key)
+
+asyncio.run(main())
+"""
+
+
+def test_the_keyring_of_the_system_keeps_tokens_between_programs(tmp_path: Path) -> None:
+    """The package `keyring` itself, with a backend that it is told of as users tell it: by its configuration."""
+    (tmp_path / "ringed.py").write_text(BACKEND)
+    environment = {
+        **os.environ,
+        "PYTHON_KEYRING_BACKEND": "ringed.InOneFile",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+        "RING": str(tmp_path / "ring.json"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+    }
+    said: list[str] = []
+    for word in ("put", "get", "delete", "get"):
+        found = subprocess.run(
+            [sys.executable, "-c", USE, word], env=environment, capture_output=True, timeout=60, check=False
+        )
+        assert found.returncode == 0, found.stderr.decode()
+        said.append(found.stdout.decode().strip())
+    assert said == ["none", '{"access_token":"t"}', '{"access_token":"t"}', "none"]

@@ -14,6 +14,8 @@ ERROR_WORDS: Final = 200
 """Characters that are shown of what an authorization server says about a refusal."""
 LOGIN_SECONDS: Final = 300.0
 """Seconds a user has to log in."""
+LOGIN_PAUSE: Final = 60.0
+"""Seconds after a login that failed in which calls do not open the browser again: they fail with the same reason."""
 CALLBACK_SIZE: Final = 16 << 10
 """Bytes of the request that a browser comes back with."""
 CALLBACK_CONNECTIONS: Final = 32

@@ -23,7 +23,7 @@ from ..core.problems import AuthError
 from ..core.resource import canonical
 from ..core.scopes import scope_list
 from ..core.steps import Flow, Progress, Prover
-from ..settings import SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
+from ..settings import LOGIN_PAUSE, SERVERS_AUTHORIZED, STEP_UPS, STEP_UPS_KEPT
 from .driving import Driver, T, User
 from .guarding import AddressGuard
 from .storage import MemoryTokens, TokenStorage
@@ -50,6 +50,8 @@ class _Server:
         self.guard = AddressGuard(url, allow_private=allow_private)
         self.held: Held | None = None
         self.recalled = False
+        self.refusal: tuple[AuthError, float] | None = None
+        """Why the last login of a user failed, and until when nobody is asked again."""
         self.step_ups: dict[frozenset[str], int] = {}
         self.locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -129,6 +131,8 @@ class Authorizer:
             held = server.held
             if held is not None and not sent.endswith(f" {held.tokens.access_token}"):
                 return True  # somebody else has renewed it since
+            if server.refusal is not None and time.monotonic() < server.refusal[1]:
+                raise server.refusal[0]
             if more and not self._may_step_up(server, demand):
                 return False
             flow = log_in(server.url, demand, held, self._grant, self._scopes, _World(prover), more=more)
@@ -183,7 +187,16 @@ class Authorizer:
 
     async def _run(self, server: _Server, flow: Flow[T], send: Send) -> T:
         user = None if self._user is None else self._user()
-        return await Driver(send, self.store, server.guard, user, self.follow).run(flow)
+        driver = Driver(send, self.store, server.guard, user, self.follow)
+        try:
+            found = await driver.run(flow)
+        except AuthError as error:
+            if driver.asked_user:
+                server.refusal = error, time.monotonic() + LOGIN_PAUSE
+            raise
+        if driver.asked_user:
+            server.refusal = None
+        return found
 
     async def _recall(self, server: _Server, send: Send) -> Held | None:
         found = await self._run(server, recall(server.url, self._grant.identity), send)

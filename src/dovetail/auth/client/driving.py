@@ -79,6 +79,8 @@ class Driver:
         self._user = user
         self._follow = follow
         self._secrets: set[str] = set()
+        self.asked_user = False
+        """Whether somebody was sent to a page."""
 
     async def run(self, flow: Flow[T]) -> T:
         """Run ``flow`` to its end.
@@ -129,8 +131,10 @@ class Driver:
                 return await user.listen(known)
             case Browse(url=url, redirect_uri=redirect_uri, state=state):
                 self._secrets.add(state)
+                self.asked_user = True
                 return await user.browse(url, redirect_uri, state)
             case Show():
+                self.asked_user = True
                 return await user.show(step)
             case _:
                 raise AssertionError(step)

@@ -11,8 +11,11 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from ...client.auth import AuthRequest
+from ...client.fetch import Send
 from ..core import demand as demands
 from ..core import urls
+from ..core.demand import Demand
+from ..core.flow import Held
 from ..settings import NONCE_LENGTH, NONCES_KEPT
 from .authorizer import Authorizer
 from .signing import KeySigner, digest
@@ -102,6 +105,17 @@ class DPoP:
         if demand.error == "use_dpop_nonce":
             return fresh  # the token is good, the proof was not
         return await self.inner.challenged(request, sent.get("Authorization", ""), status, demand, prover)
+
+    async def log_in(self, url: str, send: Send, demand: Demand) -> Held:
+        """Log in to the server at ``url``, whatever is held for it. Raises `AuthError`: that failed."""
+        return await self.inner.log_in(url, send, demand, await self._prover(url))
+
+    async def log_out(self, url: str, send: Send) -> bool | None:
+        """Forget tokens and key for ``url`` and have the tokens revoked; see `Authorizer.log_out`."""
+        revoked = await self.inner.log_out(url, send)
+        self._provers.pop(url, None)
+        await self.inner.store.delete(("dpop", url, self._algorithm))
+        return revoked
 
     async def _prover(self, url: str) -> KeyProver:
         prover = self._provers.get(url)

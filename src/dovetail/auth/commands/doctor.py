@@ -110,8 +110,12 @@ class Examination:
         async with HttpFetch().session() as send:
             driver = Driver(send, MemoryTokens(), guard, follow=self._follow)
             place = await driver.run(examine(self._url, demand, identity))
+        where = place.server.authorization_endpoint
+        if options.device:
+            named = "device_authorization_endpoint"
+            where = place.endpoint(named, place.server.device_authorization_endpoint)
         if not options.login:
-            detail = f"{place.server.authorization_endpoint} is where a user would log in; --login goes on from here"
+            detail = f"{where} is where a user would log in; --login goes on from here"
             self._found(Finding("authorization", True, detail))
 
     async def _log_in(self, demand: Demand) -> None:

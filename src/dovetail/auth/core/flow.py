@@ -127,10 +127,17 @@ def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
     place = held.place
     if place is None:
         place = yield from discover(url, NOTHING, (held.issuer,))
-    client = yield from _registered(place, held, grant.identity)
-    if client is None or place.issuer != held.issuer:
+    if place.issuer != held.issuer:
         return False
-    return (yield from revoke(place, client, held.tokens, sources))
+    client = yield from _registered(place, held, grant.identity)
+    if client is not None:
+        return (yield from revoke(place, client, held.tokens, sources, grant.signer))
+    # Whoever logged in had an id by hand that nobody has told us; a public client needs no more than that.
+    public = Registration(issuer=place.issuer, client_id=held.binding.client_id)
+    try:
+        return (yield from revoke(place, public, held.tokens, sources))
+    except AuthError:
+        return False
 
 
 def forget(url: str, held: Held) -> Flow[None]:

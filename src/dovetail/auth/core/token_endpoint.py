@@ -162,7 +162,9 @@ _LOST = frozenset(
 """Refusals after which only a new authorization helps."""
 
 
-def revoke(place: Place, client: Registration, tokens: Tokens, sources: Sources) -> Flow[bool]:
+def revoke(
+    place: Place, client: Registration, tokens: Tokens, sources: Sources, signer: Signer | None = None
+) -> Flow[bool]:
     """Take the tokens back, the refresh token first (RFC 7009). Whether the authorization server does that."""
     endpoint = place.server.revocation_endpoint
     if endpoint is None:
@@ -171,7 +173,7 @@ def revoke(place: Place, client: Registration, tokens: Tokens, sources: Sources)
     for kind, token in kinds:
         if token is not None:
             form = {"token": token, "token_type_hint": kind}
-            headers = recognised(client, form, sources)
+            headers = recognised(client, form, sources, signer)
             answer = yield from ask(post("the revocation", endpoint, form, headers))
             if answer.status != 200 and read_error(answer)[0] != "unsupported_token_type":
                 raise refused(answer, f"{place.issuer} refused to revoke the {kind.replace('_', ' ')}")

@@ -10,7 +10,7 @@ The server is started by whichever comes first, the host's lifespan or a request
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Future, current_task, ensure_future, timeout
+from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -410,10 +410,8 @@ class HttpApp:
                 link = life.unread[duplex] = SocketLink(
                     socket, self.service.limits.write_buffer, self.options.write_timeout
                 )
-                ending: list[Future[None]] = []  # somebody has to hold it
-                with until_expiry(
-                    principal, self.service.clock(), lambda: ending.append(ensure_future(duplex.close()))
-                ):
+                drain = self.options.drain
+                with until_expiry(principal, self.service.clock(), lambda: duplex.close(drain=drain)):
                     await serve_websocket(socket, duplex, link)
         except TimeoutError:
             duplex.lost(None)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -117,12 +118,22 @@ _ANYBODY: Headers = (
 def until_expiry(
     principal: Principal | None, now: float, end: Callable[[], object]
 ) -> Generator[None, None, None]:
-    """Call ``end`` when the token of ``principal`` expires, unless the block is left before: what it opened is over."""
+    """Call ``end`` when the token of ``principal`` expires, unless the block is left before: what it opened is over.
+
+    What ``end`` returns may have to be awaited. Calls that were let in are finished: who ends a connection drains it.
+    """
     expires = None if principal is None else principal.expires
     if expires is None:
         yield
         return
-    timer = asyncio.get_running_loop().call_later(min(max(0.0, expires - now), LONGEST_TIMER), end)
+    ending: list[asyncio.Future[Any]] = []  # somebody has to hold it
+
+    def over() -> None:
+        done = end()
+        if inspect.isawaitable(done):
+            ending.append(asyncio.ensure_future(done))
+
+    timer = asyncio.get_running_loop().call_later(min(max(0.0, expires - now), LONGEST_TIMER), over)
     try:
         yield
     finally:

@@ -93,7 +93,8 @@ class Pair:
         self._streams.add(stream)
         watch = Watch(self._watching, exchange, stream.abandon)
         try:
-            with until_expiry(principal, self._service.clock(), stream.close_soon):
+            drain = self._options.drain
+            with until_expiry(principal, self._service.clock(), lambda: duplex.close(drain=drain)):
                 await stream.wait()
         finally:
             watch.stop()

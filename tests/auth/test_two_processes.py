@@ -1,0 +1,68 @@
+"""Processes that share the files of one user: a refresh token is used once, whoever needs it first."""
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dovetail.auth import TokenStore
+
+from .provider import Provider, log_in, oauth, provided
+
+CHILD = """
+import asyncio, sys, time
+from dovetail import Client
+from dovetail.auth import OAuth, TokenStore
+
+def never(url):
+    raise AssertionError("the user was asked again")
+
+async def main():
+    url, folder = sys.argv[1:]
+    auth = OAuth(store=TokenStore(folder), open_browser=never)
+    calls = 0
+    async with Client(url, revision="modern", auth=auth) as client:
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        until = time.time() + 3
+        while time.time() < until:
+            await asyncio.gather(*(client.call_tool("echo", {"a": 1}) for _ in range(4)))
+            calls += 4
+    print(calls)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of files")
+def test_processes_take_turns_at_a_refresh_token_that_rotates(tmp_path: Path) -> None:
+    async def test(provider: Provider) -> None:
+        provider.lifetime = 1  # so short that each has to renew several times
+        await log_in(provider, oauth(store=TokenStore(tmp_path)))
+        words = [sys.executable, "-c", CHILD, provider.url, str(tmp_path)]
+        children = [
+            await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            for _ in range(3)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            assert await child.stdout.readline() == b"ready\n"
+        for out, err in await asyncio.gather(*(child.communicate(b"go\n") for child in children)):
+            assert int(out or b"0") > 0, err.decode()[-2000:]
+        used = Counter(form["refresh_token"] for form in provider.forms() if "refresh_token" in form)
+        assert len(used) >= 2
+        assert set(used.values()) == {1}
+        assert len(provider.authorizations()) == 1
+
+    async def inside() -> None:
+        async with asyncio.timeout(90), provided() as provider:
+            await test(provider)
+
+    asyncio.run(inside())
