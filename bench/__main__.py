@@ -12,11 +12,11 @@ import time
 import msgspec
 
 from . import chart, idle, peers, report, wrk
-from .measures import calls, erlmcp, programs, sessions, start, tools
+from .measures import calls, erlmcp, guarded, programs, sessions, start, tools
 from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
-PARTS = ("start", "stdio", "http", "tcp", "sessions", "tools", "erlmcp", "handle", "clients")
+PARTS = ("start", "stdio", "http", "tcp", "sessions", "guarded", "tools", "erlmcp", "handle", "clients")
 RESULTS = peers.ROOT / "results"
 
 
@@ -57,6 +57,7 @@ def measured(options: Options) -> Figures:
         "http": lambda: calls.measure("http", figures, options),
         "tcp": lambda: calls.measure("tcp", figures, options),
         "sessions": lambda: sessions.measure(figures, options),
+        "guarded": lambda: guarded.measure(figures, options),
         "tools": lambda: tools.measure(figures, options),
         "erlmcp": lambda: erlmcp.measure(figures, options),
         "handle": lambda: programs.handle(figures, options),

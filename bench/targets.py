@@ -182,6 +182,19 @@ TARGETS = (
         0.50,
         False,
     ),
+    *(
+        Target(
+            "http",
+            f"rate limit, concurrency, metrics and health on, {name}: share of the rate without",
+            ratio(
+                ("rate_64", "dovetail", "echo, guarded", "http", era),
+                ("rate_64", "dovetail", "echo, bare", "http", era),
+            ),
+            0.85,
+            False,
+        )
+        for name, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
+    ),
     Target(
         "http",
         "an idle legacy session",

@@ -40,8 +40,25 @@ class Consent:
 
 BASIC = ("echo", "add", "nested", "tell", "ask", "nap")
 
+GUARDS = "BENCH_GUARDS" in os.environ
+"""Generous ones: what they cost is measured, not what they refuse."""
+
+
+def guards() -> list[Any]:
+    from dovetail.layers import Concurrency, RateLimit
+
+    return [RateLimit(per_client="1000000/s", total="1000000/s"), Concurrency(per_tool=1000, total=1000)]
+
+
 # Ten thousand sessions of one (nameless) caller are part of the measurement; by default one caller gets a thousand.
-server = Server("bench", version="1.0.0", limits=Limits(sessions=20_000, sessions_per_principal=20_000))
+server = Server(
+    "bench",
+    version="1.0.0",
+    limits=Limits(sessions=20_000, sessions_per_principal=20_000),
+    layers=guards() if GUARDS else (),
+)
+if GUARDS:
+    server.health.add("bench", lambda: True, every=1)
 
 
 @server.tool
@@ -124,4 +141,4 @@ if __name__ == "__main__":
         server.run("tcp", host="127.0.0.1", port=int(sys.argv[2]))
     else:
         host = sys.argv[3] if len(sys.argv) > 3 else "granian"
-        server.run("http", server=host, port=int(sys.argv[2]), quiet=True)
+        server.run("http", server=host, port=int(sys.argv[2]), quiet=True, metrics=GUARDS)

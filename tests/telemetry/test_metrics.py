@@ -13,6 +13,7 @@ from dovetail.stores import MemoryStore
 from dovetail.telemetry.bounds import NAMES, OTHER
 from dovetail.telemetry.exposition import wants_openmetrics
 from dovetail.telemetry.families import FAMILIES
+from tests.support import web as web_support
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.prometheus import needs_prometheus, problems
@@ -420,3 +421,40 @@ async def test_a_server_that_gets_a_store_later_goes_on_counting() -> None:
         await store.put("a/b", b"1")
     assert metrics.read("dovetail_calls_total", name="look", outcome="ok") == 1
     assert metrics.read("dovetail_store_seconds") > 0
+
+
+@run
+async def test_the_work_of_a_task_is_counted_when_it_ends() -> None:
+    server, go = Server("works"), asyncio.Event()
+
+    @server.tool(task="required")
+    async def render() -> str:
+        await go.wait()
+        raise ConnectionError("the printer is away")
+
+    metrics = server.metrics
+    peer = Peer(server, capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
+    await peer.send("tools/call", name="render", arguments={})
+    assert metrics.read("dovetail_calls_total", method="tools/call", name="render", outcome="ok") == 1
+    assert metrics.read("dovetail_calls_total", method="task") == 0
+    go.set()
+    await until(
+        lambda: metrics.read("dovetail_calls_total", method="task", name="render", outcome="broken") == 1
+    )
+    assert metrics.read("dovetail_call_seconds", method="task", name="render") == 1
+
+
+@pytest.mark.parametrize("host", ["granian-asgi", "uvicorn"])
+def test_other_hosts_have_the_page_too(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_support, "HOST", host)
+
+    @run
+    async def scenario() -> None:
+        async with served(shop(), metrics=True) as site:
+            await Web(site).call("look")
+            page = await Web(site).ask("GET", {}, path="/metrics")
+            assert (
+                samples(page.body)['dovetail_calls_total{method="tools/call",name="look",outcome="ok"}'] == 1
+            )
+
+    scenario()

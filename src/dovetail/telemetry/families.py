@@ -52,7 +52,7 @@ def _histogram(name: str, help: str, *labels: str, most: int = SERIES) -> Family
 _ALL: Final = (
     _counter("dovetail_calls_total", "Requests answered, by outcome.", "method", "name", "outcome", most=7 * NAMES),
     _histogram("dovetail_call_seconds", "How long requests took.", "method", "name", most=NAMES + SERIES),
-    _gauge("dovetail_in_flight", "Requests being worked on; open listen streams are not among them."),
+    _gauge("dovetail_in_flight", "Requests and tasks being worked on; open listen streams are not among them."),
     _counter("dovetail_refusals_total", "Requests refused by a guard or a limit, or as they came in.", "code"),
     _counter("dovetail_violations_total", "Messages that break the protocol, by what is wrong.", "kind"),
     _gauge("dovetail_sessions", "Legacy sessions held in memory."),

@@ -42,7 +42,8 @@ log = logging.getLogger("dovetail.metrics")
 Source = Callable[[], Iterable[tuple[str, Labels, float]]]
 """What is looked at rather than counted: the metric, its labels, its value."""
 
-_NAMED: Final = frozenset({"tools/call", "prompts/get"})
+_TASK: Final = "task"
+_NAMED: Final = frozenset({"tools/call", _TASK, "prompts/get"})
 _READ: Final = "resources/read"
 _CALLS, _SECONDS = FAMILIES["dovetail_calls_total"], FAMILIES["dovetail_call_seconds"]
 _SUM: Final = len(BUCKETS) + 1
@@ -68,6 +69,7 @@ class Metrics:
         """What the sources spoke of last time."""
         self._folder: str | None = None
         self._timed_store: Any = None
+        self._works = False
         self.exported = False
         """OpenTelemetry reads it, too."""
         self._begin(Table())
@@ -128,11 +130,14 @@ class Metrics:
         """Look at ``source`` whenever somebody wants to know."""
         self._sources.append(source)
 
-    def around(self, respond: Respond) -> Respond:
-        """``respond``, counted. The path of every call: what could be a call of its own is written out."""
+    def around(self, respond: Respond, work: str = "") -> Respond:
+        """``respond``, counted; as ``work``, if it is not what requests are answered with.
+
+        The path of every call: what could be a call of its own is written out.
+        """
 
         async def counted(call: Call, channel: Channel) -> Struct | Raw:
-            method, params = call.method, call.params
+            method, params = work or call.method, call.params
             name: str = params.name if method in _NAMED else params.uri if method == _READ else ""
             one = self._known.get((method, name)) or self._find(method, name)
             cells, brief = self._cells, method != LISTEN
@@ -179,7 +184,7 @@ class Metrics:
         if method == _READ:
             found = register.find_resource(name)
             return OTHER if found is None else found[0].name
-        table = register.tools if method == "tools/call" else register.prompts
+        table = register.prompts if method == "prompts/get" else register.tools
         return name if method not in _NAMED or name in table.entries else OTHER
 
     def _ended(self, one: _Counted, outcome: Outcome) -> None:
@@ -277,6 +282,9 @@ class Metrics:
         """Count every call, and measure every use of the store. On the instances: others are not slowed down."""
         server = self._server
         vars(server)["respond"] = self.around(server.respond)
+        if not self._works:
+            self._works = True
+            vars(server)["run_task"] = self.around(server.run_task, _TASK)
         if server.store is not None and server.store is not self._timed_store:
             self._timed_store = server.store
             for verb in _VERBS:

@@ -70,6 +70,7 @@ class Tracing(Layer):
         self._kind = trace.SpanKind.SERVER
         self._known: Callable[[str, str], bool] = lambda method, name: True
         self._complained = False
+        self._traced_tasks: Any = None
 
     def attach(self, service: Any) -> None:
         side = service.admission.side
@@ -84,9 +85,10 @@ class Tracing(Layer):
         else:
             entries = {"tools/call": service.tools, "prompts/get": service.prompts}
             self._known = lambda method, name: name in entries[method]
-            own = cast("dict[str, Any]", vars(service))
-            own.pop("run_task", None)  # of an earlier time that the layers were put together
-            own["run_task"] = self._around_task(service.run_task)
+            if self._traced_tasks is service:
+                return  # the layers are put together once more
+            self._traced_tasks = service
+            vars(service)["run_task"] = self._around_task(service.run_task)
 
     # --- what an `Admission` asks its carrier ------------------------------------------------------------------
 
