@@ -442,6 +442,8 @@ class Admission:
 def _check_phase(row: Method, session: Session) -> None:
     if row.name == "ping":
         return
+    if session.phase == "paused" and len(session.waiting or ()) < session.queue:
+        return  # whoever runs it waits
     if session.phase in ("paused", "draining"):
         raise Refusal(1008, message=f"the session is {session.phase}")
     raise ProtocolError("not_initialized", f"the session is {session.phase}")

@@ -54,6 +54,41 @@ class Session(Struct, kw_only=True, eq=False):
     """Another process tells it of changes."""
     save: Callable[[], Awaitable[None]] | None = None
     """Where sessions are kept in a store: await it after a change, before the client is told of it."""
+    queue: int = 0
+    """Requests that may wait while it is paused."""
+    waiting: list[Callable[[], None]] | None = None
+    """Whom to tell when it goes on."""
+
+    async def pause(self, *, queue: int = 0) -> None:
+        """Serve no requests until `resume`: ``queue`` of them may wait for it, others are refused (1008).
+
+        Raises:
+            StateError: it is not ready.
+        """
+        await self._move("pause", queue)
+
+    async def resume(self) -> None:
+        """Go on, with those that have waited first.
+
+        Raises:
+            StateError: it is not paused.
+        """
+        await self._move("resume", 0)
+        self.proceed()
+
+    async def _move(self, step: str, queue: int) -> None:
+        from .phases import advance  # the table of steps, which knows sessions
+
+        advance(self, step)
+        self.queue = queue
+        if self.save is not None:
+            await self.save()
+
+    def proceed(self) -> None:
+        """Let those go on that wait."""
+        waiting, self.waiting = self.waiting, None
+        for go_on in waiting or ():
+            go_on()
 
 
 class Call(Struct, kw_only=True, eq=False):

@@ -15,9 +15,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
+from ..core.channel import Session
+from ..core.phases import SERVING
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
-from ..errors import DovetailError, ProtocolError, RegistrationError
+from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
 from ..layers.health import Health, Watched
 from ..settings import HANDLER_QUEUE, RETRY_AFTER_MS, Limits
 
@@ -195,6 +197,33 @@ async def _in_turn(
         return await inner(**arguments)
     finally:
         turns.leave()
+
+
+async def resumed(session: Session) -> None:
+    """Wait until a paused session goes on.
+
+    Raises:
+        Refusal: as many wait as may, or it ends instead.
+    """
+    while session.phase == "paused":
+        waiting = session.waiting = [] if session.waiting is None else session.waiting
+        if len(waiting) >= session.queue:
+            break
+        future = asyncio.get_running_loop().create_future()
+        go_on = partial(_set, future)
+        waiting.append(go_on)
+        try:
+            await future
+        finally:
+            if go_on in waiting:
+                waiting.remove(go_on)
+    if session.phase not in SERVING:
+        raise Refusal(1008, message=f"the session is {session.phase}")
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Lifespan:

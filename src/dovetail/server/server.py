@@ -38,7 +38,7 @@ from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .running import Lifecycle
+from .running import Lifecycle, resumed
 from .serving import Serving
 
 if TYPE_CHECKING:
@@ -208,6 +208,9 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
             raise ProtocolError("method_not_found", data={"method": call.method})
         if self._lifespan is not None and not self._lifespan.running:
             await self.start()
+        session = call.session
+        if session is not None and session.phase == "paused" and call.method != "ping":
+            await resumed(session)
         return await handler(call, channel)
 
     # --- what others may add --------------------------------------------------------------------------------
@@ -392,6 +395,8 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         """Another process has changed a legacy session."""
         if session.subscriber is not None:
             self.hub.resubscribe(session.subscriber, subscriptions)
+        if session.phase != "paused":
+            session.proceed()
 
     def session_recovered(self, session: Session) -> None:
         """Nobody has kept watch for a legacy session for a while."""

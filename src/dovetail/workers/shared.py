@@ -45,6 +45,7 @@ class KeptSession(Struct, frozen=True, omit_defaults=True):
 
     until: float
     phase: str
+    queue: int = 0
     log_level: str | None = None
     subscriptions: tuple[str, ...] = ()
     tasks: dict[str, tuple[float | None, str | None]] = field(
@@ -144,7 +145,7 @@ class SharedSessions:
             kept = _records.read(data)
             if id in sessions:  # somebody else was faster
                 return sessions.find(id, principal)
-            session.phase, session.log_level = kept.phase, kept.log_level
+            session.phase, session.queue, session.log_level = kept.phase, kept.queue, kept.log_level
             session.subscriptions = set(kept.subscriptions) or None
             session.tasks = dict(kept.tasks) or None
             live = sessions.enter(id, session)
@@ -194,7 +195,7 @@ class SharedSessions:
             return
         session, live.kept = live.session, kept
         if session.phase != "closed":
-            session.phase = kept.phase
+            session.phase, session.queue = kept.phase, kept.queue
         session.log_level = kept.log_level
         session.tasks = dict(kept.tasks) or None
         session.elsewhere = kept.listener not in (None, self.mail.me) and name_of(live.id) not in self._taking
@@ -261,13 +262,16 @@ class SharedSessions:
         """The stream of an event that is not known here, and what came after it. Raises: StoreError."""
         return await self.elsewhere.follow(live, name_of(live.id), last)
 
-    async def listen(self, live: LiveSession) -> None:
-        """Have the general stream here from now on, with all that was written to it. Raises: StoreError."""
+    async def listen(self, live: LiveSession) -> bool:
+        """Have the general stream here from now on, with all that was written to it.
+
+        False: nobody has kept watch for a while; tell it so (`Service.session_recovered`). Raises: StoreError.
+        """
         name = name_of(live.id)
         while name in self._taking:
             await asyncio.wait({self._taking[name][0]})
         if live.listened:
-            return
+            return True
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._taking[name] = (done, [])
         try:
@@ -284,8 +288,7 @@ class SharedSessions:
             del self._taking[name]
             done.set_result(None)
             live.session.elsewhere = live.kept.listener not in (None, self.mail.me)
-        if missing:
-            self._service.session_recovered(live.session)
+        return not missing
 
     async def _take_over(self, live: LiveSession, name: str, listener: str) -> bool:
         """Get the general stream from whoever has it; False: nobody has kept watch since it was lost."""
@@ -358,7 +361,11 @@ class SharedSessions:
     def _vacant(self, letter: Vacant, sender: str) -> None:
         live = self._here.get(letter.session)
         if live is not None and live.log is not None and live.log.general.sinks:
-            self._work(self.listen(live))
+            self._work(self._listen_again(live))
+
+    async def _listen_again(self, live: LiveSession) -> None:
+        if not await self.listen(live):
+            self._service.session_recovered(live.session)
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(_logged(work), name="dovetail-sessions")
@@ -393,6 +400,7 @@ def _merged(kept: KeptSession, before: KeptSession, session: Session, listener: 
     return KeptSession(
         kept.until,
         phase=kept.phase if session.phase == before.phase else session.phase,
+        queue=kept.queue if session.queue == before.queue else session.queue,
         log_level=kept.log_level if session.log_level == before.log_level else session.log_level,
         subscriptions=tuple(sorted((set(kept.subscriptions) | (now - old)) - (old - now))),
         tasks=tasks,

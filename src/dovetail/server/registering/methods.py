@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
 
-from ...core.channel import Notice
+from ...core.channel import Notice, Session
 from ...core.principal import Principal
 from ...errors import RegistrationError
 from ...wire.dialects import Dialect
 from ...wire.methods import METHODS, STILL, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
 from ..signatures.methods import MethodFunction
-from .decorators import Decorator, decorator
+from .decorators import Decorator, F, decorator
 from .options import Run, check, read_rights
 from .register import Registered
 
@@ -34,6 +34,7 @@ _NAME: Final = re.compile(r"[!-~]{1,128}")
 _RESERVED: Final = "rpc."
 """JSON-RPC 2.0, Request object: such names are for the system itself."""
 _EXTENSION: Final = "extensions."
+_ROOTS: Final = "notifications/roots/list_changed"
 
 
 class NotificationOptions(TypedDict, total=False):
@@ -82,6 +83,7 @@ class Extending:
     def __init__(self) -> None:
         self._added: dict[str, RegisteredMethod] = {}
         self._noting: set[asyncio.Task[None]] = set()
+        self._roots_changed: Callable[[Session], Any] | None = None
 
     def method(self, name: str, **options: Unpack[MethodOptions]) -> Decorator:
         """Register a function as a method of your own: ``@server.method("acme/do", capability=…)``."""
@@ -121,6 +123,14 @@ class Extending:
             self.remove_method(name)
             raise RegistrationError(f"nobody waits for {name!r}: its handler can have no Context")
         return entry
+
+    def on_roots_changed(self, handler: F) -> F:
+        """Have ``handler(session)`` run when a client of an older revision says that its roots are others now.
+
+        What it raises is logged. The next call may ask for them with ``ctx.list_roots()``.
+        """
+        self._roots_changed = handler
+        return handler
 
     def remove_method(self, name: str) -> None:
         """Forget a method or notification of your own. Its capability stays declared."""
@@ -181,13 +191,18 @@ class Extending:
 
     def take_note(self, notice: Notice) -> None:
         """Run the author's handler, if there is one. What the protocol's own change has been changed already."""
-        entry = self._added.get(notice.method)
-        if entry is None:
+        entry, changed = self._added.get(notice.method), self._roots_changed
+        if entry is not None:
+            work = _handle(entry.name, lambda: entry.call(**entry.function.keywords(notice.params)()))
+        elif notice.method == _ROOTS and changed is not None and notice.session is not None:
+            work = _handle(_ROOTS, partial(cast("Server", self).runner.call, changed, notice.session))
+        else:
             return
         if len(self._noting) >= cast("Server", self).limits.in_flight:
+            work.close()
             log.warning("dropped %s: too many notifications are being handled", notice.method)
             return
-        task = asyncio.get_running_loop().create_task(_handle(entry, notice))
+        task = asyncio.get_running_loop().create_task(work)
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
 
@@ -197,11 +212,11 @@ class Extending:
             task.cancel()
 
 
-async def _handle(entry: RegisteredMethod, notice: Notice) -> None:
+async def _handle(name: str, run: Callable[[], Awaitable[Any]]) -> None:
     try:
-        await entry.call(**entry.function.keywords(notice.params)())
+        await run()
     except Exception:
-        log.exception("the handler of %s failed", entry.name)
+        log.exception("the handler of %s failed", name)
 
 
 def _index(name: str | None, default: int) -> int:

@@ -7,6 +7,7 @@ and are then told that the server shuts down; what is still open is closed with 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ from .websockets import SocketLink
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
+
+
+log = logging.getLogger("dovetail.http")
 
 
 class Life:
@@ -137,7 +141,10 @@ class Life:
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait({self._sweeping})
+        # Document 004, GracefulShutdown: unsubscribe, drain, close, persist.
         self._service.end_listening()
+        self.legacy.sessions.silence()
+        log.info("ending: nobody is told of changes any more; %d calls are under way", len(self.running))
         await asyncio.gather(
             self._finish_calls(seconds),
             self.pair.close(seconds),
@@ -145,11 +152,13 @@ class Life:
         )
         left = [*self.modern.listening, *self.sockets.values()]
         await _within(2 * HTTP_FLUSH, *(_ended(task) for task in left))
+        log.info("ending: no call is under way; connections are closed")
         self.legacy.sessions.close()
-        if self.legacy.shared is not None:
-            await self.legacy.shared.stop()
         await _within(HTTP_FLUSH, *(stream.finish() for stream in list(self.streams)))
         await self._bodies.close()
+        if self.legacy.shared is not None:
+            await self.legacy.shared.stop()
+            log.info("ending: sessions are kept")
 
     async def _finish_calls(self, seconds: float) -> None:
         running = self.running

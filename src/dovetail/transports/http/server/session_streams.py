@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ....core.principal import Principal
 from ....errors import ProtocolError
 from ....settings import SESSION_STREAMS, HttpOptions
@@ -35,23 +37,23 @@ class SessionStreams:
         busy = crowded(self._service.limits.streams, principal, owners)
         if busy is not None:
             raise busy
-        found = await self._find(live, exchange.headers.get("last-event-id"))
+        last = exchange.headers.get("last-event-id")
+        log, shared = self._sessions.log(live), self._sessions.shared
+        watched = True
+        if shared is not None and (last is None or last.startswith(f"{log.general.name}.")):
+            watched = await shared.listen(live)
+        found = (log.general, list[bytes]()) if last is None else log.find(last)
+        if found is None and last is not None and shared is not None:
+            found = await shared.find(live, last)
         if found is None:
             reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
             raise ProtocolError("invalid_request", reason)
         if "last-event-id" in exchange.headers:
             for watcher in self._service.admission.watchers:
                 watcher.resumed()
+        if not watched:
+            asyncio.get_running_loop().call_soon(self._service.session_recovered, live.session)
         await self._follow(live, *found, exchange, principal)
-
-    async def _find(self, live: LiveSession, last: str | None) -> tuple[LoggedStream, list[bytes]] | None:
-        log, shared = self._sessions.log(live), self._sessions.shared
-        if shared is not None and (last is None or last.startswith(f"{log.general.name}.")):
-            await shared.listen(live)
-        found = (log.general, list[bytes]()) if last is None else log.find(last)
-        if found is None and last is not None and shared is not None:
-            found = await shared.find(live, last)
-        return found
 
     async def _follow(
         self,

@@ -327,6 +327,11 @@ class Sessions:
             if not entry.busy:
                 self._forget(entry)
 
+    def silence(self) -> None:
+        """Tell no session of changes any more. What it has subscribed to stays kept, where sessions are."""
+        for entry in self:
+            entry.session.elsewhere = True
+
     def close(self) -> None:
         for entry in self:
             self._forget(entry)

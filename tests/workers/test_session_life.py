@@ -1,0 +1,177 @@
+"""The life of a legacy session as document 004 draws it: paused and resumed, ended in order, validated while quiet."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Context, DovetailError, Server, StateError
+from dovetail.core.channel import Session
+from dovetail.stores import SqliteStore
+from tests.http.talk import NEWEST, data, stream
+from tests.support.aio import run
+from tests.support.waiting import until
+from tests.support.web import Web, served, text
+
+
+def make(path: Path | None = None) -> tuple[Server, list[Session]]:
+    server = Server("life", store=None if path is None else SqliteStore(path))
+    seen: list[Session] = []
+
+    @server.tool
+    async def meet(ctx: Context) -> str:
+        assert ctx.session is not None
+        seen.append(ctx.session)
+        return "met"
+
+    @server.resource("life://x")
+    async def x() -> str:
+        return "x"
+
+    @server.tool
+    async def hello() -> str:
+        return "hello"
+
+    return server, seen
+
+
+@run
+async def test_a_paused_session_refuses_requests_until_it_is_resumed() -> None:
+    server, seen = make()
+    async with Client(server, revision=NEWEST) as client:
+        await client.call_tool("meet")
+        (session,) = seen
+        await session.pause()
+        refused = await raises(client.call_tool("hello"))
+        assert refused.code == 1008
+        await client.ping()
+        with pytest.raises(StateError, match="paused cannot pause"):
+            await session.pause()
+        await session.resume()
+        assert (await client.call_tool("hello")).text == "hello"
+        with pytest.raises(StateError, match="ready cannot resume"):
+            await session.resume()
+
+
+@run
+async def test_requests_may_wait_for_a_paused_session_so_many_and_no_more() -> None:
+    server, seen = make()
+    async with Client(server, revision=NEWEST) as client:
+        await client.call_tool("meet")
+        (session,) = seen
+        await session.pause(queue=2)
+        calls = [asyncio.create_task(client.call_tool("hello")) for _ in range(2)]
+        await until(lambda: len(session.waiting or ()) == 2)
+        assert (await raises(client.call_tool("hello"))).code == 1008
+        assert not any(call.done() for call in calls)
+        await session.resume()
+        assert [(await call).text for call in calls] == ["hello", "hello"]
+
+
+async def raises(call: Any) -> Any:
+    with pytest.raises(DovetailError) as caught:
+        await call
+    return caught.value
+
+
+@run
+async def test_a_session_that_one_process_pauses_is_paused_in_all_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.db"
+    (one, seen), (two, others) = make(path), make(path)
+    hello = {"name": "hello"}
+    async with served(one) as first, served(two) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        for site in (first, second):
+            await Web(site).legacy(NEWEST, session, "tools/call", {"name": "meet"})
+        await seen[0].pause()
+        await until(lambda: others[0].phase == "paused")
+        refused = await Web(second).legacy(NEWEST, session, "tools/call", hello)
+        assert refused.message["error"]["code"] == 1008
+    three, latest = make(path)
+    async with served(three) as third:
+        refused = await Web(third).legacy(NEWEST, session, "tools/call", hello)
+        assert refused.message["error"]["code"] == 1008
+        assert not latest
+
+
+@run
+async def test_a_call_that_waits_in_one_process_goes_on_when_another_resumes_the_session(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.db"
+    (one, seen), (two, others) = make(path), make(path)
+    async with served(one) as first, served(two) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        for site in (first, second):
+            await Web(site).legacy(NEWEST, session, "tools/call", {"name": "meet"})
+        await seen[0].pause(queue=1)
+        await until(lambda: others[0].phase == "paused")
+        waiting = asyncio.create_task(Web(second).legacy(NEWEST, session, "tools/call", {"name": "hello"}))
+        await until(lambda: others[0].waiting)
+        await seen[0].resume()
+        assert text((await waiting).message["result"]) == "hello"
+
+
+@run
+async def test_a_server_hears_that_roots_have_changed() -> None:
+    server, _ = make()
+    heard: list[Session] = []
+
+    @server.on_roots_changed
+    async def changed(session: Session) -> None:
+        heard.append(session)
+        raise RuntimeError("logged, and nothing else")
+
+    async with Client(server, revision=NEWEST, on_roots=list) as client:
+        await client.notify_roots_changed()
+        await until(lambda: heard)
+        assert heard[0].revision.name == NEWEST
+        assert (await client.call_tool("hello")).text == "hello"
+
+
+@run
+async def test_a_server_ends_in_order_and_keeps_its_sessions(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, _ = make(tmp_path / "s.db")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def work() -> str:
+        begun.set()
+        await go_on.wait()
+        await server.notify_resource_updated("life://x")
+        return "done"
+
+    caplog.set_level(logging.INFO, "dovetail.http")
+    async with served(server) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": "life://x"})
+        _, events = await stream(site, session)
+        await anext(events)
+        calling = asyncio.create_task(Web(site).legacy(NEWEST, session, "tools/call", {"name": "work"}))
+        await begun.wait()
+        site.end()
+        await until(lambda: "ending" in caplog.text)
+        go_on.set()
+        # Subscriptions end first, calls finish, then connections are closed in order.
+        assert text((await calling).message["result"]) == "done"
+        assert [json.loads(event.data) async for event in events if event.data] == []
+    said = [record.message for record in caplog.records if record.message.startswith("ending")]
+    assert [words.partition(": ")[2][:13] for words in said] == [
+        "nobody is tol",
+        "no call is un",
+        "sessions are ",
+    ]
+    again, _ = make(tmp_path / "s.db")
+    async with served(again) as site:
+        connection, events = await stream(site, session)
+        await anext(events)
+        told = [await data(events) for _ in range(3)]
+        assert {"uri": "life://x"} in [message.get("params") for message in told]
+        await connection.close()
