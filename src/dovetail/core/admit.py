@@ -299,7 +299,8 @@ class Admission:
             params = codec.decode_params(row, frame.params)
             metadata.check(meta)
             declared = ClientCapabilities(meta[CLIENT_CAPABILITIES])
-            metadata.check_extension(row, declared)
+            if row.opt_in:
+                metadata.require(row.name, f"extensions.{row.extension}", declared)
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=codec)
         return arrival.call(row, params, codec, declared, meta=params.meta, client_info=meta.get(CLIENT_INFO))

@@ -199,7 +199,9 @@ class Endpoint:
         if notice.method == CANCELLED:
             return self._receive_cancel(notice)
         if notice.method == PROGRESS:
-            return self._receive_progress(notice)
+            fault = self._own.progress(notice.params.progress_token, notice.params.progress)
+            if fault is not None:
+                return self._violation(fault, "no progress of a request that waits")
         return notice
 
     def _receive_cancel(self, notice: Notice) -> Event | list[Event]:
@@ -217,10 +219,6 @@ class Endpoint:
         cancel = Cancel(call, None if reason is UNSET else reason)
         reply = None if call.batch is None else call.batch.settle(None)
         return cancel if reply is None else [cancel, Reply(reply)]
-
-    def _receive_progress(self, notice: Notice) -> Event:
-        fault = self._own.progress(notice.params.progress_token, notice.params.progress)
-        return notice if fault is None else self._violation(fault, "no progress of a request that waits")
 
     def _receive_answer(self, frame: Frame) -> Event:
         id = frame.id

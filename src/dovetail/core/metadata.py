@@ -18,7 +18,7 @@ from ..model import ClientCapabilities, LoggingLevel, RequestParams
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
 from ..settings import LONGEST_ID, NAME_ECHO
 from ..wire.frames import INTEGERS, UNREADABLE
-from ..wire.methods import METHODS, Method
+from ..wire.methods import METHODS
 from ..wire.revisions import BY_NAME, Revision
 
 LEVELS: Final[frozenset[str]] = frozenset(get_args(LoggingLevel))
@@ -142,16 +142,6 @@ def check(meta: Mapping[str, Any]) -> None:
     fault = problem(meta)
     if fault is not None:
         raise ProtocolError("invalid_params", fault)
-
-
-def check_extension(row: Method, declared: ClientCapabilities) -> None:
-    """Refuse a method whose extension this very request had to declare.
-
-    Raises:
-        ProtocolError: of kind ``missing_required_client_capability``.
-    """
-    if row.opt_in:
-        require(row.name, f"extensions.{row.extension}", declared)
 
 
 def require(what: str, path: str, declared: ClientCapabilities) -> None:

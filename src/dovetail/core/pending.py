@@ -73,9 +73,8 @@ class Pending:
         """Note progress; return what is wrong with it, None when nothing is."""
         last = self._progress.get(token)
         if last is None:
-            return (
-                "progress_token_expired" if token in self._tombstones.values() else "invalid_progress_token"
-            )
+            expired = token in self._tombstones.values()
+            return "progress_token_expired" if expired else "invalid_progress_token"
         if not value > last:
             return "stale_progress"
         self._progress[token] = value

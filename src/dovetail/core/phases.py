@@ -62,14 +62,9 @@ def negotiate(requested: str, served: Sequence[Revision]) -> Revision | None:
 
     ``served`` is ordered oldest first. Modern revisions are never the outcome of a handshake.
     """
-    newest = None
-    for revision in served:
-        if revision.modern:
-            continue
-        if revision.name == requested:
-            return revision
-        newest = revision
-    return newest
+    legacy = [revision for revision in served if not revision.modern]
+    newest = legacy[-1] if legacy else None
+    return next((revision for revision in legacy if revision.name == requested), newest)
 
 
 class _Proposal(Struct, rename="camel"):

@@ -75,14 +75,8 @@ _write = msgspec.json.Encoder().encode
 _read_state = msgspec.json.Decoder(_State).decode
 
 
-class _Missing:
-    """There is no memo under this key: do the work, then `remember` it."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
+"""There is no memo under this key: do the work, then `remember` it."""
 
 
 class Rounds:

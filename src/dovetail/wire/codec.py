@@ -205,10 +205,9 @@ class Codec:
             LocalProtocolError: as `encode_result`.
         """
         try:
-            data = encode(self._written(result))
+            return Raw(_line(self._written(result)))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
-        return Raw(data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data))
 
     def encode_request(
         self,
@@ -224,8 +223,7 @@ class Codec:
                 ``most`` bytes.
         """
         try:
-            name, params = self._outgoing(method, params)
-            data = _line(RequestFrame(id, name, params))
+            data = _line(RequestFrame(id, *self._outgoing(method, params)))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", f"{method} cannot be written as JSON") from error
         if most is not None and len(data) > most:
@@ -243,8 +241,7 @@ class Codec:
         """
         kind = "progress_update_failed" if method == "notifications/progress" else "notification_failed"
         try:
-            name, params = self._outgoing(method, params)
-            data = _line(NotificationFrame(name, params))
+            data = _line(NotificationFrame(*self._outgoing(method, params)))
         except _UNWRITABLE as error:
             raise LocalProtocolError(kind, f"{method} cannot be written as JSON") from error
         if most is not None and len(data) > most:
@@ -366,8 +363,8 @@ def _builtins(value: Any) -> dict[str, Any]:
     return msgspec.json.decode(encode(value))
 
 
-def _line(frame: Struct) -> bytes:
-    data = encode(frame)
+def _line(value: Any) -> bytes:
+    data = encode(value)
     return data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data)
 
 

@@ -6,13 +6,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from ... import model as m
-from ...core.admit import Admission
 from ...core.connection import ConnectionMachine
 from ...core.endpoint import Endpoint
 from ...errors import (
@@ -29,13 +28,13 @@ from ...errors import (
 from ...model.meta import IDEMPOTENCY_EXTENSION, SERVER_INFO
 from ...settings import LAST_WORDS, LONG_PROBE, NEGOTIATION_STEPS, Timeouts
 from ...wire.revisions import BY_NAME, Revision
-from ..answering.answers import Answers
-from ..config import ClientConfig
-from ..conversation import Conversation, Peer
+from ..conversation import Conversation
 from ..fetch import StatusError
 from .known_servers import KnownServer
 from .negotiate import Outcome, Step, after_initialize, after_probe, first_step, read_supported
-from .targets import Opener
+
+if TYPE_CHECKING:
+    from .connections import Connections
 
 log = logging.getLogger("dovetail.client")
 
@@ -64,21 +63,11 @@ class Established(Struct, eq=False, kw_only=True):
 class Attempt:
     """Connect once. Run it, use what it returns, make another one for the next try."""
 
-    def __init__(
-        self,
-        config: ClientConfig,
-        opener: Opener,
-        peer: Peer,
-        answers: Answers,
-        admission: Admission,
-        machine: ConnectionMachine,
-    ) -> None:
-        self._config = config
+    def __init__(self, connections: Connections, machine: ConnectionMachine) -> None:
+        self._connections = connections
+        self._config = config = connections.config
         self._policy = config.policy
-        self._opener = opener
-        self._peer = peer
-        self._answers = answers
-        self._admission = admission
+        self._opener = connections.opener
         self._machine = machine
         self._known = config.known_servers
         # A client that may not speak modern learns nothing that holds for one that may.
@@ -86,7 +75,7 @@ class Attempt:
         self._key = key if key is None or config.policy.modern else f"{key} legacy"
         self._label = config.target.label
         self._conversation: Conversation | None = None
-        self._transport = "streamable" if opener.http else "stream"
+        self._transport = "streamable" if self._opener.http else "stream"
         self._tried: list[str] = []
         self._reprobed = False
         self._respawned = False
@@ -223,8 +212,8 @@ class Attempt:
             self._machine.try_advance("restart")
             config = self._config
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
-            endpoint = Endpoint(self._admission, limits)
-            conversation = Conversation(endpoint, self._peer, self._config.clock, self._config.tap)
+            endpoint = Endpoint(self._connections.admission, limits)
+            conversation = Conversation(endpoint, self._connections, config.clock, config.tap)
             conversation.deadline = self._deadline
             await self._opener.open(conversation, self._transport)
             self._conversation = conversation
@@ -233,8 +222,8 @@ class Attempt:
 
     def _speak(self, conversation: Conversation, revision: Revision) -> m.ClientCapabilities:
         """From here on, say everything in ``revision``."""
-        declared = self._answers.capabilities(revision)
-        self._admission.offer(declared)
+        declared = self._connections.answers.capabilities(revision)
+        self._connections.admission.offer(declared)
         self._establish(conversation, revision, declared)
         return declared
 

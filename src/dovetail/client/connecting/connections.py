@@ -46,9 +46,9 @@ class Connections:
     """Makes and keeps the connections of one client, one after the other."""
 
     def __init__(self, config: ClientConfig, answers: Answers) -> None:
-        self._config = config
-        self._answers = answers
-        self._opener = opener_for(config)
+        self.config = config
+        self.answers = answers
+        self.opener = opener_for(config)
         self.admission = Admission("client", REVISIONS, config.dialect)
         self.listening = Listening(config.clock, config.reconnect, self._events_missed)
         self.listening.lists = config.on_list_changed is not None
@@ -73,17 +73,15 @@ class Connections:
     # --- what a life asks for -------------------------------------------------------------------------------------
 
     async def connect(self, machine: ConnectionMachine) -> Conversation:
-        limit = self._config.timeouts.connect
-        attempt = Attempt(self._config, self._opener, self, self._answers, self.admission, machine)
+        limit = self.config.timeouts.connect
+        attempt = Attempt(self, machine)
         try:
             try:
                 async with asyncio.timeout(limit) as deadline:
                     self.established = await attempt.run(deadline)
             except TimeoutError:
                 known = attempt.so_far()
-                text = (
-                    f"no connection to {self._config.target.label} within {limit} s{known and f': {known}'}"
-                )
+                text = f"no connection to {self.config.target.label} within {limit} s{known and f': {known}'}"
                 raise RequestTimeout(text, limit="connect") from None
         except BaseException:
             await attempt.discard()  # outside the limit, which must not take the place of what went wrong
@@ -101,10 +99,10 @@ class Connections:
     async def hear_of_task(self, id: str) -> None:
         """Have a modern server tell the states of a task, if somebody wants to hear them."""
         established = self.established
-        if self._config.on_task is None or established is None or not established.revision.modern:
+        if self.config.on_task is None or established is None or not established.revision.modern:
             return
         self.listening.tasks[id] = None
-        conversation, limit = established.conversation, self._config.timeouts.idle
+        conversation, limit = established.conversation, self.config.timeouts.idle
         await self.listening.restart(conversation, established.capabilities, limit)
 
     def log_from(self, level: m.LoggingLevel | None) -> None:
@@ -115,9 +113,9 @@ class Connections:
             endpoint.meta = {**endpoint.meta, LOG_LEVEL: level}
 
     async def attend(self, conversation: Conversation) -> None:
-        every = self._config.keep_alive
+        every = self.config.keep_alive
         if every is not None and not conversation.endpoint.codec.revision.modern:
-            work = keep_alive(conversation, self._config.clock, every)
+            work = keep_alive(conversation, self.config.clock, every)
             self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
         if conversation.attend is not None:
@@ -133,13 +131,13 @@ class Connections:
         await conversation.answered()
         await self._question_tasks.close()
         if conversation.link is not None:
-            await self._opener.release(conversation.link)
+            await self.opener.release(conversation.link)
 
     async def _restore(self, conversation: Conversation) -> None:
         """What the last connection had, this one gets too. A failure here costs that part only."""
         established = self.established
         assert established is not None
-        limits = self._config.timeouts
+        limits = self.config.timeouts
         try:
             if not established.revision.modern:
                 await self._restore_legacy(conversation, limits)
@@ -173,9 +171,9 @@ class Connections:
             return m.Result()
         if call.method in TASK_METHODS:
             return await self._question_tasks.respond(call)
-        if call.method == "roots/list" and not self._answers.answers("roots/list"):
+        if call.method == "roots/list" and not self.answers.answers("roots/list"):
             return m.ListRootsResult([])  # declared by the dialect, and nothing to show
-        work = self._answers.answer(call.method, call.params)
+        work = self.answers.answer(call.method, call.params)
         if call.revision.tasks == "core" and _asks_for_task(call.params):
             return self._question_tasks.create(call, work)
         try:
@@ -183,7 +181,7 @@ class Connections:
         except Exception as error:
             asked = [sent for sent in channel.requests.waiting.values() if sent.method != LISTEN]
             if len(asked) == 1:  # else nobody can tell whose question it was
-                self._answers.failed = asked[0].params, error
+                self.answers.failed = asked[0].params, error
             raise
 
     def hear(self, row: Method, handler: Callback) -> None:
@@ -197,7 +195,7 @@ class Connections:
         """Take note of a server's notification."""
         method, params = notice.method, notice.params
         if method == "notifications/message":
-            self._tell(self._config.on_log, params)
+            self._tell(self.config.on_log, params)
         elif method in CHANGED_BY:
             self._list_changed(method)
         elif method == "notifications/resources/updated":
@@ -205,7 +203,7 @@ class Connections:
         elif method in TASK_NEWS:
             if params.status in TERMINAL:
                 self.listening.tasks.pop(params.task_id, None)
-            self._tell(self._config.on_task, params)
+            self._tell(self.config.on_task, params)
         elif method == "notifications/subscriptions/acknowledged":
             self.listening.acknowledge(params.notifications)
         elif method == "notifications/elicitation/complete":
@@ -216,15 +214,15 @@ class Connections:
             self._tell(self._heard[method], params)
 
     def _list_changed(self, method: str) -> None:
-        if self._config.cache is not None:
-            self._config.cache.forget(self._config.origin, *CHANGED_BY[method])
+        if self.config.cache is not None:
+            self.config.cache.forget(self.config.origin, *CHANGED_BY[method])
         _, kind, _ = method.split("/")
         self.list_changed(kind)
-        self._tell(self._config.on_list_changed, kind)
+        self._tell(self.config.on_list_changed, kind)
 
     def _resource_updated(self, uri: str, meta: Mapping[str, Any] | UnsetType = UNSET) -> None:
-        if self._config.cache is not None:
-            self._config.cache.forget_resource(self._config.origin, uri)
+        if self.config.cache is not None:
+            self.config.cache.forget_resource(self.config.origin, uri)
         metadata = None if meta is UNSET else meta.get(VENDOR + "metadata")
         self._tell(self._on_resource_updated, uri, metadata)
 
@@ -239,7 +237,7 @@ class Connections:
         """Put the URLs an error names before the user; True when all are done and the call may be repeated."""
         data: Any = error.data
         entries: Any = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
-        if not isinstance(entries, list) or not entries or not self._answers.answers("elicitation/create"):
+        if not isinstance(entries, list) or not entries or not self.answers.answers("elicitation/create"):
             return False
         waiters: list[asyncio.Future[None]] = []
         for entry in cast("list[Any]", entries)[:URL_ELICITATIONS]:
@@ -263,7 +261,7 @@ class Connections:
             return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._completed[params.elicitation_id] = waiter
-        answer: Any = await self._answers.answer("elicitation/create", params)
+        answer: Any = await self.answers.answer("elicitation/create", params)
         if answer.action != "accept":
             self._completed.pop(params.elicitation_id, None)
             return None
