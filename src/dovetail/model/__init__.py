@@ -6,34 +6,14 @@ adds to the names here.
 
 # ruff: noqa: F403
 
-from . import (
-    base,
-    capabilities,
-    completion,
-    content,
-    elicitation,
-    events,
-    inputs,
-    lifecycle,
-    meta,
-    prompts,
-    resources,
-    sampling,
-    skills,
-    tasks,
-    tools,
-)
+from . import base, capabilities, content, inputs, lifecycle, meta, prompts, resources, skills, tasks, tools
 from .base import *
 from .capabilities import *
-from .completion import *
 from .content import *
-from .elicitation import *
-from .events import *
 from .inputs import *
 from .lifecycle import *
 from .prompts import *
 from .resources import *
-from .sampling import *
 from .skills import *
 from .tasks import *
 from .tools import *
@@ -41,15 +21,11 @@ from .tools import *
 __all__ = ["meta"]
 __all__ += base.__all__
 __all__ += capabilities.__all__
-__all__ += completion.__all__
 __all__ += content.__all__
-__all__ += elicitation.__all__
-__all__ += events.__all__
 __all__ += inputs.__all__
 __all__ += lifecycle.__all__
 __all__ += prompts.__all__
 __all__ += resources.__all__
-__all__ += sampling.__all__
 __all__ += skills.__all__
 __all__ += tasks.__all__
 __all__ += tools.__all__

@@ -1,17 +1,31 @@
-"""Getting to know each other: the handshake until 2025-11-25, discovery since 2026-07-28.
+"""The conversation itself: handshake and discovery, progress, logs, cancellation, changes, subscriptions.
 
-``ping``, ``server/discover`` and erlmcp's ``shutdown`` need no more than `RequestParams` and answer with
-`EmptyResult`, discovery apart.
+``ping``, ``server/discover`` and erlmcp's ``shutdown`` need no more than `RequestParams` and answer with `EmptyResult`,
+discovery apart. List-changed notifications, ``notifications/initialized`` and the like carry `NotificationParams`.
 """
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from .base import CacheableResult, Implementation, LoggingLevel, RequestParams, Result
+from .base import (
+    CacheableResult,
+    Definition,
+    Implementation,
+    LoggingLevel,
+    NotificationParams,
+    Number,
+    ProgressToken,
+    RequestId,
+    RequestParams,
+    Result,
+)
 
 __all__ = [
-    "DiscoverResult", "InitializeRequestParams", "InitializeResult", "SetLevelRequestParams",
+    "CancelledNotificationParams", "DiscoverResult", "InitializeRequestParams", "InitializeResult",
+    "LoggingMessageNotificationParams", "ProgressNotificationParams", "ResourceUpdatedNotificationParams",
+    "SetLevelRequestParams", "SubscriptionFilter", "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams", "SubscriptionsListenResult",
 ]  # fmt: skip
 
 
@@ -44,3 +58,57 @@ class SetLevelRequestParams(RequestParams):
     """Until 2025-11-25; later each request says in ``_meta`` what it wants logged."""
 
     level: LoggingLevel
+
+
+class ProgressNotificationParams(NotificationParams):
+    """``progress`` must grow with every notification; ``message`` exists since 2025-03-26."""
+
+    progress_token: ProgressToken
+    progress: Number
+    total: Number | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class LoggingMessageNotificationParams(NotificationParams):
+    """``data`` is any JSON, ``null`` included."""
+
+    level: LoggingLevel
+    data: Any
+    logger: str | UnsetType = UNSET
+
+
+class CancelledNotificationParams(NotificationParams):
+    """The answer to ``request_id`` is not wanted any more. Send none for a request you do not know."""
+
+    request_id: RequestId
+    reason: str | UnsetType = UNSET
+
+
+class ResourceUpdatedNotificationParams(NotificationParams):
+    """``uri`` may lie below the one that was subscribed to."""
+
+    uri: str
+
+
+class SubscriptionFilter(Definition):
+    """What a listen stream is to report. ``task_ids`` belongs to the tasks extension."""
+
+    tools_list_changed: bool | UnsetType = UNSET
+    prompts_list_changed: bool | UnsetType = UNSET
+    resources_list_changed: bool | UnsetType = UNSET
+    resource_subscriptions: list[str] | UnsetType = UNSET
+    task_ids: list[str] | UnsetType = UNSET
+
+
+class SubscriptionsListenRequestParams(RequestParams):
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
+    """The first message of a listen stream: the part of the filter that will be honoured."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsListenResult(Result):
+    """The end of a listen stream. ``_meta`` must name the subscription."""

@@ -1,13 +1,25 @@
-"""Prompts: messages a user may pick from a server."""
+"""Prompts: messages a user may pick from a server; and the completion of an argument while a user types."""
+
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from .base import Definition, InputResponseRequestParams, Metadata, PaginatedResult, Result, Role
+from .base import (
+    Definition,
+    InputResponseRequestParams,
+    Metadata,
+    PaginatedResult,
+    RequestParams,
+    Result,
+    Role,
+)
 from .content import ContentBlock, TextContent
 
 __all__ = [
+    "CompleteRequestParams", "CompleteResult", "Completion", "CompletionArgument", "CompletionContext",
     "GetPromptRequestParams", "GetPromptResult", "ListPromptsResult", "Prompt", "PromptArgument",
-    "PromptMessage",
+    "PromptMessage", "PromptReference", "Reference", "ResourceReference", "ResourceTemplateReference",
+    "ToolReference",
 ]  # fmt: skip
 
 
@@ -53,3 +65,66 @@ class GetPromptResult(Result):
     def text(self) -> str:
         """The text of all messages, one after the other; other content is left out."""
         return "\n".join(m.content.text for m in self.messages if isinstance(m.content, TextContent))
+
+
+# --- completion
+
+
+class PromptReference(Definition, tag_field="type", tag="ref/prompt", gc=False):
+    name: str
+    title: str | UnsetType = UNSET
+
+
+class ResourceTemplateReference(Definition, tag_field="type", tag="ref/resource", gc=False):
+    """A template, or the URI of a resource."""
+
+    uri: str
+
+
+ResourceReference: TypeAlias = ResourceTemplateReference
+"""The name of 2024-11-05 and 2025-03-26."""
+
+
+class ToolReference(Definition, tag_field="type", tag="ref/tool", gc=False):
+    """Not official: completion of a tool's argument, for any peer that asks."""
+
+    name: str
+
+
+Reference: TypeAlias = PromptReference | ResourceTemplateReference | ToolReference
+
+
+class CompletionArgument(Definition, gc=False):
+    """The argument being typed, and what stands there so far."""
+
+    name: str
+    value: str
+
+
+class CompletionContext(Definition):
+    """Arguments already settled: strings officially, but some peers send any JSON. Since 2025-06-18."""
+
+    arguments: dict[str, Any] | UnsetType = UNSET
+
+
+class CompleteRequestParams(RequestParams):
+    ref: Reference
+    argument: CompletionArgument
+    context: CompletionContext | UnsetType = UNSET
+
+
+class Completion(Definition):
+    """At most 100 values; ``total`` and ``has_more`` tell how many were left out."""
+
+    values: list[str]
+    total: int | UnsetType = UNSET
+    has_more: bool | UnsetType = UNSET
+
+
+class CompleteResult(Result):
+    completion: Completion
+
+    @property
+    def values(self) -> list[str]:
+        """The suggestions."""
+        return self.completion.values
