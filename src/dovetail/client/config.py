@@ -200,7 +200,11 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     given = cast("dict[str, Any]", {name: value for name, value in options.items() if value is not None})
     parsed = parse_target(target)
     dialect = _read_dialect(given.pop("dialect", "official"))
-    cache = given.pop("cache", True)
+    revision, cache, reconnect = (
+        given.pop("revision", "auto"),
+        given.pop("cache", True),
+        given.pop("reconnect", True),
+    )
     limits: Timeouts | None = given.pop("timeouts", None)
     timeouts = limits or dialect.timeouts or Timeouts()
     given.setdefault("probe_timeout", _probe_seconds(timeouts.connect))
@@ -208,11 +212,11 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         target=parsed,
         origin=parsed.key or f"client {next(_CLIENTS)}",
         dialect=dialect,
-        policy=_read_policy(given.pop("revision", "auto"), dialect),
+        policy=Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0]),
         limits=limits_of(dialect, given.pop("limits", None)),
         timeouts=timeouts,
         task_total=None if limits is None else limits.total,
-        reconnect=_read_reconnect(given.pop("reconnect", True)),
+        reconnect=reconnect if isinstance(reconnect, Reconnect) else Reconnect(enabled=reconnect),
         headers=dict(given.pop("headers", ())),
         auth=read_auth(given.pop("auth", None)),
         capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
@@ -250,15 +254,6 @@ def _read_dialect(dialect: str | Dialect) -> Dialect:
     if dialect not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}; not {dialect!r}")
     return DIALECTS[dialect]
-
-
-def _read_policy(revision: str, dialect: Dialect) -> Policy:
-    pinned = revision in BY_NAME or not dialect.versions
-    return Policy.of(revision if pinned else dialect.versions[0])
-
-
-def _read_reconnect(option: Reconnect | bool) -> Reconnect:
-    return option if isinstance(option, Reconnect) else Reconnect(enabled=option)
 
 
 # --- what signatures show -------------------------------------------------------------------------------------------

@@ -257,7 +257,8 @@ class Codec:
             return _line(ErrorFrame(wire_id, Error(code, message, data=data)))
         except _UNWRITABLE:
             # Data somebody attached has no JSON form. The peer still needs its answer.
-            return _line(ErrorFrame(wire_id, Error(code, _writable(message), data={"kind": error.kind})))
+            message = message.encode(errors="replace").decode()
+            return _line(ErrorFrame(wire_id, Error(code, message, data={"kind": error.kind})))
 
     def edit(self, value: Any) -> Any:
         """The sieve: the value with nothing in it that this revision does not know.
@@ -371,10 +372,6 @@ def _line(value: Any) -> bytes:
 def _on_one_line(data: bytes) -> bytes:
     # Only raw members that a peer wrote over several lines bring line ends; inside strings they are escaped.
     return msgspec.json.format(data, indent=-1)
-
-
-def _writable(text: str) -> str:
-    return text.encode(errors="replace").decode()
 
 
 def _refusal(

@@ -111,7 +111,7 @@ class Seal:
         self._limit = limit
         self._owner = f" of {owner}" if owner else ""
         # Derivations cost more than short payloads do.
-        self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(_keys_for)
+        self._keys_for = functools.lru_cache(maxsize=SEAL_KEYS_KEPT)(Key.for_purpose)
         self._own: dict[str, tuple[str, bytes, int, bytes]] = {}
         """Short tokens that were made here and have not come back yet: they prove themselves."""
 
@@ -186,10 +186,6 @@ def digest(value: Any) -> bytes:
         return blake2b(_encode_sorted(value), digest_size=32).digest()
     except UNREADABLE:
         raise RemoteProtocolError("invalid_params", "the arguments cannot be read") from None
-
-
-def _keys_for(key: Key, purpose: str) -> tuple[bytes, bytes]:
-    return key.for_purpose(purpose)
 
 
 def _mask(data: bytes, key: bytes, nonce: bytes) -> bytes:

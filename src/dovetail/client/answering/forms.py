@@ -23,11 +23,10 @@ def defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     fields = schema.get("properties")
     if not isinstance(fields, dict):
         return {}
-    found: dict[str, Any] = {}
-    for name, field in cast("dict[str, Any]", fields).items():
-        if isinstance(field, dict) and "default" in field:
-            found[name] = field["default"]
-    return found
+    declared = cast("dict[str, Any]", fields).items()
+    return {
+        name: field["default"] for name, field in declared if isinstance(field, dict) and "default" in field
+    }
 
 
 def fill(schema: Mapping[str, Any], content: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -54,10 +53,8 @@ def read_answer(answer: Any, schema: Mapping[str, Any] | None) -> ElicitResult:
 def _split(answer: Any, schema: Mapping[str, Any] | None) -> tuple[str, Any]:
     if answer is None:
         return "cancel", None
-    if answer is False and not _is_one_field(schema):
-        return "decline", None
-    if answer is True and not _is_one_field(schema):
-        return "accept", None
+    if isinstance(answer, bool) and not _is_one_field(schema):
+        return "accept" if answer else "decline", None
     if isinstance(answer, str) and answer in ACTIONS:
         return answer, None
     if isinstance(answer, Mapping):
@@ -75,7 +72,7 @@ def _split_mapping(answer: Mapping[str, Any], schema: Mapping[str, Any] | None) 
 
 
 def _content(value: Any, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    plain = _to_plain(value)
+    plain: Any = value.model_dump(mode="json") if isinstance(value, _Model) else msgspec.to_builtins(value)
     if isinstance(plain, dict):
         return cast("dict[str, Any]", plain)
     fields = list((schema or {}).get("properties") or ())
@@ -92,10 +89,6 @@ class _Model(Protocol):
     """A pydantic model, without importing pydantic."""
 
     def model_dump(self, *, mode: str) -> Any: ...
-
-
-def _to_plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, _Model) else msgspec.to_builtins(value)
 
 
 def _is_one_field(schema: Mapping[str, Any] | None) -> bool:

@@ -62,7 +62,9 @@ class ToolBox:
             tools = [tool for tool in tools if self._mirror(tool)]
         self._tools = {tool.name: tool for tool in tools}
         self._harmless = {tool.name for tool in tools if _is_harmless(tool)}
-        self._as_tasks = {tool.name for tool in tools if _requires_task(tool)}
+        self._as_tasks = {
+            tool.name for tool in tools if tool.execution and tool.execution.task_support == "required"
+        }
         return tools
 
     def _mirror(self, tool: m.Tool) -> bool:
@@ -249,7 +251,3 @@ def _is_harmless(tool: m.Tool) -> bool:
     if notes is UNSET:
         return False
     return notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True
-
-
-def _requires_task(tool: m.Tool) -> bool:
-    return tool.execution is not UNSET and tool.execution.task_support == "required"

@@ -55,7 +55,7 @@ class Connections:
         self.log_level: m.LoggingLevel | None = None
         self.established: Established | None = None
         """The last one that was made."""
-        self.list_changed: Callable[[str], None] = _nothing
+        self.list_changed: Callable[[str], None] = lambda kind: None
         """Told which list changed: tools, prompts or resources."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
         """Forgets what the server said: it may be another one now."""
@@ -291,7 +291,3 @@ def _asks_for_task(params: Any) -> bool:
     return (
         isinstance(params, m.CreateMessageRequestParams | m.ElicitRequestParams) and params.task is not UNSET
     )
-
-
-def _nothing(_: Any) -> None:
-    return None

@@ -47,8 +47,8 @@ def proxy_for(
         return None
     secure, host, port = origin
     found = os.environ if environment is None else environment
-    named = _look_up(found, "https" if secure else "http")
-    if named is None or host.endswith(".localhost") or is_loopback(host):
+    named = _variable(found, "https_proxy" if secure else "http_proxy") or _variable(found, "all_proxy")
+    if named is None or not named[1].strip() or host.endswith(".localhost") or is_loopback(host):
         return None
     exempt = _variable(found, "no_proxy")
     if exempt is not None and any(_covers(rule, host, port) for rule in _SEPARATORS(exempt[1].lower())):
@@ -67,12 +67,6 @@ def check_proxy(setting: str | bool) -> None:
             _read_proxy("proxy", setting)
         except TransportError as error:
             raise ValueError(error.message) from None
-
-
-def _look_up(environment: Mapping[str, str], scheme: str) -> tuple[str, str] | None:
-    """The name and value of the variable that decides for ``scheme``; None if there is none or it is empty."""
-    found = _variable(environment, f"{scheme}_proxy") or _variable(environment, "all_proxy")
-    return found if found is not None and found[1].strip() else None
 
 
 def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str] | None:
