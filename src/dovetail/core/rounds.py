@@ -141,12 +141,12 @@ class Rounds:
             LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
             RemoteProtocolError: (``invalid_params``) what the client answered is no answer.
         """
-        wanted = self.want(method, params, key)
-        answer = self._answer(method, wanted.key, self._asked[wanted.key])
-        if answer is None:
-            return wanted
-        del self.wanted[wanted.key]
-        return answer
+        key, mark, request = self._noted(method, params, key)
+        answer = self._answer(method, key, mark)
+        if answer is not None:
+            return answer
+        self.wanted[key] = request
+        return Wanted(key, request)
 
     def want(self, method: str, params: Struct | None = None, key: str | None = None) -> Wanted:
         """Note a question whatever is known already: for handlers that read the answers themselves.
@@ -154,13 +154,7 @@ class Rounds:
         Raises:
             CapabilityError, LocalProtocolError: as `ask`.
         """
-        request = self._request(method, params)
-        if key is None:
-            self._count += 1
-            key = f"input_{self._count}"
-        mark = _LETTERS[method] + digest(request).hex()[:32]
-        if self._asked.setdefault(key, mark) != mark:
-            raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
+        key, _, request = self._noted(method, params, key)
         self.wanted[key] = request
         return Wanted(key, request)
 
@@ -226,7 +220,8 @@ class Rounds:
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
-    def _request(self, method: str, params: Struct | None) -> m.InputRequest:
+    def _noted(self, method: str, params: Struct | None, key: str | None) -> tuple[str, str, m.InputRequest]:
+        """A question that may be asked: its key, its mark and its request."""
         call = self._call
         kind = REQUESTS.get(method)
         if self._row is None or not self._row.may_ask or kind is None:
@@ -234,7 +229,14 @@ class Rounds:
         need = needed_capability(method, params)
         if not call.capabilities.has(need):
             raise CapabilityError(need)
-        return kind(UNSET if params is None else params)  # type: ignore[arg-type]
+        request = kind(UNSET if params is None else params)  # type: ignore[arg-type]
+        if key is None:
+            self._count += 1
+            key = f"input_{self._count}"
+        mark = _LETTERS[method] + digest(request).hex()[:32]
+        if self._asked.setdefault(key, mark) != mark:
+            raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
+        return key, mark, request
 
     def _answer(self, method: str, key: str, mark: str) -> Any | None:
         known = self._state.a.get(key)

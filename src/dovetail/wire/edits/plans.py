@@ -9,7 +9,7 @@ place: registered tools and cached results are shared between connections of dif
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 from msgspec import UNSET, Struct
@@ -80,28 +80,25 @@ class Sieve:
                 changes[name] = UNSET
         for name in plan.below:
             before = getattr(value, name)
-            after = self._edit_member(before)
+            # No subclasses: capabilities have a plan of their own.
+            items = before.__class__ is list or before.__class__ is dict
+            after = self._edit_items(before) if items else self.edit(before)
             if after is not before:
                 changes[name] = after
         return replace(value, **changes) if changes else value
 
-    # Every result of a legacy client comes through here, so the two below call nothing they need not.
+    def _edit_items(self, container: Any) -> Any:
+        """The list or dict with its items edited; the very same when there was nothing to edit.
 
-    def _edit_member(self, value: Any) -> Any:
-        kind: Any = value.__class__
-        if kind is list or kind is dict:  # and no subclass: capabilities have a plan of their own
-            items: Any = enumerate(value) if kind is list else value.items()
-            return self._edit_items(value, items)
-        return self.edit(value)
-
-    def _edit_items(self, container: Any, items: Iterable[tuple[Any, Any]]) -> Any:
-        """The list or dict with its items edited; the very same when there was nothing to edit."""
+        Every result of a legacy client comes through here, so it calls nothing it need not.
+        """
         plans = self._plans
         edited: Any = None
-        for key, item in items:
-            if plans.get(item.__class__, _UNKNOWN) is None:
+        for key, item in enumerate(container) if container.__class__ is list else container.items():
+            kind: Any = item.__class__
+            if plans.get(kind, _UNKNOWN) is None:
                 continue
-            after = self._edit_member(item)
+            after = self._edit_items(item) if kind is list or kind is dict else self.edit(item)
             if after is not item:
                 if edited is None:
                     edited = container.copy()
