@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Refusal, Server, ToolError
+from dovetail import Client, DovetailError, Refusal, Server, ToolError
 from dovetail.layers import Breaker, Cache, Concurrency, RateLimit
 from dovetail.stores import MemoryStore
 from dovetail.telemetry.bounds import NAMES, OTHER
@@ -458,3 +458,19 @@ def test_other_hosts_have_the_page_too(host: str, monkeypatch: pytest.MonkeyPatc
             )
 
     scenario()
+
+
+@run
+async def test_tools_of_a_mounted_server_have_names_and_what_it_does_not_have_has_none() -> None:
+    server, child = Server("whole"), shop()
+    server.mount(child, prefix="shop")
+    metrics = server.metrics
+    async with Client(server) as client:
+        await client.call_tool("shop_look")
+        await client.call_tool("shop_look")
+        for number in range(20):
+            with pytest.raises(DovetailError):
+                await client.call_tool(f"shop_nothing_{number}")
+    assert metrics.read("dovetail_calls_total", name="shop_look", outcome="ok") == 2
+    assert metrics.read("dovetail_call_seconds", name="shop_look") == 2
+    assert metrics.read("dovetail_calls_total", method="tools/call", name=OTHER) == 20

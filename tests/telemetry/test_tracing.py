@@ -401,6 +401,21 @@ async def test_a_task_that_another_worker_takes_up_stays_in_its_trace(tmp_path: 
     assert parent_of(taken_up) == begun.context.span_id
 
 
+@run
+async def test_a_mounted_server_is_inside_the_span_of_the_one_it_is_mounted_in() -> None:
+    watched = Watched()
+    server = Server("whole", layers=[watched.layer()])
+    server.mount(shop(watched.layer()), prefix="shop")
+    async with reached(server, "http") as target, Client(target, layers=[watched.layer()]) as client:
+        await client.call_tool("shop_work")
+        await client.call_tool("shop_work")  # the second time nothing is left of the first
+    outer = [span for span in watched.spans if span.name == "tools/call" and span.kind is SERVED]
+    inner = [span for span in watched.spans if span.name == "tools/call work" and span.kind is SERVED]
+    sent = [span for span in watched.spans if span.name == "tools/call shop_work" and span.kind is SENT]
+    assert [parent_of(span) for span in outer] == [span.context.span_id for span in sent]
+    assert [parent_of(span) for span in inner] == [span.context.span_id for span in outer]
+
+
 # --- without anybody doing anything, in processes of their own ---------------------------------------------------
 
 SETUP = """

@@ -139,23 +139,26 @@ class Metrics:
         async def counted(call: Call, channel: Channel) -> Struct | Raw:
             method, params = work or call.method, call.params
             name: str = params.name if method in _NAMED else params.uri if method == _READ else ""
-            one = self._known.get((method, name)) or self._find(method, name)
+            one = self._known.get((method, name))
             cells, brief = self._cells, method != LISTEN
             if brief:
                 self._in_flight += 1  # looked at now and then: a number of our own is cheaper to change
             begun = perf_counter()
             try:
                 result = await respond(call, channel)
+                if one is None:
+                    one = self._find(method, name, answered=True)
                 if type(result) is CallToolResult and result.is_error is True:
                     self._ended(one, of_result(result))
                 else:
                     cells[one.ok] += 1.0
                 return result
             except BaseException as error:
+                one = one or self._find(method, name, answered=False)
                 self._failed(one, error)
                 raise
             finally:
-                if brief:
+                if brief and one is not None:
                     took, at = perf_counter() - begun, one.seconds
                     self._in_flight -= 1
                     cells[at + bisect_left(BUCKETS, took)] += 1.0
@@ -163,8 +166,11 @@ class Metrics:
 
         return counted
 
-    def _find(self, method: str, name: str) -> _Counted:
+    def _find(self, method: str, name: str, *, answered: bool) -> _Counted:
         label = self._label(method, name)
+        if label is OTHER and answered and method in _NAMED and self._server.elsewhere is not None:
+            # It belongs to what is mounted here, which has just answered: a name that exists. Those have a share.
+            label = name if len(self._counted) < NAMES // 2 else OTHER
         one = self._counted.get((method, label))
         if one is None:
             if len(self._counted) >= NAMES:

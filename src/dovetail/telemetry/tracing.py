@@ -55,6 +55,9 @@ _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resourc
 _asking: ContextVar[trace.Span | None] = ContextVar("dovetail_asking_span", default=None)
 """The client's span whose request is about to get its id."""
 
+_inside: ContextVar[bool] = ContextVar("dovetail_inside_span", default=False)
+"""A request is being served in a span of ours: what a server mounted in the one that serves it does belongs there."""
+
 
 class Tracing(Layer):
     """Spans around every call; the module says which. By default with the providers of the program."""
@@ -151,7 +154,7 @@ class Tracing(Layer):
         """Start a span and enter it. None, if that cannot be done: the call goes on without."""
         with self._harmless():
             outer, links = contexts.get_current(), list[trace.Link]()
-            if kind is not trace.SpanKind.CLIENT:
+            if kind is not trace.SpanKind.CLIENT and not (kind is trace.SpanKind.SERVER and _inside.get()):
                 # Conventions for MCP: the context of `_meta` is the parent, the one we are in is linked.
                 ambient = trace.get_current_span(outer).get_span_context()
                 outer = propagate.extract(readable(call.meta), outer)
@@ -162,14 +165,15 @@ class Tracing(Layer):
             token = contexts.attach(trace.set_span_in_context(span, outer))
             if kind is trace.SpanKind.CLIENT:
                 _asking.set(span)
-            return span, token
+            return span, (token, _inside.set(kind is trace.SpanKind.SERVER))
         return None, None
 
     def _end(self, span: trace.Span | None, token: Any, ended: Mapping[str, Any]) -> None:
         if span is None:
             return
         with self._harmless():
-            contexts.detach(token)
+            contexts.detach(token[0])
+            _inside.reset(token[1])
             if ended:
                 shown = {name: value for name, value in ended.items() if name != "message"}
                 span.set_attributes(shown)
