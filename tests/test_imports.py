@@ -48,6 +48,7 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.client.config": frozenset({"telemetry"}),  # as above
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
+    "dovetail.client.connecting.targets": frozenset({"gateway"}),  # Client({"mcpServers": …})
     "dovetail.client.auth": frozenset({"auth"}),  # auth="oauth"
     "dovetail.client.samplers.base": frozenset({"transports"}),  # the HTTP client of the transport
 }

@@ -15,6 +15,7 @@ PROMISED = [
     "CallToolResult",
     "CapabilityError",
     "Client",
+    "Clients",
     "Completion",
     "Context",
     "Declined",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ToolError,
         TransportError,
     )
+    from .gateway import Clients
     from .model import (
         Annotations,
         AudioContent,
@@ -76,13 +77,14 @@ _HOMES = {
         TextContent Tool ToolAnnotations""",
     "server": """Accepted Audio Context Declined Elicit ElicitUrl File Handle Image InputRequired Roots
         Sample Sampled Server""",
+    "gateway": "Clients",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Accepted", "Annotations", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client",
+    "Accepted", "Annotations", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client", "Clients",
     "Completion", "Context", "Declined", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File",
     "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputRequired", "Keys", "Limits",
     "LocalProtocolError", "Principal", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",

@@ -13,6 +13,8 @@ from ..errors import DovetailError
 COMMANDS = {
     "run": ("dovetail.cli.run", "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse"),
     "worker": ("dovetail.cli.worker", "run the tasks of a server whose calls arrive elsewhere"),
+    "bridge": ("dovetail.cli.compose", "serve any server as any other: another transport, another revision"),
+    "gateway": ("dovetail.cli.compose", "serve all servers of an mcp.json as one"),
     "list": ("dovetail.cli.call", "show the tools, resources and prompts of a server"),
     "call": ("dovetail.cli.call", "call a tool"),
     "read": ("dovetail.cli.call", "read a resource"),

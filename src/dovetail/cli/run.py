@@ -18,7 +18,14 @@ def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
         "run", "Serve the Server in FILE. Without a transport: over stdin and stdout."
     )
+    add_ways(result)
+    return result
+
+
+def add_ways(result: argparse.ArgumentParser) -> None:
+    """The options of every command that serves."""
     way = result.add_mutually_exclusive_group()
+    way.add_argument("--stdio", action="store_true", help="stdin and stdout (the default)")
     way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
     way.add_argument("--sse", action="store_true", help="the HTTP+SSE pair of 2024-11-05")
     way.add_argument("--ws", action="store_true", help="WebSocket at /mcp")
@@ -30,7 +37,6 @@ def parser() -> argparse.ArgumentParser:
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
     _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
-    return result
 
 
 def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]
@@ -53,20 +59,31 @@ def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignor
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    over_stdio = not (options.http or options.sse or options.ws or options.tcp or options.unix)
-    if over_stdio:
-        # Before any user code is imported: a print at its top level must not reach the client.
+    divert(options)
+    return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
+
+
+def _over_stdio(options: argparse.Namespace) -> bool:
+    return not (options.http or options.sse or options.ws or options.tcp or options.unix)
+
+
+def divert(options: argparse.Namespace) -> None:
+    """Before any code of others is imported: a print at its top level must not reach the client."""
+    if _over_stdio(options):
         from ..transports import stdio
 
         stdio.divert()
-    server = target.server_of(options)
-    if over_stdio:
+
+
+def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | None = None) -> int:
+    """Serve as the options say; ``again`` names how a process of uvicorn's own finds the server."""
+    if _over_stdio(options):
         from ..transports import stdio
 
         return stdio.run(server)
     if options.tcp or options.unix:
         return _run_stream(server, options)
-    return _run_http(server, options)
+    return _run_http(server, options, again)
 
 
 _AS_THEY_ARE: Final = (
@@ -94,7 +111,7 @@ def address(value: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _run_http(server: Server, options: argparse.Namespace) -> int:
+def _run_http(server: Server, options: argparse.Namespace, again: tuple[str, str] | None) -> int:
     # One application serves all three: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
     serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
     return serving.run(
@@ -102,7 +119,7 @@ def _run_http(server: Server, options: argparse.Namespace) -> int:
         server=options.server,
         # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
         face="asgi" if options.ws else "rsgi",
-        again=(f"{__name__}:uvicorn_worker", options.target),
+        again=again,
         allowed_hosts=tuple(options.allowed_host or ()),
         allowed_origins=tuple(options.allowed_origin or ()),
         **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},

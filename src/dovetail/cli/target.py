@@ -28,25 +28,35 @@ def server_parser(command: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "target", metavar="FILE[:name]", help="a Python file or module, and the name of its Server"
     )
+    add_common(parser)
+    return parser
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options of every command that serves, whatever it serves."""
     parser.add_argument(
         "--store", metavar="URL", help="where state is kept: FILE, sqlite:///FILE or redis://HOST:PORT/DB"
     )
     levels = ("debug", "info", "warning", "error")
     parser.add_argument("--log-level", default="info", choices=levels, help="what goes to stderr")
-    return parser
 
 
 def server_of(options: argparse.Namespace) -> Server:
-    """The server that the options of `server_parser` name. What it logs goes to stderr from now on."""
+    """The server that the options of `server_parser` name."""
+    prepare(options)
+    # What the file sets up may use threads in every fork (OpenTelemetry's providers do), and whoever registers first
+    # is called first: the locks that it takes there have to be made anew by then.
+    importlib.import_module("concurrent.futures.thread")
+    return load(options.target)
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """What is logged goes to stderr from now on, and state to the store that is named."""
     level = options.log_level.upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
     if options.store is not None:
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = options.store
-    # What the file sets up may use threads in every fork (OpenTelemetry's providers do), and whoever registers first
-    # is called first: the locks that it takes there have to be made anew by then.
-    importlib.import_module("concurrent.futures.thread")
-    return load(options.target)
 
 
 def split(target: str) -> tuple[str, str | None]:

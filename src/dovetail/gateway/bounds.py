@@ -17,3 +17,5 @@ UPSTREAMS_KEPT: Final = 256
 """Connections of one proxy, one for each principal; the one that was idle longest makes room."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+FILE_LOOK: Final = 1.0
+"""Seconds between looks at a gateway's file."""

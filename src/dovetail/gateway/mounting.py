@@ -129,6 +129,21 @@ class Mounts:
         for kind in LIST_KINDS:
             self._server.changed(kind)
 
+    async def remove(self, server: Server) -> None:
+        """End and forget a mounted server."""
+        mount = next(
+            each for each in self.mounts if isinstance(each.part, ServerPart) and each.part.server is server
+        )
+        self.mounts.remove(mount)
+        self._prefixed.pop(mount.naming.prefix, None)
+        if mount in self._bare:
+            self._bare.remove(mount)
+        self._routes.clear()
+        self._merged.clear()
+        for kind in LIST_KINDS:
+            self._server.changed(kind)
+        await mount.part.stop()
+
     def _check(self, part: ServerPart, naming: Naming) -> None:
         if self._server in _inside(part.server):
             raise RegistrationError(f"{part.label} cannot be mounted in itself")

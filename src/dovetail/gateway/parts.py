@@ -86,6 +86,7 @@ class ServerPart:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._viewed: Shown | None = None
 
     @property
     def label(self) -> str:
@@ -105,12 +106,34 @@ class ServerPart:
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
-        if server.elsewhere is not None:
-            return await server.elsewhere.shown(kind, call)
-        return own_entries(server, kind, call)
+        if server.elsewhere is None:
+            shown = own_entries(server, kind, call)
+        else:
+            shown = await server.elsewhere.shown(kind, call)
+        if kind != "tools" or not server.views:
+            return shown
+        version = (shown.version, server.views)
+        if self._viewed is None or self._viewed.version != version:
+            tools = shown.entries
+            for view in server.views:
+                tools = view.show(tools)
+            self._viewed = Shown(version, tools)
+        return self._viewed
+
+    def _inner(self, name: str) -> str | None:
+        """The name of a tool before all views; None for one that is not shown."""
+        found: str | None = name
+        for view in reversed(self.server.views):
+            found = None if found is None else view.inner(found)
+        return found
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         register = self.server.register
+        if kind == "tools":
+            inner = self._inner(name)
+            if inner is None:
+                return False
+            name = inner
         if kind in ("resources", "templates"):
             found = register.find_resource(name) is not None or name in register.templates.entries
         else:
@@ -120,10 +143,13 @@ class ServerPart:
         )
 
     def task_tool(self, name: str) -> TaskTool | None:
-        tool = self.server.register.tools.entries.get(name)
+        inner = self._inner(name)
+        if inner is None:
+            return None
+        tool = self.server.register.tools.entries.get(inner)
         if tool is not None:
             return TaskTool(name, tool.task, tool.rights, tool.asks_first)
-        return None if self.server.elsewhere is None else self.server.elsewhere.task_tool(name)
+        return None if self.server.elsewhere is None else self.server.elsewhere.task_tool(inner)
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
         return await self.server.respond(call, channel)

@@ -27,8 +27,9 @@ class Proxy(Server):
     Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
     There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
     session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``timeout``
-    (seconds) is the most a call behind may take, ``layers`` stand around every call. The other options are those of a
-    `Client`; ``auth`` may also be a function of the principal.
+    (seconds) is the most a call behind may take, ``layers`` stand around every call; with ``required`` the proxy does
+    not start without the server behind. The other options are those of a `Client`; ``auth`` may also be a function of
+    the principal.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Proxy(Server):
         connections: Sharing = "principal",
         timeout: float | None = None,
         pass_headers: Iterable[str] = (),
+        required: bool = False,
         revisions: Sequence[str | Revision] = REVISIONS,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -53,7 +55,7 @@ class Proxy(Server):
             timeout=timeout,
             pass_headers=pass_headers,
         )
-        self._named = name is not None
+        self._named, self._required = name is not None, required
         mount(self, self.remote, None)
         self.methods["logging/setLevel"] = self.set_level
 
@@ -62,6 +64,8 @@ class Proxy(Server):
         await super().start()
         first = self.remote.first
         if first is None:
+            if self._required and self.remote.problem is not None:
+                raise self.remote.problem
             return
         if not self._named:
             info = first.client.server_info

@@ -51,6 +51,8 @@ class Answering:
     ) -> None:
         self.elsewhere: Elsewhere | None = None
         """What is mounted here; None without."""
+        self.views: tuple[Any, ...] = ()
+        """What `Server.transform` made of what is shown."""
         self.page_size = page_size or self.limits.page_size
         self.ttl_ms = ttl_ms
         self.cache_scope: CacheScope = cache_scope

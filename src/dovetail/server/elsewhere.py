@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, Protocol, TypedDict
 
 from msgspec import Raw, Struct
 
@@ -10,6 +11,19 @@ from ..core.channel import Call, Channel
 from ..core.rights import Rights
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
+
+
+class ViewOptions(TypedDict, total=False):
+    """What `Server.transform` takes; all names are those of before."""
+
+    only: Collection[str] | None
+    without: Collection[str]
+    rename: Mapping[str, str]
+    describe: Mapping[str, str]
+    hide: Mapping[str, Collection[str]]
+    """Arguments that are not shown, by tool."""
+    fix: Mapping[str, Mapping[str, Any]]
+    """Values of arguments that are not shown, by tool."""
 
 
 class TaskTool(Struct, frozen=True):

@@ -34,6 +34,7 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
+from .elsewhere import ViewOptions
 from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
@@ -263,6 +264,22 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
         from ..gateway.mounting import mount  # a server without others loads nothing of it
 
         mount(self, child, prefix)
+
+    def transform(self, **options: Unpack[ViewOptions]) -> None:
+        """Change what is shown, for lists and calls alike: ``only`` these tools, all ``without`` those, ``rename`` and
+        ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
+
+        Several transforms are applied one after the other, each to what the one before it shows.
+
+        Raises:
+            RegistrationError: two tools would have one name.
+        """
+        from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
+
+        view = View(**options)
+        self.views += (view,)
+        vars(self)["respond"] = compose(self, [view], self.respond)
+        self.changed("tools")
 
     @cached_property
     def kept(self) -> Store:

@@ -10,6 +10,7 @@ a `Server` (any service)       in memory, in this event loop
 ``"tcp://host:port"``            TCP; ``"tls://…"`` inside TLS
 ``"unix:/path"``                 a Unix socket
 ``"server.py"``, ``Path(...)``   a Python file: its `Server` is run, or the file itself
+``{"mcpServers": …}``          all of them as one, in memory
 an `Opener`                    whatever it opens: a transport of your own
 =============================  ====================================================================
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
@@ -107,6 +108,10 @@ def parse_target(target: Any) -> Target:
         if not words:
             raise ValueError("the command is empty")
         return Target(kind="child", command=words)
+    if isinstance(target, Mapping):
+        from ...gateway import Gateway  # {"mcpServers": …}: several servers as one
+
+        return Target(kind="memory", service=Gateway(cast("Mapping[str, Any]", target)))
     if isinstance(target, Opener):
         return Target(kind="opener", service=target)
     if isinstance(target, Responder):

@@ -76,7 +76,7 @@ class Registration:
         """By reference and argument."""
         self.param_headers: dict[str, Mapping[tuple[str, ...], Any]] = {}
         """Tools whose arguments are mirrored in headers, for the admission ladder."""
-        self.generation = 0
+        self.generation: int = 0
         """Counts the changes of what is registered."""
         self._restricted: dict[str, Rights] = {}
         """By tag."""

@@ -1,0 +1,151 @@
+"""``dovetail bridge TARGET`` and ``dovetail gateway FILE``: other servers, as one of ours."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..auth.commands.choosing import add_option, chosen, read_headers
+from ..wire.revisions import BY_NAME
+from .call import read_target
+from .output import printable, stderr_of_child
+from .run import add_ways, divert, serve
+from .target import add_common, prepare
+
+if TYPE_CHECKING:
+    from ..gateway.config import Entry
+    from ..server import Server
+
+_ERAS = ("auto", "modern", "legacy")
+
+
+def main(command: str, arguments: list[str]) -> int:
+    """Run one of the two commands; returns the exit status."""
+    options = (_bridge_parser() if command == "bridge" else _gateway_parser()).parse_args(arguments)
+    divert(options)
+    prepare(options)
+    try:
+        made: Server | int = _bridge(options) if command == "bridge" else _gateway(options)
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail {command}: {error}\n")
+        return 2
+    return made if isinstance(made, int) else serve(made, options)
+
+
+def _bridge_parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail bridge",
+        description="Serve TARGET (a URL, a Python file, or a quoted command) over another transport or revision.",
+    )
+    result.add_argument("target", metavar="TARGET")
+    add_common(result)
+    add_ways(result)
+    result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
+    result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
+    result.add_argument("--front-revision", action="append", metavar="R", help="serve this revision only")
+    result.add_argument(
+        "--per-session",
+        action="store_true",
+        help="one connection behind for each session in front, not one for all",
+    )
+    result.add_argument("--pass-header", action="append", metavar="NAME", help="a header that goes through")
+    result.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="sent behind")
+    add_option(result)
+    return result
+
+
+def _bridge(options: argparse.Namespace) -> Server:
+    from ..gateway import Proxy
+
+    known = {*BY_NAME, *_ERAS}
+    for name in (options.revision, *(options.front_revision or ())):
+        if name not in known:
+            raise ValueError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
+    more: dict[str, Any] = {}
+    if options.front_revision:
+        more["revisions"] = options.front_revision
+    return Proxy(
+        read_target(options.target),
+        connections="session" if options.per_session else "principal",
+        timeout=options.timeout,
+        pass_headers=options.pass_header or (),
+        revision=options.revision,
+        headers=read_headers(options.header),
+        auth=chosen(options.auth, options.target),
+        on_stderr=stderr_of_child(),
+        required=True,
+        **more,
+    )
+
+
+def _gateway_parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail gateway",
+        description="Serve all servers that FILE names (mcpServers JSON, or TOML) as one. The file is watched.",
+    )
+    result.add_argument("file", metavar="FILE")
+    add_common(result)
+    add_ways(result)
+    result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
+    return result
+
+
+def _gateway(options: argparse.Namespace) -> Server | int:
+    from ..gateway import Gateway
+    from ..gateway.config import read
+
+    for entry in read(options.file):
+        if entry.command and not options.yes and not _trusted(entry):
+            return 2
+    return Gateway(options.file)
+
+
+# --- commands of a file are asked about once -----------------------------------------------------------------------
+
+
+def _trusted(entry: Entry) -> bool:
+    """Whether the command may be run: it was said once, or is said now at the terminal."""
+    mark = hashlib.sha256(
+        json.dumps([entry.command, entry.cwd, sorted(entry.env.items())]).encode()
+    ).hexdigest()
+    remembered = _remembered()
+    if mark in remembered:
+        return True
+    shown = printable(shlex.join(entry.command))
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write(
+            f"dovetail gateway: nobody has said that {entry.name!r} may run: {shown} (use --yes)\n"
+        )
+        return False
+    sys.stderr.write(f"Run the server {printable(entry.name)!r} with the command\n  {shown}\n? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        return False
+    _remember([*remembered, mark])
+    return True
+
+
+def _file() -> Path:
+    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return Path(home) / "dovetail" / "trusted-commands.json"
+
+
+def _remembered() -> list[str]:
+    try:
+        found: Any = json.loads(_file().read_text())
+    except (OSError, ValueError):
+        return []
+    return [str(mark) for mark in cast("list[Any]", found)] if isinstance(found, list) else []
+
+
+def _remember(marks: list[str]) -> None:
+    path = _file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(json.dumps(marks))
+    path.chmod(0o600)

@@ -1,0 +1,208 @@
+"""The file that names servers: the ``mcpServers`` JSON everybody documents, its spellings elsewhere, or TOML of ours.
+
+A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
+``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
+(arguments by tool), ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``. ``${VAR}`` and ``${VAR:-default}``
+are replaced from the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct, field
+
+from ..errors import DovetailError
+from ..wire.revisions import BY_NAME
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_TABLES: Final = ("mcpServers", "servers", "context_servers")
+_URLS: Final = ("url", "httpUrl", "serverUrl")
+_TRANSPORTS: Final = {
+    "stdio": "stdio", "http": "http", "streamable-http": "http", "streamable_http": "http", "streamableHttp": "http",
+    "sse": "sse", "ws": "ws", "websocket": "ws",
+}  # fmt: skip
+"""What files call a transport, and what it is."""
+_ERAS: Final = ("auto", "modern", "legacy")
+
+
+class ConfigError(DovetailError):
+    """The file cannot be used; the message says where and why."""
+
+
+class Entry(Struct, kw_only=True, frozen=True):
+    """One server of the file."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    prefix: str | None = None
+    tools: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict[str, str])
+    fix: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    timeout: float | None = None
+    revision: str | None = None
+    auth: str | None = None
+    pass_headers: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Any:
+        """What a `Client` is pointed at."""
+        return self.url or list(self.command)
+
+
+class _Members(Struct, kw_only=True):
+    """An entry as people write it; members of other programs are left alone."""
+
+    command: str | list[str] | None = None
+    args: list[str] = []
+    env: dict[str, str | int | float | bool] = {}
+    cwd: str | None = None
+    headers: dict[str, str] = {}
+    type: str | None = None
+    transport: str | None = None
+    prefix: str | None = None
+    tools: list[str] | None = None
+    exclude: list[str] = []
+    rename: dict[str, str] = {}
+    fix: dict[str, dict[str, Any]] = {}
+    timeout: float | None = None
+    revision: str | None = None
+    auth: str | None = None
+    pass_headers: list[str] = []
+    disabled: bool = False
+
+
+def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
+    """The servers of a file, or of what such a file holds.
+
+    Raises:
+        ConfigError: it is none, or one of its servers cannot be used.
+    """
+    if isinstance(source, Mapping):
+        return _entries(source, "the configuration")
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    try:
+        found: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    return _entries(found, str(path))
+
+
+def _entries(found: Any, where: str) -> list[Entry]:
+    members: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    table: Any = next((members[name] for name in _TABLES if name in members), None)
+    if not isinstance(table, Mapping):
+        raise ConfigError(f'{where} has no "mcpServers" object')
+    servers = cast("Mapping[str, Any]", table)
+    entries = [_entry(name, members, where) for name, members in servers.items()]
+    alone = len(servers) == 1
+    return [_prefixed(entry, alone) for entry in entries if entry is not None]
+
+
+def _prefixed(entry: Entry, alone: bool) -> Entry:
+    """One server needs no prefix unless it has one; several get their names."""
+    if entry.prefix is not None or alone:
+        return entry
+    words = re.sub(r"[^A-Za-z0-9.\-]+", "_", entry.name).strip("_") or "server"
+    return msgspec.structs.replace(entry, prefix=words)
+
+
+def _entry(name: str, members: Any, where: str) -> Entry | None:
+    place = f"{where}: server {name!r}"
+    if not isinstance(members, Mapping):
+        raise ConfigError(f"{place} is no object")
+    replaced = _replace(cast("Mapping[str, Any]", members), place)
+    try:
+        given = msgspec.convert(replaced, _Members)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    if given.disabled:
+        return None
+    urls = [(key, replaced[key]) for key in _URLS if replaced.get(key)]
+    if bool(urls) == (given.command is not None):
+        raise ConfigError(f'{place} needs either a "command" or a "url"{_typo(replaced)}')
+    if given.revision is not None and given.revision not in (*BY_NAME, *_ERAS):
+        raise ConfigError(f"{place}: there is no revision {given.revision!r}")
+    words = given.command if isinstance(given.command, list) else [given.command or ""]
+    return Entry(
+        name=name,
+        command=() if urls else (*words, *given.args),
+        env={key: _written(value) for key, value in given.env.items()},
+        cwd=given.cwd,
+        url=_url(urls[0], given.type or given.transport, place) if urls else "",
+        headers=given.headers,
+        prefix=given.prefix,
+        tools=None if given.tools is None else tuple(given.tools),
+        exclude=tuple(given.exclude),
+        rename=given.rename,
+        fix=given.fix,
+        timeout=given.timeout,
+        revision=given.revision,
+        auth=given.auth,
+        pass_headers=tuple(given.pass_headers),
+    )
+
+
+def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:
+    _, url = found
+    if not isinstance(url, str) or not url.startswith(
+        ("http://", "https://", "ws://", "wss://", "tcp://", "tls://")
+    ):
+        raise ConfigError(f"{place}: {url!r} is no URL of a server")
+    if transport is not None and transport not in _TRANSPORTS:
+        raise ConfigError(
+            f"{place}: there is no transport {transport!r}; use one of {', '.join(_TRANSPORTS)}"
+        )
+    return url
+
+
+def _typo(members: Mapping[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    for name in members:
+        if close := get_close_matches(name, ("command", *_URLS), 1, 0.75):
+            return f" (did you mean {close[0]!r} by {name!r}?)"
+    return ""
+
+
+def _written(value: str | float | bool) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _replace(value: Any, place: str) -> Any:
+    """``value`` with the variables of the environment in every string of it."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: _variable(found, place), value)
+    if isinstance(value, Mapping):
+        return {key: _replace(one, place) for key, one in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_replace(one, place) for one in cast("list[Any]", value)]
+    return value
+
+
+def _variable(found: re.Match[str], place: str) -> str:
+    name, default = found[1], found[2]
+    value = os.environ.get(name)
+    if value:
+        return value
+    if default is None:
+        if value is None:
+            raise ConfigError(f"{place}: the variable {name} is not set")
+        return value
+    return default

@@ -1,0 +1,142 @@
+"""`Gateway`: all servers of a file as one. A server that is down is left out, and comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DovetailError, RegistrationError
+from ..server.server import Server
+from . import config
+from .bounds import FILE_LOOK
+from .config import ConfigError, Entry
+from .mounting import Mounts
+from .proxy import Proxy
+
+if TYPE_CHECKING:
+    from ..client.config import ClientOptions
+
+log = logging.getLogger("dovetail.gateway")
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class Gateway(Server):
+    """The servers that ``source`` names (a file, or what one holds), each behind a `Proxy` under its prefix.
+
+    While it runs, a file is looked at now and then: servers that came are mounted, those that went are ended, and
+    clients in front stay connected. A file that cannot be read any more changes nothing.
+    """
+
+    def __init__(self, source: Source, name: str = "dovetail-gateway", *, reload: bool = True) -> None:
+        super().__init__(name)
+        self._source = source
+        self._reload = reload and not isinstance(source, Mapping)
+        self._entries: dict[str, Entry] = {}
+        self.proxies: dict[str, Proxy] = {}
+        self._watching: asyncio.Task[None] | None = None
+        for entry in config.read(source):
+            self._connect(entry)
+
+    @property
+    def failed(self) -> dict[str, DovetailError]:
+        """The servers that cannot be reached now, and why."""
+        problems = {name: proxy.remote.problem for name, proxy in self.proxies.items()}
+        return {name: problem for name, problem in problems.items() if problem is not None}
+
+    def _connect(self, entry: Entry) -> Proxy:
+        proxy = _proxy(entry)
+        try:
+            self.mount(proxy, entry.prefix)
+        except RegistrationError as error:
+            raise ConfigError(f"server {entry.name!r}: {error.message}") from None
+        self._entries[entry.name] = entry
+        self.proxies[entry.name] = proxy
+        self.health.add(f"upstream:{entry.name}", partial(_is_up, proxy), every=5, failures=1)
+        return proxy
+
+    async def _drop(self, name: str) -> None:
+        assert isinstance(self.elsewhere, Mounts)
+        proxy = self.proxies.pop(name)
+        del self._entries[name]
+        self.health.remove(f"upstream:{name}")
+        await self.elsewhere.remove(proxy)
+
+    async def start(self) -> None:
+        await super().start()
+        if self._reload and self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch(), name="dovetail-gateway")
+
+    async def stop(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+        await super().stop()
+
+    async def _watch(self) -> None:
+        seen = _stamp(self._source)
+        while True:
+            await asyncio.sleep(FILE_LOOK)
+            now = _stamp(self._source)
+            if now != seen and now is not None:
+                seen = now
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Take the file as it is now."""
+        try:
+            entries = {entry.name: entry for entry in config.read(self._source)}
+        except ConfigError as error:
+            log.error("the old servers stay: %s", error.message)
+            return
+        for name in [name for name, entry in self._entries.items() if entries.get(name) != entry]:
+            await self._drop(name)
+        for name, entry in entries.items():
+            if name not in self._entries:
+                try:
+                    proxy = self._connect(entry)
+                except ConfigError as error:
+                    log.error("%s", error.message)
+                    continue
+                await proxy.start()
+
+
+def _proxy(entry: Entry) -> Proxy:
+    options: ClientOptions = {"on_stderr": partial(_log_stderr, entry.name)} if entry.command else {}
+    if entry.env:
+        options["env"] = entry.env
+    if entry.cwd is not None:
+        options["cwd"] = entry.cwd
+    if entry.headers:
+        options["headers"] = entry.headers
+    if entry.revision is not None:
+        options["revision"] = entry.revision
+    if entry.auth is not None and entry.auth != "none":
+        options["auth"] = entry.auth
+    proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
+    if entry.tools is not None or entry.exclude or entry.rename or entry.fix:
+        proxy.transform(only=entry.tools, without=entry.exclude, rename=entry.rename, fix=entry.fix)
+    return proxy
+
+
+def _log_stderr(name: str, data: bytes) -> None:
+    for line in data.decode("utf-8", "replace").splitlines():
+        log.info("%s: %s", name, line.encode("unicode_escape").decode())
+
+
+def _is_up(proxy: Proxy) -> bool:
+    first = proxy.remote.first
+    return proxy.remote.problem is None and (first is None or first.client.connected)
+
+
+def _stamp(source: Any) -> tuple[int, int] | None:
+    try:
+        found = os.stat(source)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
