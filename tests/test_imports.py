@@ -42,8 +42,9 @@ MEANT: dict[str, frozenset[str]] = {
     ),  # where results of tasks are kept without a store given
     "dovetail.server.tasks.work": frozenset({"workers"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
-    # Server.mount; Server.metrics; calls exactly once
-    "dovetail.server.server": frozenset({"gateway", "telemetry", "workers"}),
+    "dovetail.server.elsewhere": frozenset({"gateway"}),  # Server.mount, Server.transform
+    # Server.metrics; calls exactly once
+    "dovetail.server.server": frozenset({"telemetry", "workers"}),
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
     "dovetail.client.config": frozenset({"telemetry"}),  # as above
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi

@@ -45,14 +45,11 @@ class Answering:
     register: Register
     dialect: Dialect
     limits: Limits
+    elsewhere: Elsewhere | None
 
     def __init__(
         self, page_size: int | None, ttl_ms: int, cache_scope: CacheScope, *, mask_errors: bool
     ) -> None:
-        self.elsewhere: Elsewhere | None = None
-        """What is mounted here; None without."""
-        self.views: tuple[Any, ...] = ()
-        """What `Server.transform` made of what is shown."""
         self.page_size = page_size or self.limits.page_size
         self.ttl_ms = ttl_ms
         self.cache_scope: CacheScope = cache_scope

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, cast
 
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..core.rights import Rights
+from ..drivers.layering import compose
+
+if TYPE_CHECKING:
+    from ..gateway.parts import Part
+    from .server import Server
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
 
@@ -67,3 +72,42 @@ class Elsewhere(Protocol):
     def unwatch(self, uri: str) -> None: ...
 
     def scopes(self) -> frozenset[str]: ...
+
+
+class Composing:
+    """The part of a `Server` that shows others, and shapes what is shown."""
+
+    elsewhere: Elsewhere | None = None
+    """What is mounted here; None without."""
+    views: tuple[Any, ...] = ()
+    """What `transform` made of what is shown."""
+
+    def mount(self, child: Server | Part, prefix: str | None = None) -> None:
+        """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
+
+        With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
+        ``city://weather/oslo``. What it gains or loses later shows. Its layers, rights and lifespan stay its own.
+
+        Raises:
+            RegistrationError: a name or the prefix is taken; the message says by whom.
+        """
+        from ..gateway.mounting import mount  # a server without others loads nothing of it
+
+        mount(cast("Server", self), child, prefix)
+
+    def transform(self, **options: Unpack[ViewOptions]) -> None:
+        """Change what is shown, for lists and calls alike: ``only`` these tools, all ``without`` those, ``rename`` and
+        ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
+
+        Several transforms are applied one after the other, each to what the one before it shows.
+
+        Raises:
+            RegistrationError: two tools would have one name.
+        """
+        from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
+
+        view = View(**options)
+        self.views += (view,)
+        server = cast("Server", self)
+        vars(server)["respond"] = compose(server, [view], server.respond)
+        server.changed("tools")

@@ -34,7 +34,7 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
-from .elsewhere import ViewOptions
+from .elsewhere import Composing
 from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
@@ -43,7 +43,6 @@ from .running import Lifecycle, resumed
 from .serving import Serving
 
 if TYPE_CHECKING:
-    from ..gateway.parts import Part
     from ..telemetry.events import TelemetryEvent
     from ..telemetry.metrics import Metrics
     from .skills.methods import Skills
@@ -62,7 +61,7 @@ _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
 logger = logging.getLogger("dovetail.server")
 
 
-class Server(Registration, Extending, Answering, Lifecycle, Serving):
+class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
     """A server of the Model Context Protocol, for every revision at once.
 
     ```python
@@ -251,35 +250,6 @@ class Server(Registration, Extending, Answering, Lifecycle, Serving):
             self.skills = Skills(self)
             self.skills.install()
         return self.skills.add(folder, prefix, rights)
-
-    def mount(self, child: Server | Part, prefix: str | None = None) -> None:
-        """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
-
-        With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
-        ``city://weather/oslo``. What it gains or loses later shows. Its layers, rights and lifespan stay its own.
-
-        Raises:
-            RegistrationError: a name or the prefix is taken; the message says by whom.
-        """
-        from ..gateway.mounting import mount  # a server without others loads nothing of it
-
-        mount(self, child, prefix)
-
-    def transform(self, **options: Unpack[ViewOptions]) -> None:
-        """Change what is shown, for lists and calls alike: ``only`` these tools, all ``without`` those, ``rename`` and
-        ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
-
-        Several transforms are applied one after the other, each to what the one before it shows.
-
-        Raises:
-            RegistrationError: two tools would have one name.
-        """
-        from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
-
-        view = View(**options)
-        self.views += (view,)
-        vars(self)["respond"] = compose(self, [view], self.respond)
-        self.changed("tools")
 
     @cached_property
     def kept(self) -> Store:
