@@ -40,6 +40,7 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.tasks.kept": frozenset(
         {"stores"}
     ),  # where results of tasks are kept without a store given
+    "dovetail.server.asking.ask": frozenset({"workers"}),  # steps that are run once
     "dovetail.server.tasks.work": frozenset({"workers"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
     "dovetail.server.elsewhere": frozenset({"gateway"}),  # Server.mount, Server.transform

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 from dovetail import Client, Context, Server
-from dovetail.stores import SqliteStore
+from dovetail.stores import Store
+from tests.support.shared import opened
 
 NAMES = ("idempotent", "resumed", "once")
 
 
-def make(path: str, effects: str, clock: Callable[[], float] = time.time, *, ends: bool) -> Server:
-    server = Server("mortal", store=SqliteStore(path, clock=clock), clock=clock)
+def make(store: Store, effects: str, clock: Callable[[], float] = time.time, *, ends: bool) -> Server:
+    server = Server("mortal", store=store, clock=clock)
 
     def effect(name: str) -> None:
         with open(effects, "a") as file:
@@ -47,7 +48,7 @@ def make(path: str, effects: str, clock: Callable[[], float] = time.time, *, end
 
 
 async def main() -> None:
-    server = make(sys.argv[1], sys.argv[2], ends=False)
+    server = make(opened(sys.argv[1]), sys.argv[2], ends=False)
     async with server.running(), Client(server) as client:
         for name in NAMES:
             task = await client.create_task(name)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, ProtocolError, Server
-from dovetail.stores import MemoryStore, SqliteStore
+from dovetail.stores import MemoryStore
 from tests.support.aio import run
 from tests.support.peer import Peer
+from tests.support.shared import Shared
 
 KEY = "io.dovetail/idempotency-key"
 LEGACY = "2025-06-18"
@@ -62,8 +63,8 @@ async def paid(peer: Peer, amount: int = 5) -> str:
 
 @pytest.mark.parametrize("revision", [LEGACY, "2026-07-28"])
 @run
-async def test_a_repeat_gets_the_same_answer_and_nothing_is_run_again(tmp_path: Path, revision: str) -> None:
-    one, two = Till(SqliteStore(tmp_path / "s.db")), Till(SqliteStore(tmp_path / "s.db"))
+async def test_a_repeat_gets_the_same_answer_and_nothing_is_run_again(shared: Shared, revision: str) -> None:
+    one, two = Till(shared.store()), Till(shared.store())
     async with one.server.running(), two.server.running():
         assert await paid(one.peer("k", revision)) == "paid 5, 1"
         assert await paid(one.peer("k", revision)) == "paid 5, 1"
@@ -97,8 +98,8 @@ async def test_a_key_stands_for_one_call_with_its_arguments() -> None:
 
 
 @run
-async def test_who_comes_while_it_is_under_way_waits_for_it(tmp_path: Path) -> None:
-    one, two = Till(SqliteStore(tmp_path / "s.db")), Till(SqliteStore(tmp_path / "s.db"))
+async def test_who_comes_while_it_is_under_way_waits_for_it(shared: Shared) -> None:
+    one, two = Till(shared.store()), Till(shared.store())
     async with one.server.running(), two.server.running():
         first = asyncio.create_task(one.peer("k").result("tools/call", name="slow", arguments={}))
         await one.reached.wait()
@@ -149,9 +150,9 @@ async def test_the_rounds_of_a_call_share_its_key() -> None:
 DYING = """
 import asyncio, os, sys
 from dovetail import Client, Server
-from dovetail.stores import SqliteStore
+from dovetail.stores import from_url
 
-server = Server("till", store=SqliteStore(sys.argv[1]))
+server = Server("till", store=from_url(sys.argv[1]))
 
 @server.tool(annotations={sys.argv[2]: True})
 async def pay() -> str:
@@ -176,16 +177,17 @@ asyncio.run(main())
     ("hint", "said", "times"), [("destructiveHint", "call_interrupted", 1), ("idempotentHint", "paid", 2)]
 )
 def test_what_a_dead_worker_began_is_done_again_only_where_that_does_no_harm(
-    tmp_path: Path, hint: str, said: str, times: int
+    shared: Shared, tmp_path: Path, hint: str, said: str, times: int
 ) -> None:
     def process(what: str) -> subprocess.CompletedProcess[str]:
-        arguments = [str(tmp_path / "s.db"), hint, str(tmp_path / "effects"), what]
+        arguments = [shared.place, hint, str(tmp_path / "effects"), what]
         return subprocess.run(
             [sys.executable, "-c", DYING, *arguments], capture_output=True, text=True, timeout=60
         )
 
     assert process("die").returncode == -signal.SIGKILL
-    # The lease of the dead runs out, and who comes meanwhile waits for that.
+    if shared.redis is not None:
+        shared.leases_run_out()  # in a file, let who comes wait until they do
     assert process("live").stdout.strip() == said
     assert process("live").stdout.strip() == said
     assert (tmp_path / "effects").read_text() == "x" * times

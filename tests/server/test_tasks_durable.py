@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
-from dovetail.stores import SqliteStore
+from dovetail.stores import Store
 from dovetail.stores.records import Records
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
+from tests.support.shared import Shared
 from tests.support.waiting import turns, until
 
 from .mortal import NAMES, make
@@ -29,10 +30,10 @@ CORE = "2025-11-25"
 class Worker:
     """One process of a server, as far as a test in one process can have it."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.gate = asyncio.Event()
         self.runs = 0
-        self.server = server = Server("works", store=SqliteStore(path, clock=clock), clock=clock)
+        self.server = server = Server("works", store=store, clock=clock)
 
         @server.tool(task="optional")
         async def wait(ctx: Context) -> str:
@@ -73,8 +74,8 @@ async def reaches(peer: Peer, id: str, *wanted: str) -> dict[str, Any]:
 
 
 @run
-async def test_a_task_is_seen_on_every_worker_by_its_principal_alone(tmp_path: Path) -> None:
-    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+async def test_a_task_is_seen_on_every_worker_by_its_principal_alone(shared: Shared) -> None:
+    one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.modern(), "wait")
         assert (await two.modern().result("tasks/get", taskId=id))["status"] == "working"
@@ -86,8 +87,8 @@ async def test_a_task_is_seen_on_every_worker_by_its_principal_alone(tmp_path: P
 
 
 @run
-async def test_a_task_is_cancelled_from_another_worker(tmp_path: Path) -> None:
-    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+async def test_a_task_is_cancelled_from_another_worker(shared: Shared) -> None:
+    one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.core(), "wait")
         await until(lambda: one.runs == 1)
@@ -98,8 +99,8 @@ async def test_a_task_is_cancelled_from_another_worker(tmp_path: Path) -> None:
 
 
 @run
-async def test_questions_of_a_task_are_answered_on_another_worker(tmp_path: Path) -> None:
-    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+async def test_questions_of_a_task_are_answered_on_another_worker(shared: Shared) -> None:
+    one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.modern(), "confirm")
         task = await reaches(two.modern(), id, "input_required")
@@ -111,8 +112,8 @@ async def test_questions_of_a_task_are_answered_on_another_worker(tmp_path: Path
 
 
 @run
-async def test_the_result_is_waited_for_and_its_questions_come_on_another_worker(tmp_path: Path) -> None:
-    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+async def test_the_result_is_waited_for_and_its_questions_come_on_another_worker(shared: Shared) -> None:
+    one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running(), two.server.running():
         id = await begun(one.core(), "confirm")
         peer = two.core(answer=lambda method, params: {"action": "accept", "content": {"value": "no"}})
@@ -126,8 +127,8 @@ async def test_the_result_is_waited_for_and_its_questions_come_on_another_worker
 
 
 @run
-async def test_a_worker_that_stops_in_order_leaves_to_others_what_may_run_again(tmp_path: Path) -> None:
-    one, two = Worker(tmp_path / "s.db"), Worker(tmp_path / "s.db")
+async def test_a_worker_that_stops_in_order_leaves_to_others_what_may_run_again(shared: Shared) -> None:
+    one, two = Worker(shared.store()), Worker(shared.store())
     async with one.server.running():
         left, failed = await begun(one.modern(), "again"), await begun(one.modern(), "wait")
         await until(lambda: one.runs == 2)
@@ -143,10 +144,10 @@ def effects(path: Path) -> list[str]:
 
 
 def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_where_not(
-    tmp_path: Path,
+    shared: Shared, tmp_path: Path
 ) -> None:
     mark = tmp_path / "effects"
-    command = [sys.executable, "-m", "tests.server.mortal", str(tmp_path / "s.db"), str(mark)]
+    command = [sys.executable, "-m", "tests.server.mortal", shared.place, str(mark)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert child.stdout is not None
     ids = [child.stdout.readline().strip() for _ in NAMES]
@@ -155,8 +156,8 @@ def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_wh
         await until(lambda: effects(mark) == ["idempotent", "once", "paid", "resumed"])
         child.send_signal(signal.SIGKILL)
         child.wait()
-        # A minute later: the leases of the dead have run out.
-        server = make(str(tmp_path / "s.db"), str(mark), lambda: time.time() + 60, ends=True)
+        shared.leases_run_out()
+        server = make(shared.store(), str(mark), shared.clock, ends=True)
         async with server.running():
             peer = Peer(server, capabilities=TASKS)
             first = await reaches(peer, ids[0], "completed", "failed")
@@ -176,15 +177,13 @@ def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_wh
 
 
 @run
-async def test_a_worker_that_was_thought_dead_changes_nothing_any_more(tmp_path: Path) -> None:
-    now = time.time()
-    late = [0.0]
-    one = Worker(tmp_path / "s.db", clock=lambda: now)
-    two = Worker(tmp_path / "s.db", clock=lambda: now + late[0])
+async def test_a_worker_that_was_thought_dead_changes_nothing_any_more(shared: Shared) -> None:
+    one = Worker(shared.store())
     async with one.server.running():
         id = await begun(one.modern(), "again")
         await until(lambda: one.runs == 1)
-        late[0] = 60.0  # to the other one its lease has run out
+        shared.leases_run_out()
+        two = Worker(shared.store(), shared.clock)
         two.gate.set()
         async with two.server.running():
             assert (await reaches(two.modern(), id, "completed"))["status"] == "completed"

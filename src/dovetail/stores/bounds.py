@@ -48,6 +48,8 @@ ONCE_LOOK: Final = 1.0
 """Between two looks at such a call, for those who wait without being told."""
 ONCE_GRACE: Final = 10.0
 """For which such a call goes on when its connection is lost and nobody has asked for it again."""
+STEP_LOOK: Final = 0.05
+"""Between two looks at a step that another run of the same call is at."""
 TASK_LOOK: Final = LEASE_SECONDS / 3
 """Seconds between two signs of life for tasks, and between two looks at one that runs elsewhere."""
 QUEUE_REDELIVERY: Final = 1.5 * LEASE_SECONDS

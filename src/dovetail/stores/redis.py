@@ -190,14 +190,22 @@ class RedisStore:
     async def _repeated(self, command: Callable[[], Awaitable[Any]]) -> Any:
         """What ``command`` brings, sent again when its connection was lost."""
         errors = self._errors
+        task = asyncio.current_task()
+        assert task is not None
+        asked = task.cancelling()
         for attempt in range(REDIS_REPEATS + 1):
             try:
-                return await command()
+                answer = await command()
+                if task.cancelling() > asked:
+                    raise asyncio.CancelledError  # redis-py swallows some, or takes them for a lost connection
+                return answer
             except StoreError:
                 raise
             except errors.OutOfMemoryError as error:
                 raise StoreFull from error
             except (errors.RedisError, OSError) as error:
+                if task.cancelling() > asked:
+                    raise asyncio.CancelledError from error
                 lost = isinstance(error, errors.ConnectionError | errors.TimeoutError | OSError)
                 if not lost or attempt == REDIS_REPEATS:
                     if "OOM" in str(error):

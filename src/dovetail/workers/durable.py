@@ -17,8 +17,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -36,9 +35,9 @@ from ..server.tasks.task_channel import PROGRESS
 from ..server.tasks.telling import publish, tell
 from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
-from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from .spreading import Spreading
+from .steps import Steps
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -271,7 +270,10 @@ class Durable:
 
     def steps(self, machine: TaskMachine) -> Steps | None:
         """What the handler of a task that may run again has done already."""
-        return Steps(self._kept, machine) if self.may_run_again(machine) else None
+        if not self.may_run_again(machine):
+            return None
+        ttl = None if machine.ttl is None else machine.ttl / 1000
+        return Steps(self._store, machine.id, ttl, again=True)  # its author says that the handler knows how
 
     @staticmethod
     def caller(call: Call) -> Caller:
@@ -392,27 +394,6 @@ class Durable:
             else:
                 job.machine = fresh
             job.wake()
-
-
-class Steps:
-    """What a handler has done and heard already, kept for the next worker."""
-
-    _records: Records[Any] = Records(cast("Any", Any))
-
-    def __init__(self, kept: KeptTasks, machine: TaskMachine) -> None:
-        self._store = kept.store
-        self._folder = f"step/{machine.id}"
-        self._ttl = None if machine.ttl is None else machine.ttl / 1000
-
-    async def get(self, key: str) -> Any:
-        """What was kept under ``key``; UNSET when nothing."""
-        data = await self._store.get(f"{self._folder}/{quote(key, safe='')}")
-        return UNSET if data is None else self._records.read(data)
-
-    async def keep(self, key: str, value: Any) -> None:
-        await self._store.put(
-            f"{self._folder}/{quote(key, safe='')}", self._records.write(value), ttl=self._ttl
-        )
 
 
 def _commands(id: str) -> str:

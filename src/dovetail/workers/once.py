@@ -34,6 +34,7 @@ from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
+from .steps import harmless
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -84,7 +85,11 @@ class Once:
             if not fence:
                 await self._until_news(name)
                 continue
-            begun = await self._begin(name, mark, record, fence, call)
+            try:
+                begun = await self._begin(name, mark, record, fence, call)
+            except ProtocolError:
+                await self._store.lease(name, me, 0)  # the next one need not wait for it
+                raise
             if begun is None:
                 await self._store.lease(name, me, 0)  # somebody was faster
                 continue
@@ -111,14 +116,9 @@ class Once:
         record = await self._read(name, mark)
         if record is None or not _open(record):
             return None
-        if not self._harmless(call):
+        if not harmless(self._tools.get(call.params.name)):
             raise ProtocolError("call_interrupted", data={"tool": call.params.name})
         return await self._store.put(name, new, ttl=ONCE_SECONDS, fence=fence) or None
-
-    def _harmless(self, call: Call) -> bool:
-        tool = self._tools.get(call.params.name)
-        notes = UNSET if tool is None else tool.definition.annotations
-        return notes is not UNSET and bool(notes.get("readOnlyHint") or notes.get("idempotentHint"))
 
     # --- working ------------------------------------------------------------------------------------------------
 

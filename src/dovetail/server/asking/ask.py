@@ -202,6 +202,11 @@ class ModernAsking:
     def __init__(self, server: Server, call: Call) -> None:
         self._runner: Runner = server.runner
         self._call = call
+        self._steps = None
+        if server.store is not None and call.params.request_state is not UNSET:
+            from ...workers.steps import steps_of  # the same answers may arrive twice, anywhere
+
+            self._steps = steps_of(server, server.store, call)
         self._rounds = Rounds(
             call,
             server.seal,
@@ -246,7 +251,11 @@ class ModernAsking:
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._rounds.step(key)
         if memo is MISSING:
-            memo = plain(await self._runner.call(function, *args))
+
+            async def work() -> Any:
+                return plain(await self._runner.call(function, *args))
+
+            memo = await (work() if self._steps is None else self._steps.run(key, work))
             self._rounds.remember(key, memo)
         return revive(memo, function)
 

@@ -34,6 +34,7 @@ class Steps(Protocol):
 
     async def get(self, key: str) -> Any: ...
     async def keep(self, key: str, value: Any) -> None: ...
+    async def run(self, key: str, work: Callable[[], Awaitable[Any]]) -> Any: ...
 
 
 class TaskAsking(LegacyAsking):
@@ -97,11 +98,11 @@ class TaskAsking(LegacyAsking):
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if self._steps is not None and key not in self._memo:
-            found = await self._steps.get(f"step-{key}")
-            if found is UNSET:
-                found = plain(await self._runner.call(function, *args))
-                await self._steps.keep(f"step-{key}", found)
-            self._memo[key] = found
+
+            async def work() -> Any:
+                return plain(await self._runner.call(function, *args))
+
+            self._memo[key] = await self._steps.run(key, work)
         return await super().step(key, function, args)
 
     def _key(self, key: str | None) -> str:

@@ -1,0 +1,121 @@
+"""What handlers have done and heard already, in the store: each step is run by whoever claims it first.
+
+A step that another run of the same call is at is waited for, and its result is theirs. One that was begun and whose
+process died is run again only where the tool says that this does no harm; otherwise nobody knows whether it was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from msgspec import UNSET, Struct
+
+from ..core.channel import Call
+from ..errors import ProtocolError
+from ..server.handles import owner
+from ..server.registering.register import RegisteredTool
+from ..stores.base import Store, StoreError
+from ..stores.bounds import LEASE_SECONDS, STEP_LOOK
+from ..stores.records import Records
+from ..wire.seal import digest
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+
+_records: Records[Any] = Records(cast("Any", Any))
+
+
+class _Step(Struct, omit_defaults=True):
+    done: bool = False
+    value: Any = None
+
+
+_steps = Records(_Step)
+
+
+class Steps:
+    """The steps of one call, or of one task; ``again`` says whether one that was cut short may be run again."""
+
+    def __init__(self, store: Store, folder: str, ttl: float | None, *, again: bool) -> None:
+        self._store = store
+        self._folder = f"step/{folder}"
+        self._ttl = ttl
+        self._again = again
+
+    async def get(self, key: str) -> Any:
+        """What was kept under ``key``; UNSET when nothing."""
+        data = await self._store.get(self._name(key))
+        return UNSET if data is None else _records.read(data)
+
+    async def keep(self, key: str, value: Any) -> None:
+        await self._store.put(self._name(key), _records.write(value), ttl=self._ttl)
+
+    async def run(self, key: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of the step ``key``, which ``work`` makes unless somebody has, or does.
+
+        Raises:
+            ProtocolError: ``call_interrupted``.
+        """
+        name, me = self._name(f"step-{key}"), secrets.token_hex(8)
+        while True:
+            begun = await self._read(name)
+            if begun is not None and begun.done:
+                return begun.value
+            fence = await self._store.lease(name, me, LEASE_SECONDS)
+            if not fence:
+                await asyncio.sleep(STEP_LOOK)
+                continue
+            try:
+                begun = await self._read(name)  # it may have ended before the lease was free
+                if begun is not None and begun.done:
+                    return begun.value
+                if begun is not None and not self._again:
+                    raise ProtocolError("call_interrupted", data={"step": key})
+                return await self._do(name, me, fence, work)
+            finally:
+                await self._store.lease(name, me, 0)
+
+    async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
+        await self._store.put(name, _steps.write(_Step()), ttl=self._ttl, fence=fence)
+        beat = asyncio.create_task(self._beat(name, me))
+        try:
+            value = await work()
+        except Exception:
+            await self._store.delete(name)  # it says itself that it was not done
+            raise
+        finally:
+            beat.cancel()
+        await self._store.put(name, _steps.write(_Step(True, value)), ttl=self._ttl, fence=fence)
+        return value
+
+    async def _beat(self, name: str, me: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            try:
+                await self._store.lease(name, me, LEASE_SECONDS)
+            except StoreError:
+                pass  # the next one may reach it in time
+
+    async def _read(self, name: str) -> _Step | None:
+        data = await self._store.get(name)
+        return None if data is None else _steps.read(data)
+
+    def _name(self, key: str) -> str:
+        return f"{self._folder}/{quote(key, safe='')}"
+
+
+def steps_of(server: Server, store: Store, call: Call) -> Steps:
+    """The steps of a round of 2026-07-28 that brings answers: it may arrive twice, at any process."""
+    tool = server.register.tools.entries.get(call.params.name) if call.method == "tools/call" else None
+    folder = f"{owner(call.principal)}/{digest([call.params.request_state]).hex()[:48]}"
+    return Steps(store, folder, server.state_lifetime, again=harmless(tool))
+
+
+def harmless(tool: RegisteredTool | None) -> bool:
+    """Whether running the tool twice does no more than running it once, as far as its author says."""
+    notes = UNSET if tool is None else tool.definition.annotations
+    return notes is not UNSET and bool(notes.get("readOnlyHint") or notes.get("idempotentHint"))
