@@ -12,11 +12,13 @@ import time
 import msgspec
 
 from . import chart, idle, peers, report, wrk
-from .measures import calls, erlmcp, guarded, programs, sessions, start, tools
+from .measures import calls, erlmcp, guarded, programs, sessions, start, tools, verified
 from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
-PARTS = ("start", "stdio", "http", "tcp", "sessions", "guarded", "tools", "erlmcp", "handle", "clients")
+PARTS = (
+    "start", "stdio", "http", "auth", "tcp", "sessions", "guarded", "tools", "erlmcp", "handle", "clients",
+)  # fmt: skip
 RESULTS = peers.ROOT / "results"
 
 
@@ -55,6 +57,7 @@ def measured(options: Options) -> Figures:
         "start": lambda: start.measure(figures, options),
         "stdio": lambda: calls.measure("stdio", figures, options),
         "http": lambda: calls.measure("http", figures, options),
+        "auth": lambda: verified.measure(figures, options),
         "tcp": lambda: calls.measure("tcp", figures, options),
         "sessions": lambda: sessions.measure(figures, options),
         "guarded": lambda: guarded.measure(figures, options),

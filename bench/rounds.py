@@ -49,7 +49,7 @@ QUICK = Options(
     clients=200,
     client=0.4,
     workloads=("add", "notify", "ask"),
-    only="start,stdio,http,tcp,sessions,handle,clients",
+    only="start,stdio,http,auth,tcp,sessions,handle,clients",
 )
 
 

@@ -76,6 +76,8 @@ class SocketDriver:
         self.era = era
         self.transport = transport
         self.session = b""
+        self.more: list[bytes] = []
+        """Further lines of every head."""
         self._end = http_end if transport == "http" else line_end
 
     def open(self) -> float:
@@ -136,6 +138,7 @@ class SocketDriver:
             b"Content-Type: application/json",
             b"Accept: application/json, text/event-stream",
             b"Content-Length: %d" % len(body),
+            *self.more,
         ]
         if self.era == MODERN:
             headers += [b"MCP-Protocol-Version: " + MODERN.encode(), b"Mcp-Method: " + method]

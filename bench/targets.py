@@ -195,6 +195,19 @@ TARGETS = (
         )
         for name, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
     ),
+    *(
+        Target(
+            "http",
+            f"64 connections, {word}: verified calls against open ones",
+            ratio(
+                ("rate_64", "dovetail", "echo, verified", "http", era),
+                ("rate_64", "dovetail", "echo, open", "http", era),
+            ),
+            0.80,
+            False,
+        )
+        for word, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
+    ),
     Target(
         "http",
         "an idle legacy session",

@@ -135,6 +135,12 @@ if __name__ == "__main__":
 
         for name, function in mixed.tools(int(os.environ["BENCH_MIXED"])):
             server.add_tool(function, name=name)
+    if "BENCH_KEYS" in os.environ:
+        from dovetail.auth import JwtVerifier
+
+        server.auth = JwtVerifier(
+            issuer="https://id.example", audience="https://bench.example/mcp", keys=os.environ["BENCH_KEYS"]
+        )
     if sys.argv[1] == "stdio":
         server.run()
     elif sys.argv[1] == "tcp":
