@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,54 @@ def test_a_full_disk_stops_calls_or_not_as_configured(on_full: Any, tmp_path: Pa
         assert verify(audit.path).lines >= 2
 
     scenario()
+
+
+FULL = """
+import asyncio, json, resource, sys
+from dovetail import Server
+from dovetail.layers import Audit
+
+server = Server("shop", layers=[audit := Audit(sys.argv[1], on_full=sys.argv[2], key="k")])
+
+@server.tool
+async def buy() -> str:
+    return "bought"
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "buy", "_meta": META}}
+
+async def main():
+    async def ask():
+        answer = json.loads(await server.handle(json.dumps(ASK)))
+        return answer["error"]["code"] if "error" in answer else "served"
+    seen = [await ask() for _ in range(3)]
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    # Room for half a line more: the kernel writes that half.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (audit.path.stat().st_size + 100, hard))
+    seen += [await ask() for _ in range(3)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    seen += [await ask() for _ in range(2)]
+    audit.close()
+    print(json.dumps(seen))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("on_full", ["refuse", "continue"])
+def test_a_disk_that_is_really_full_breaks_no_line(on_full: str, tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    command = [sys.executable, "-c", FULL, str(path), on_full]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    served = ["served"]
+    # The call during which the disk filled up has been done: that it is not written down is.
+    full = [*served, 1079, 1079] if on_full == "refuse" else served * 3
+    assert json.loads(done.stdout) == [*served * 3, *full, *served * 2]
+    found = verify(path, key="k")
+    assert (found.lines, found.unsigned) == (3 + 1 + 2 + 1, 0)
+    missed = [json.loads(line).get("missed") for line in path.read_text().splitlines()]
+    assert [one for one in missed if one] == [1 if on_full == "refuse" else 3]
 
 
 @run

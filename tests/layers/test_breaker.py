@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Refusal, Server, ToolError
+from dovetail import Client, Refusal, Server, ToolError
 from dovetail.layers import Breaker
 from tests.layers.test_rate import Hand
 from tests.support.aio import run
@@ -159,3 +159,38 @@ async def test_a_clock_that_goes_back_does_not_keep_it_open() -> None:
 def test_figures_that_mean_nothing_are_said_at_once(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="a breaker"):
         Breaker(**options)
+
+
+@run
+async def test_work_that_fails_inside_a_task_opens_it() -> None:
+    breaker = Breaker(failures=2, reset=60)
+    server = Server("flaky", layers=[breaker])
+
+    @server.tool(task="optional")
+    async def render(how: str = "broken") -> str:
+        if how == "broken":
+            raise ConnectionError("away")
+        return how
+
+    async with Client(server) as client:
+        for _ in range(2):
+            handle = await client.create_task("render")
+            with pytest.raises(ToolError):
+                await handle.result()
+        await until(lambda: breaker.states == {"render": "open"})
+        with pytest.raises(Refusal) as caught:
+            await client.create_task("render")
+        assert caught.value.code == 1008
+
+
+@run
+async def test_an_upstream_that_is_away_is_a_component_that_is_not_ok() -> None:
+    clock = Hand()
+    server = flaky(Breaker(failures=1, successes=1, per=lambda call: "bank", clock=clock))
+    peer = Peer(server)
+    await ended(peer, "broken")
+    assert server.health.told()["upstream:bank"] == {"ok": False}
+    assert server.health.status == "degraded"
+    clock.now += 61
+    assert await ended(peer, "fine") == "fine"
+    assert server.health.status == "ready"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from dovetail.layers import Budget, Cache, Deadline, Log, Masking, Policy, RateL
 from tests.layers.test_rate import Hand
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
+from tests.support.waiting import until
 
 
 class Shop:
@@ -370,3 +372,34 @@ async def test_timing_summarises_and_folds_names_that_are_too_many() -> None:
 def test_figures_that_mean_nothing_are_said_at_once(make: Any) -> None:
     with pytest.raises(ValueError, match="not"):
         make()
+
+
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+@run
+async def test_what_nobody_may_call_is_not_listed(revision: str) -> None:
+    shop = Shop(Policy(disabled=["never"]))
+    listed = await shop.peer(revision).result("tools/list")
+    assert [tool["name"] for tool in listed["tools"]] == ["look", "buy"]
+    shop = Shop(Policy(allow=["l*"]))
+    listed = await shop.peer(revision).result("tools/list")
+    assert [tool["name"] for tool in listed["tools"]] == ["look"]
+    async with Client(Shop().server, layers=[Policy(disabled=["buy"])]) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["look", "never"]
+
+
+@pytest.mark.parametrize("own", [None, 5.0])
+@run
+async def test_the_time_a_user_takes_to_answer_is_not_the_tools(own: float | None) -> None:
+    server = Server("shop", layers=[Deadline(0.2)])
+
+    @server.tool(timeout=own)
+    async def ask(ctx: Context) -> str:
+        return (await ctx.elicit("Sure?", {"type": "object", "properties": {}})).action
+
+    async def think(question: Any) -> dict[str, Any]:
+        end = time.monotonic() + 0.4
+        await until(lambda: time.monotonic() > end)
+        return {"action": "accept", "content": {}}
+
+    async with Client(server, revision="2025-06-18", on_elicit=think) as client:
+        assert (await client.call_tool("ask")).text == "accept"

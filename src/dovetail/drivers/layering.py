@@ -129,6 +129,10 @@ class Layer:
             respond = _around(self.message, respond)
         return respond
 
+    def wrap_task(self, run: Respond) -> Respond:
+        """What does the work of a task in place of ``run``: ``call_tool`` is over when the task has begun."""
+        return run
+
     def wrap_notes(self, take_note: TakeNote) -> TakeNote:
         """What takes note in place of ``take_note``."""
         if type(self).notification is Layer.notification:
@@ -178,6 +182,14 @@ def compose(service: Any, layers: Sequence[Layer | Wrapper], respond: Respond) -
         else:
             respond = layer(respond)
     return respond
+
+
+def compose_tasks(layers: Sequence[Layer | Wrapper], run: Respond) -> Respond:
+    """``run``, which does the work of tasks, with those of ``layers`` around it that care."""
+    for layer in reversed(layers):
+        if isinstance(layer, Layer):
+            run = layer.wrap_task(run)
+    return run
 
 
 def compose_notes(layers: Sequence[Layer | Wrapper], take_note: TakeNote) -> TakeNote:

@@ -13,6 +13,7 @@ is noted.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -97,12 +98,14 @@ class Audit(Layer):
     def _check_room(self) -> None:
         """Raises: ProtocolError: what is done now could not be written down."""
         try:
-            file = self._open()
-            if self.missed:
-                self._write(file, {"missed": self.missed, "time": self._now()})
-                self.missed = 0
+            self._note_missed(self._open())
         except OSError as error:
             raise self._full(error) from None
+
+    def _note_missed(self, file: IO[bytes]) -> None:
+        if self.missed:
+            self._write(file, {"missed": self.missed, "time": self._now()})
+            self.missed = 0
 
     def _full(self, error: OSError) -> ProtocolError:
         log.error("the audit file cannot be written: %s", error)
@@ -126,6 +129,7 @@ class Audit(Layer):
             record["arguments"] = redacted(given) if self._arguments == "redacted" else self._hashed(given)
         try:
             file = self._open()
+            self._note_missed(file)
             self._write(file, {name: value for name, value in record.items() if value not in (None, "")})
             self._since += 1
             if self._since >= self._checkpoint:
@@ -145,9 +149,10 @@ class Audit(Layer):
     def _write(self, file: IO[bytes], record: dict[str, Any]) -> None:
         number = self._number + 1
         line = one_line({"n": number, "before": self._hash, **record})
+        data = line.encode() + b"\n"
         try:
-            file.write(line.encode() + b"\n")
-            file.flush()
+            if file.write(data) != len(data):  # the last bytes of the disk
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             # A line that was written in part would break the chain for good.
             file.truncate(self._whole)
@@ -169,7 +174,7 @@ class Audit(Layer):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             for number in range(1, AUDIT_WRITERS):
                 self.path = self._given if number == 1 else _beside(self._given, number)
-                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", 0)
                 if _is_ours(file):
                     self._resume(file)
                     self._file = file
@@ -181,11 +186,12 @@ class Audit(Layer):
     def _resume(self, file: IO[bytes]) -> None:
         """Go on where the file ends; what a crash left half-written is cut off, a rotated file is followed."""
         end = 0
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            end += len(line)
-            self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line[:-1]).hexdigest()
+        with self.path.open("rb") as reader:
+            for line in reader:
+                if not line.endswith(b"\n"):
+                    break
+                end += len(line)
+                self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line[:-1]).hexdigest()
         file.truncate(end)
         file.seek(end)
         self._whole = end

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError
+from ..model import CallToolResult
+from ..server import Server
 from ..settings import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
+from .health import Health
 from .outcomes import of_error, of_result
 
+_OVER: Final = (CallToolResult, Raw)
 State = Literal["closed", "half_open", "open"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 
@@ -65,9 +69,15 @@ class Breaker(Layer):
         self._clock = clock
         self._upstream = None if per == "tool" else per
         self._circuits: dict[str, Circuit] = {}
+        self._health: Health | None = None
+        """Whoever is told of upstreams that are away."""
         self.refused = 0
         self.on_change: Callable[[str, State], None] | None = None
         """Told of every circuit that opens, half opens or closes."""
+
+    def attach(self, service: Any) -> None:
+        if isinstance(service, Server) and self._upstream is not None:
+            self._health = service.health
 
     @property
     def states(self) -> dict[str, State]:
@@ -81,7 +91,7 @@ class Breaker(Layer):
         ]
 
     async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
-        name = call.params.name if self._upstream is None else self._upstream(call)
+        name = self._name_of(call)
         if name is None:
             return await proceed(call, channel)
         circuit = self._circuits.get(name)
@@ -92,10 +102,30 @@ class Breaker(Layer):
         except BaseException as error:
             self._ended(name, of_error(error))
             raise
-        outcome = of_result(result)
+        # A question or a task that has begun is no success yet.
+        over = type(result) in _OVER
+        outcome = of_result(result) if over else "begun"
         if outcome == "broken" or name in self._circuits:
             self._ended(name, outcome)
         return result
+
+    def wrap_task(self, run: Respond) -> Respond:
+        async def counted(call: Call, channel: Channel) -> Struct | Raw:
+            name = self._name_of(call)
+            try:
+                result = await run(call, channel)
+            except BaseException as error:
+                if name is not None:
+                    self._ended(name, of_error(error), task=True)
+                raise
+            if name is not None:
+                self._ended(name, of_result(result), task=True)
+            return result
+
+        return counted
+
+    def _name_of(self, call: Call) -> str | None:
+        return call.params.name if self._upstream is None else self._upstream(call)
 
     def _enter(self, name: str, circuit: Circuit) -> None:
         """Let a call try an open circuit.
@@ -122,14 +152,14 @@ class Breaker(Layer):
         text = "what this tool needs has failed too often and rests for a while"
         raise ProtocolError("tool_dependency_failed", text, data=data)
 
-    def _ended(self, name: str, outcome: str) -> None:
+    def _ended(self, name: str, outcome: str, *, task: bool = False) -> None:
         circuit = self._circuits.get(name)
         if circuit is None:
             if outcome != "broken":
                 return
             circuit = self._circuits[name] = Circuit()
             self._make_room()
-        tried, circuit.trying = circuit.trying, False
+        tried, circuit.trying = circuit.trying or task, False
         if outcome == "broken":
             circuit.failures += 1
             if circuit.state == "half_open" or circuit.failures >= self._failures:
@@ -153,5 +183,7 @@ class Breaker(Layer):
     def _change(self, name: str, circuit: Circuit, state: State) -> None:
         if circuit.state != state:
             circuit.state = state
+            if self._health is not None:
+                self._health.report(f"upstream:{name}", ok=state == "closed")
             if self.on_change is not None:
                 self.on_change(name, state)

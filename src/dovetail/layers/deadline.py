@@ -1,8 +1,7 @@
-"""`Deadline`: no call takes longer, whatever its handler says. The time a user takes to answer a question counts."""
+"""`Deadline`: no call takes longer, whatever its handler says. The time a user takes to answer does not count."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -12,6 +11,7 @@ from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError, RequestTimeout
 from ..server import Server
 from ..server.running import Deadline as HandlerDeadline
+from ..server.running import HandlerTime, handler_time
 from .concurrency import WORK
 
 
@@ -34,14 +34,18 @@ class Deadline(Layer):
     async def message(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         if call.method not in WORK:
             return await proceed(call, channel)
-        limit = asyncio.timeout(self._seconds)
+        outer = handler_time.get()
+        time = HandlerTime(self._seconds, outer)
+        handler_time.set(time)
         try:
-            async with limit:
+            async with time.limit:
                 return await proceed(call, channel)
         except TimeoutError:
-            if not limit.expired():
+            if not time.limit.expired():
                 raise
             return self._late(call)
+        finally:
+            handler_time.set(outer)
 
     def _late(self, call: Call) -> Struct:
         if self._server is None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
@@ -73,6 +74,21 @@ class Policy(Layer):
             # What the handler asks belongs to the same rounds: else the approval would be asked for again.
             channel = _Approved(channel, asking)
         return await proceed(call, channel)
+
+    async def list_tools(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
+        """What nobody may call is not in the list."""
+        page: Any = await proceed(call, channel)
+        if not self._disabled and self._allow is None:
+            return page
+        if isinstance(page, Raw):
+            members = msgspec.json.decode(page)
+            members["tools"] = [one for one in members["tools"] if self._is_open(one["name"])]
+            return Raw(msgspec.json.encode(members))
+        page.tools = [one for one in page.tools if self._is_open(one.name)]
+        return page
+
+    def _is_open(self, name: str) -> bool:
+        return not _named(name, self._disabled) and (self._allow is None or _named(name, self._allow))
 
     def _problem(self, call: Call) -> ProtocolError | None:
         name = call.params.name

@@ -52,14 +52,17 @@ class HandlerTime:
     On 2026-07-28 nothing runs in that time either, so a timeout means the same in both eras.
     """
 
-    __slots__ = ("_left", "_pauses", "limit")
+    __slots__ = ("_left", "_outer", "_pauses", "limit")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, outer: HandlerTime | None = None) -> None:
+        self._outer = outer
         self.limit = asyncio.timeout(seconds)
         self._left = seconds
         self._pauses = 0
 
     def pause(self) -> None:
+        if self._outer is not None:
+            self._outer.pause()
         self._pauses += 1
         when = self.limit.when()
         if self._pauses == 1 and when is not None:
@@ -67,18 +70,21 @@ class HandlerTime:
             self.limit.reschedule(None)
 
     def resume(self) -> None:
+        if self._outer is not None:
+            self._outer.resume()
         self._pauses -= 1
         if not self._pauses and not self.limit.expired():
             self.limit.reschedule(asyncio.get_running_loop().time() + self._left)
 
 
-_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time", default=None)
+handler_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time", default=None)
+"""The innermost time that runs here."""
 
 
 @contextmanager
 def off_the_clock() -> Generator[None, None, None]:
     """The handler that runs here waits for somebody else: its own time stands still."""
-    time = _time.get()
+    time = handler_time.get()
     if time is None:
         yield
         return
@@ -167,8 +173,9 @@ async def _inline(function: Callable[..., Any], /, **arguments: Any) -> Any:
 
 
 async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any) -> Any:
-    time = HandlerTime(seconds)
-    before = _time.set(time)
+    before = handler_time.get()
+    time = HandlerTime(seconds, before)
+    handler_time.set(time)
     try:
         async with time.limit:
             return await inner(**arguments)
@@ -178,7 +185,7 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
             raise Deadline(what, seconds) from None
         raise
     finally:
-        _time.reset(before)
+        handler_time.set(before)
 
 
 async def _in_turn(

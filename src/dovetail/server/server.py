@@ -21,7 +21,7 @@ from msgspec import Raw, Struct
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Session
 from ..core.subscriptions import LIST_KINDS, Hub
-from ..drivers.layering import Layer, Wrapper, compose, compose_notes
+from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
 from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions
@@ -152,7 +152,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     def _compose(self) -> None:
         """Put around `respond` what is wanted. On the instance: whoever wants nothing is not slowed down by it."""
-        for name in ("respond", "take_note"):
+        for name in ("respond", "take_note", "run_task"):
             vars(self).pop(name, None)
         if self.store is not None:
             from ..workers.once import Once  # a server without a store promises nothing of the kind
@@ -161,6 +161,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if self.layers:
             vars(self)["respond"] = compose(self, self.layers, self.respond)
             vars(self)["take_note"] = compose_notes(self.layers, self.take_note)
+            vars(self)["run_task"] = compose_tasks(self.layers, self.run_task)
         for surround in self.outermost:
             surround()
 

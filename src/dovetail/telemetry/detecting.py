@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..drivers.layering import compose
+from ..drivers.layering import compose, compose_tasks
 from ..errors import DovetailError
 
 if TYPE_CHECKING:
@@ -46,4 +46,5 @@ def instrument(server: Server) -> None:
     before, server.layers = server.layers, tuple(with_tracing(server.layers))
     if server.layers != before:
         vars(server)["respond"] = compose(server, server.layers[:1], server.respond)
+        vars(server)["run_task"] = compose_tasks(server.layers[:1], server.run_task)
     export(server)

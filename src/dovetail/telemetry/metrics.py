@@ -69,7 +69,6 @@ class Metrics:
         """What the sources spoke of last time."""
         self._folder: str | None = None
         self._timed_store: Any = None
-        self._works = False
         self.exported = False
         """OpenTelemetry reads it, too."""
         self._begin(Table())
@@ -289,9 +288,7 @@ class Metrics:
         """Count every call, and measure every use of the store. On the instances: others are not slowed down."""
         server = self._server
         vars(server)["respond"] = self.around(server.respond)
-        if not self._works:
-            self._works = True
-            vars(server)["run_task"] = self.around(server.run_task, _TASK)
+        vars(server)["run_task"] = self.around(server.run_task, _TASK)
         if server.store is not None and server.store is not self._timed_store:
             self._timed_store = server.store
             for verb in _VERBS:

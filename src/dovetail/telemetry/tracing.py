@@ -73,7 +73,6 @@ class Tracing(Layer):
         self._kind = trace.SpanKind.SERVER
         self._known: Callable[[str, str], bool] = lambda method, name: True
         self._complained = False
-        self._traced_tasks: Any = None
 
     def attach(self, service: Any) -> None:
         side = service.admission.side
@@ -88,10 +87,6 @@ class Tracing(Layer):
         else:
             entries = {"tools/call": service.tools, "prompts/get": service.prompts}
             self._known = lambda method, name: name in entries[method]
-            if self._traced_tasks is service:
-                return  # the layers are put together once more
-            self._traced_tasks = service
-            vars(service)["run_task"] = self._around_task(service.run_task)
 
     # --- what an `Admission` asks its carrier ------------------------------------------------------------------
 
@@ -122,10 +117,10 @@ class Tracing(Layer):
 
         return traced
 
-    def _around_task(self, work: Respond) -> Respond:
+    def wrap_task(self, run: Respond) -> Respond:
         async def traced(call: Call, channel: Channel) -> Struct | Raw:
             name = f"task {call.params.name[:NAME_LENGTH]}"
-            return await self._run(call, channel, work, name, trace.SpanKind.INTERNAL)
+            return await self._run(call, channel, run, name, trace.SpanKind.INTERNAL)
 
         return traced
 
