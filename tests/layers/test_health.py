@@ -245,15 +245,15 @@ async def test_whoever_subscribed_to_the_health_resource_hears_of_a_change() -> 
 
 @run
 async def test_a_store_is_watched_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.layers.health.STORE_EVERY", 0.01)
+    monkeypatch.setattr("dovetail.server.server.STORE_LOOK", 0.01)
 
     class Away(MemoryStore):
         away = False
 
-        async def get(self, key: str) -> bytes | None:
+        async def put(self, key: str, value: bytes, **options: Any) -> bool:
             if self.away:
                 raise StoreUnavailable("it does not answer")
-            return await super().get(key)
+            return await super().put(key, value, **options)
 
     store = Away()
     server = Server("shop", store=store)

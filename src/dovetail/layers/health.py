@@ -21,7 +21,6 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
@@ -42,11 +41,8 @@ from ..settings import (
     MEMORY_RELEASED,
     MEMORY_TIGHT,
     RETRY_AFTER_MS,
-    STORE_EVERY,
-    STORE_FAILURES,
     Limits,
 )
-from ..stores.base import Store
 from .vitals import Memory, leave, listen, memory, release
 
 log = logging.getLogger("dovetail.health")
@@ -68,8 +64,6 @@ class Watched(Protocol):
     limits: Limits
     hub: Hub
 
-    @property
-    def store(self) -> Store | None: ...
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> object: ...
 
 
@@ -240,14 +234,11 @@ class Health:
         if self._running:
             return
         self._running = True
-        limits, store = self._server.limits, self._server.store
+        limits = self._server.limits
         self._vitals = {"loop": Vital("loop", "ms", LOOP_BLOCKED, limits.loop_lag, "overloaded", LOOP_LATE)}
         self._memory = memory(limits.memory)
         if self._memory is not None:
             self._vitals["memory"] = Vital("memory", "used", MEMORY_TIGHT, MEMORY_FULL, "memory_exhausted", 1)
-        if store is not None and "store" not in self.components:
-            look = partial(store.get, "health/look")
-            self.add("store", look, every=STORE_EVERY, failures=STORE_FAILURES)
         listen(self._look_at_vitals)
         for component in self.components.values():
             self._watch(component)

@@ -146,9 +146,6 @@ HEALTH_THREADS: Final = 8
 """erlmcp: seconds between two looks at a component, seconds one may take, failures in a row until it is not ok; and
 threads for checks that are plain functions."""
 HEALTH_URI: Final = "health://server"
-STORE_EVERY: Final = 5.0
-STORE_FAILURES: Final = 2
-"""How a store is watched: a server with one can do little without it."""
 VITALS_EVERY: Final = 1.0
 """Seconds between two looks at the event loop and the memory."""
 LOOP_BEAT: Final = 0.1
