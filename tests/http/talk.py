@@ -56,7 +56,7 @@ async def begin(
     return connection, connection.events()
 
 
-async def post(site: Site, session: str, message: Any, revision: str = NEWEST) -> Any:
+async def post(site: Site, session: str | None, message: Any, revision: str = NEWEST) -> Any:
     return await Web(site).ask("POST", legacy_headers(revision, session), json.dumps(message).encode())
 
 

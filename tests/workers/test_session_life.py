@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ import pytest
 from dovetail import Client, Context, DovetailError, Server, StateError
 from dovetail.core.channel import Session
 from dovetail.stores import SqliteStore
-from tests.http.talk import NEWEST, data, stream
+from tests.http.talk import NEWEST, data, post, stream
 from tests.support.aio import run
+from tests.support.process import CLI
 from tests.support.waiting import until
-from tests.support.web import Web, served, text
+from tests.support.web import Site, Web, served, text
 
 
 def make(path: Path | None = None) -> tuple[Server, list[Session]]:
@@ -175,3 +178,106 @@ async def test_a_server_ends_in_order_and_keeps_its_sessions(
         told = [await data(events) for _ in range(3)]
         assert {"uri": "life://x"} in [message.get("params") for message in told]
         await connection.close()
+
+
+@run
+async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_if_not() -> None:
+    server, _ = make()
+    clock = FakeTime()
+    server.clock = clock.time
+    async with served(server, session_ping=300, keep_alive=0.05) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        connection, events = await stream(site, session)
+        await anext(events)
+        clock.now += 301
+        question = await data(events)
+        assert question["method"] == "ping"
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {}}
+        assert (await post(site, session, answer)).status == 202
+        clock.now += 301
+        assert (await data(events))["method"] == "ping"
+        refusal = {"jsonrpc": "2.0", "id": question["id"] + 1, "error": {"code": -32603, "message": "sick"}}
+        assert (await post(site, session, refusal)).status == 202
+        assert [event async for event in events if event.data] == []
+        assert (await Web(site).legacy(NEWEST, session, "ping")).status == 200
+        await connection.close()
+
+
+@run
+async def test_a_session_that_nobody_uses_after_initialize_ends() -> None:
+    server, _ = make()
+    clock = FakeTime()
+    server.clock = clock.time
+    async with served(server, keep_alive=0.05) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        forgotten = (await post(site, None, INITIALIZE)).headers["mcp-session-id"]
+        clock.now += 29
+        await until_swept(site)
+        assert len(site.app.legacy.sessions) == 2
+        clock.now += 2
+        await until(lambda: len(site.app.legacy.sessions) == 1)
+        assert (await Web(site).legacy(NEWEST, forgotten, "ping")).status == 404
+        assert (await Web(site).legacy(NEWEST, session, "ping")).status == 200
+
+
+async def until_swept(site: Site) -> None:
+    """Two rounds of the app's clock have passed."""
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: asyncio.get_running_loop().time() - begun > 0.15)
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": NEWEST,
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    },
+}
+
+
+class FakeTime:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_a_process_that_ends_abnormally_leaves_a_report_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(BROKEN)
+    folder = tmp_path / "crashes"
+    secret = "Bearer abcdefghijklmnopqrstuvwxyz"
+    environment = {**os.environ, "DOVETAIL_CRASH_DIR": str(folder), "SECRET": secret}
+    for _ in range(2):
+        ended = subprocess.run(
+            [*CLI, "run", str(path), "--tcp", "127.0.0.1:0"],
+            env=environment, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        assert ended.returncode != 0
+        assert "ends abnormally: RuntimeError" in ended.stderr
+    (report, *_) = sorted(folder.iterdir())
+    assert str(report) in ended.stderr or len(list(folder.iterdir())) == 2
+    assert report.stat().st_mode & 0o777 == 0o600
+    found = json.loads(report.read_text())
+    assert found["errors"][0]["type"] == "builtins.RuntimeError"
+    assert found["errors"][0]["message"] == "no database for [masked]"
+    assert any("broken.py" in frame for frame in found["errors"][0]["frames"])
+    assert secret not in report.read_text()
+
+
+BROKEN = """
+import os
+from contextlib import asynccontextmanager
+from dovetail import Server
+
+@asynccontextmanager
+async def lifespan(server):
+    raise RuntimeError(f"no database for {os.environ['SECRET']}")
+    yield
+
+server = Server("broken", lifespan=lifespan)
+"""

@@ -38,7 +38,15 @@ from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
+from ..settings import (
+    FLUSH_SECONDS,
+    GRACE_SECONDS,
+    INITIALIZE_SECONDS,
+    SMALL_MESSAGE,
+    VIOLATIONS,
+    Limits,
+    Timeouts,
+)
 from ..wire.frames import decode, too_large
 from .requests import Requests
 from .run import Runner, ShuttingDown
@@ -106,6 +114,7 @@ class Duplex:
         self._closer: asyncio.Task[None] | None = None
         self._holder: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        self._first: asyncio.TimerHandle | None = None
         self._session: Session | None = None
         endpoint.on_session = self._opened
 
@@ -113,6 +122,13 @@ class Duplex:
 
     def connected(self, link: Link) -> None:
         self._link = link
+        if self._wary:
+            self._first = self._loop.call_later(INITIALIZE_SECONDS, self._silent)
+
+    def _silent(self) -> None:
+        """Whoever connects has something to say soon; document 000: 30 s for initialization."""
+        if not self.endpoint.understood and not self._closing:
+            self._hang_up()
 
     def received(self, message: bytes) -> None:
         if len(message) > SMALL_MESSAGE and not self._hold(message):
@@ -175,6 +191,8 @@ class Duplex:
         self._requests.fail(error)
         for call in list(self._tasks):
             self._stop(call)
+        if self._first is not None:
+            self._first.cancel()
         self._frames.clear()
         self._held.clear()
         self._session_over()

@@ -337,6 +337,12 @@ ADDRESSES_KEPT: Final = 1024
 """Addresses of clients that are taken apart once."""
 HANGUP_LOOK: Final = 0.035
 """Seconds between two looks at the calls under way. A call is watched for a hang-up from its second look on."""
+INITIALIZE_SECONDS: Final = 30.0
+"""Seconds a client has to begin, and a session to be used after ``initialize``."""
+PING_SECONDS: Final = 30.0
+"""Seconds the client of a quiet session has to answer our ping."""
+CRASH_REPORTS: Final = 20
+"""Reports of abnormal ends that are kept; the oldest go."""
 SESSION_STREAMS: Final = 8
 """General streams of one legacy session; the oldest makes room."""
 ENDED_SLICE: Final = 14_400.0

@@ -172,5 +172,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     session_idle: float = 3600.0
     """Seconds after which an unused session leaves memory; its id stays valid for ``session_lifetime``."""
     session_lifetime: float = 86400.0
+    session_ping: float | None = 300.0
+    """Seconds after which the client of a quiet session is asked on its stream whether it is there; None: never."""
     drain: float = 10.0
     """Seconds calls under way have to finish once the server shuts down."""

@@ -29,6 +29,7 @@ from ..settings import (
     INTERRUPT_SECONDS,
     TEARDOWN_SECONDS,
 )
+from ..telemetry.crash import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
@@ -152,7 +153,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
 
     try:
-        with collecting_rarely():
+        with collecting_rarely(), reported():
             asyncio.run(supervised())
     finally:
         watchdog.call_off()

@@ -24,6 +24,7 @@ from ....errors import DovetailError
 from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
 from ....stores.memory import MemoryStore
 from ....stores.sqlite import SqliteStore
+from ....telemetry.crash import reported
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
 from ..server.app import HttpApp
 from ..server.ended_sessions import EndedSessions
@@ -215,7 +216,8 @@ class Worker:
         signals.starting = lambda: not self.app.life.running
         signals.install()
         hold_signals(on=False)
-        await self.app.life.start()
+        with reported():
+            await self.app.life.start()
         loop.call_later(HTTP_STARTING, signals.started)
         loop.call_later(HTTP_STARTING, self.app.life.reached)
         if self._first() and self._announce is not None:

@@ -15,6 +15,7 @@ from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HttpOptions
+from ....telemetry.crash import reported
 from ...running import Watchdog, collecting_rarely, fast_loop
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
@@ -61,7 +62,7 @@ def _run(service: HttpService, options: dict[str, Any]) -> int:
         return await serve(service, watchdog=watchdog, **options)
 
     try:
-        with collecting_rarely(), asyncio.Runner(loop_factory=fast_loop()) as runner:
+        with collecting_rarely(), reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())
     finally:
         watchdog.call_off()

@@ -69,7 +69,7 @@ class Legacy:
         self.calls = Calls(service, options, runner, self.sessions, streams, self.running, watching, identity)
         self._runner = runner
         self._identity = identity
-        self._streams = SessionStreams(service, options, self.calls, self.sessions)
+        self.streams = SessionStreams(service, options, self.calls, self.sessions)
         self._streamless = self.calls.alone or options.json_only
         self.shared: SharedSessions | None = None
         if service.store is not None and not options.stateless:
@@ -382,7 +382,7 @@ class Legacy:
         if live is None:
             return
         try:
-            await self._streams.serve(live, exchange, principal)
+            await self.streams.serve(live, exchange, principal)
         except (ProtocolError, Refusal, StoreError) as error:
             gone = error.kind in ("session_not_found", "session_expired")
             status = 404 if gone else 400 if isinstance(error, ProtocolError) else 503

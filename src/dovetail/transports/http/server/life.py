@@ -103,6 +103,7 @@ class Life:
             for stream in list(self.streams):
                 stream.keep_alive()
             self.legacy.sessions.reap()
+            self.legacy.streams.validate()
         if self._sweeping is None and (
             self.unread
             or self.connections.waiting

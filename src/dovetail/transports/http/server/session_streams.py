@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Final
 
 from ....core.principal import Principal
-from ....errors import ProtocolError
-from ....settings import SESSION_STREAMS, HttpOptions
+from ....errors import DovetailError, ProtocolError
+from ....settings import PING_SECONDS, SESSION_STREAMS, HttpOptions, Timeouts
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService
@@ -14,6 +16,10 @@ from .identity import until_expiry
 from .session_calls import Calls
 from .sessions import LiveSession, Sessions
 from .waiting import Watch
+
+log = logging.getLogger("dovetail.http")
+
+_PATIENCE: Final = Timeouts(connect=None, idle=None, total=PING_SECONDS)
 
 
 class SessionStreams:
@@ -24,6 +30,30 @@ class SessionStreams:
         self._options = options
         self._calls = calls
         self._sessions = sessions
+        self._asking: dict[LiveSession, asyncio.Task[None]] = {}
+
+    def validate(self) -> None:
+        """Ask the clients of quiet sessions, on their streams, whether they are there."""
+        if self._options.session_ping is None:
+            return
+        oldest = self._service.clock() - self._options.session_ping
+        for live in self._sessions:
+            quiet = live.used <= oldest and live.listened and live not in self._asking
+            if quiet and live.log is not None and live.log.general.sinks:
+                self._asking[live] = asyncio.get_running_loop().create_task(
+                    self._ping(live, live.log.general)
+                )
+
+    async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
+        try:
+            await live.ask().request("ping", None, _PATIENCE, write=general.write)
+            live.used = self._service.clock()
+        except DovetailError as error:
+            log.info("a client does not answer, its streams are closed: %s", error.message)
+            for sink in tuple(general.sinks):
+                sink.close_soon()
+        finally:
+            del self._asking[live]
 
     async def serve(self, live: LiveSession, exchange: Exchange, principal: Principal | None) -> None:
         """Write the stream that is asked for, until it or its client ends.
@@ -38,11 +68,11 @@ class SessionStreams:
         if busy is not None:
             raise busy
         last = exchange.headers.get("last-event-id")
-        log, shared = self._sessions.log(live), self._sessions.shared
+        events, shared = self._sessions.log(live), self._sessions.shared
         watched = True
-        if shared is not None and (last is None or last.startswith(f"{log.general.name}.")):
+        if shared is not None and (last is None or last.startswith(f"{events.general.name}.")):
             watched = await shared.listen(live)
-        found = (log.general, list[bytes]()) if last is None else log.find(last)
+        found = (events.general, list[bytes]()) if last is None else events.find(last)
         if found is None and last is not None and shared is not None:
             found = await shared.find(live, last)
         if found is None:

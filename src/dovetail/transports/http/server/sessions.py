@@ -23,7 +23,7 @@ from ....core.principal import Principal, key_of
 from ....drivers.requests import Requests
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
-from ....settings import HttpOptions
+from ....settings import INITIALIZE_SECONDS, HttpOptions
 from ....wire.frames import RequestId
 from ....wire.revisions import BY_NAME
 from ....wire.seal import Expired, bind
@@ -50,8 +50,8 @@ class LiveSession:
     """One legacy session in memory."""
 
     __slots__ = (
-        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "place", "requests", "running",
-        "session", "used",
+        "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "opened", "place", "requests",
+        "running", "session", "used",
     )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
@@ -62,6 +62,7 @@ class LiveSession:
         self.endpoint = endpoint
         self.used = used
         """When a request last named it, on the service's clock."""
+        self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
         self.requests: Requests | None = None
@@ -206,10 +207,7 @@ class Sessions:
     def settle(self, entry: LiveSession) -> None:
         """A piece of its work has ended: if that was the last one, it may make room again, or end."""
         if entry.session.phase == "draining" and not entry.running:  # the client has sent ``shutdown``
-            if self.shared is None:
-                self.end(entry)
-            else:
-                self.shared.end_soon(entry)
+            self.finish(entry)
         elif entry.at_work and not entry.busy and self._live.get(entry.id) is entry:
             entry.at_work = False
             entry.used = self._service.clock()
@@ -326,6 +324,22 @@ class Sessions:
                 break
             if not entry.busy:
                 self._forget(entry)
+        latest = self._service.clock() - INITIALIZE_SECONDS
+        for entry in self:
+            # Document 000: 30 s for initialization. A client that goes on without ``initialized`` is served.
+            if (
+                entry.session.phase == "negotiating"
+                and entry.used == entry.opened < latest
+                and not entry.busy
+            ):
+                self.finish(entry)
+
+    def finish(self, entry: LiveSession) -> None:
+        """End a session for good, in every process."""
+        if self.shared is None:
+            self.end(entry)
+        else:
+            self.shared.end_soon(entry)
 
     def silence(self) -> None:
         """Tell no session of changes any more. What it has subscribed to stays kept, where sessions are."""
