@@ -9,22 +9,16 @@ from ..errors import DovetailError
 from ..layers.audit import KEY_VARIABLE, verify
 
 
-def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
+def main(command: str, arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
         prog="dovetail audit", description="Check a file written by the Audit layer."
     )
-    result.add_argument("action", choices=("verify",))
-    result.add_argument(
-        "file", metavar="FILE", help="the newest file; those set aside before it are checked too"
-    )
-    result.add_argument(
-        "--key-file", metavar="FILE", help=f"the key of the signatures (default: ${KEY_VARIABLE})"
-    )
-    return result
-
-
-def main(command: str, arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    parser.add_argument("action", choices=("verify",))
+    of_files = "the newest file; those set aside before it are checked too"
+    parser.add_argument("file", metavar="FILE", help=of_files)
+    of_keys = f"the key of the signatures (default: ${KEY_VARIABLE})"
+    parser.add_argument("--key-file", metavar="FILE", help=of_keys)
+    options = parser.parse_args(arguments)
     try:
         key = None
         if options.key_file:
@@ -33,11 +27,9 @@ def main(command: str, arguments: list[str]) -> int:
         found = verify(options.file, key=key)
     except OSError as error:
         raise DovetailError(f"{options.file}: {error.strerror or error}") from None
-    signed = (
-        f"{found.signed} of them signed with this key"
-        if found.signed
-        else "their signatures not checked: no key"
-    )
+    signed = "their signatures not checked: no key"
+    if found.signed:
+        signed = f"{found.signed} of them signed with this key"
     sys.stdout.write(f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}\n")
     if found.unsigned:
         sys.stdout.write(f"{found.unsigned} lines follow the last checkpoint\n")
