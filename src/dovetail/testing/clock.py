@@ -7,14 +7,15 @@ import heapq
 import itertools
 from collections.abc import Callable
 
+from msgspec import Struct
 
-class FakeTimer:
+
+class FakeTimer(Struct, eq=False):
     """A callback that waits for its moment."""
 
-    def __init__(self, when: float, callback: Callable[[], None]) -> None:
-        self.when = when
-        self.callback = callback
-        self.cancelled = False
+    when: float
+    callback: Callable[[], None]
+    cancelled: bool = False
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -16,7 +16,6 @@ import re
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ...errors import RegistrationError
 from ...settings import MATCHED_URI_LENGTH
@@ -31,7 +30,7 @@ _DRIVE: Final = r"[A-Za-z]:"
 class _Variable(Struct, frozen=True):
     name: str
     spanning: bool
-    rooted: bool = False
+    rooted: bool
     """It may begin with a slash, because no slash stands before it."""
 
 
@@ -121,26 +120,25 @@ def _split_query(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _parse(path: str, text: str) -> tuple[list[str], list[_Variable]]:
     pieces = re.split(_EXPRESSION, path)
-    literals, variables = pieces[::2], [_variable(expression, text) for expression in pieces[1::2]]
+    literals = pieces[::2]
+    variables = [_variable(*pair, text) for pair in zip(pieces[1::2], literals, strict=False)]
     if any("{" in literal or "}" in literal for literal in literals):
         raise _invalid(text, "a brace is not closed")
     if "" in literals[1:-1]:
         raise _invalid(text, "two variables touch: put something between them")
     if not re.match(_SCHEME, literals[0]):
         raise _invalid(text, "a URI begins with a scheme, like weather://")
-    return literals, [
-        replace(v, rooted=not literal.endswith("/") or literal.endswith("://"))
-        for v, literal in zip(variables, literals, strict=False)
-    ]
+    return literals, variables
 
 
-def _variable(expression: str, text: str) -> _Variable:
+def _variable(expression: str, before: str, text: str) -> _Variable:
     name = expression.removeprefix("+") if expression.startswith("+") else expression.removesuffix("*")
     if not re.fullmatch(_NAME, name):
         raise _invalid(
             text, f"{{{expression}}} is not supported: use {{name}}, {{+name}}, {{name*}} or {{?a,b}}"
         )
-    return _Variable(name, spanning=name != expression)
+    rooted = not before.endswith("/") or before.endswith("://")
+    return _Variable(name, spanning=name != expression, rooted=rooted)
 
 
 def _invalid(text: str, why: str) -> RegistrationError:

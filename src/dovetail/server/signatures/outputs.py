@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from ... import extras
 from ...errors import RegistrationError
@@ -31,20 +32,17 @@ logger = logging.getLogger("dovetail.server")
 
 _BLOCKS: tuple[Any, ...] = typing.get_args(ContentBlock)
 _CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
-Write = Callable[[Any], bytes]
 
 
-class Output:
+class Output(Struct, frozen=True, eq=False):
     """A declared result."""
 
-    __slots__ = ("_write", "name", "schema", "text")
-
-    def __init__(self, name: str, schema: dict[str, Any], write: Write, *, text: bool = False) -> None:
-        self.name = name
-        self.schema = schema
-        self._write = write
-        self.text = text
-        """A plain string was declared: it is its own JSON value and its own text."""
+    name: str
+    schema: dict[str, Any]
+    checked: Callable[[Any], bytes]
+    """Writes a value; raises what msgspec raises, or `ReturnError`, for one that is not what was declared."""
+    text: bool = False
+    """A plain string was declared: it is its own JSON value and its own text."""
 
     def write(self, value: Any) -> bytes:
         """``value`` as JSON that fits the schema.
@@ -53,7 +51,7 @@ class Output:
             ReturnError: naming the field that does not fit; for the author's log, not for the peer.
         """
         try:
-            return self._write(value)
+            return self.checked(value)
         except ReturnError:
             raise
         except UNWRITABLE as error:
