@@ -201,7 +201,7 @@ async def test_the_gateway_as_a_program(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(files(tmp_path, "a", "b")))
     words = [sys.executable, "-m", "dovetail.cli.main", "gateway", str(path), "--yes"]
-    async with Client(words, env=dict(os.environ)) as client:
+    async with Client(words, env=dict(os.environ), probe_timeout=20) as client:
         assert (await client.call_tool("b_who")).text == "b hello"
 
 
@@ -211,7 +211,7 @@ async def test_the_bridge_as_a_program(tmp_path: Path, front: str) -> None:
     path = tmp_path / "a.py"
     path.write_text(SERVER.format(name="a"))
     words = [sys.executable, "-m", "dovetail.cli.main", "bridge", str(path), "--revision", "2025-06-18"]
-    async with Client(words, revision=front, env=dict(os.environ)) as client:
+    async with Client(words, revision=front, env=dict(os.environ), probe_timeout=20) as client:
         assert client.server_info is not None
         assert client.server_info.name == "a"
         assert (await client.call_tool("who")).text == "a "
