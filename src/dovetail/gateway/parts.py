@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -60,7 +60,7 @@ class Part(Protocol):
         """Whether a call of the tool may become a task: of the server it is mounted in, not of its own."""
         ...
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw: ...
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]: ...
 
     async def watch(self, uri: str, call: Call) -> None:
         """Somebody subscribed to ``uri``.
@@ -151,8 +151,8 @@ class ServerPart:
             return TaskTool(name, tool.task, tool.rights, tool.asks_first)
         return None if self.server.elsewhere is None else self.server.elsewhere.task_tool(inner)
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        return await self.server.respond(call, channel)
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        return self.server.respond(call, channel)
 
     async def watch(self, uri: str, call: Call) -> None:
         await self.server.watch_address(uri, call)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -23,7 +23,14 @@ from ..core.questions import needed_capability
 from ..core.rounds import REQUESTS, Rounds
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..kinds import KINDS
-from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..model.meta import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    TASKS_EXTENSION,
+)
 from ..server.asking.ask import Unread, method_of, params_of
 from ..settings import SHED_SECONDS
 from ..wire.methods import METHODS, result_type_of
@@ -73,16 +80,17 @@ class Passing:
             if state is not UNSET and "held" in state:
                 return await self.upstream.held.resume(state["held"], self, rounds)
             params = replace(params, request_state=UNSET if state is UNSET else state.get("state", UNSET))
-        if self.upstream.modern:
-            return await self._run_modern(params)
-        if call.revision.modern and self.channel.asking is None:
-            return await self.upstream.held.run(self, params)
-        with self.upstream.asked_by(self):
-            return await self.send(params)
+        if not self.upstream.modern:
+            if call.revision.modern and self.channel.asking is None:
+                return await self.upstream.held.run(self, params)
+            with self.upstream.asked_by(self):
+                return await self.send(params)
+        result = await self.send(params)
+        return await self._go_on(params, result) if type(result) is m.InputRequiredResult else result
 
-    async def _run_modern(self, params: Any) -> Struct | Raw:
+    async def _go_on(self, params: Any, result: Struct | Raw) -> Struct | Raw:
+        """What comes after a modern server behind has asked."""
         for count in range(self.server.limits.rounds):
-            result = await self.send(params)
             if type(result) is not m.InputRequiredResult:
                 return result
             if self.call.revision.modern and not self._detached:
@@ -92,6 +100,7 @@ class Passing:
                 await asyncio.sleep(min(SHED_SECONDS, 0.1 * 2**count))
             answers = {key: await self._answer(request) for key, request in requests.items()}
             params = replace(params, input_responses=answers or UNSET, request_state=result.request_state)
+            result = await self.send(params)
         raise Refusal(1004, message="the server behind has asked too often")
 
     def rounds(self) -> Rounds:
@@ -137,19 +146,23 @@ class Passing:
 
     async def send(self, params: Struct) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
-        call, upstream = self.call, self.upstream
+        call, upstream, name = self.call, self.upstream, None
         raw = upstream.revision is call.revision and self.channel.asking is None and upstream.plain
+        params = replace(params, meta=UNSET)  # what goes along of it is in the options
+        if call.method == "tools/call":
+            name = cast("m.CallToolRequestParams", params).name
+            params = replace(params, task=m.TaskMetadata() if name in upstream.as_task else UNSET)
         token = current.set(self)
         try:
             result = await upstream.client.forward(
                 call.method,
-                upstream.prepared(call, params),
+                params,
                 raw=raw,
-                repeat=call.method in _HARMLESS or upstream.is_harmless(call),
+                repeat=name in upstream.harmless if name is not None else call.method in _HARMLESS,
                 meta=self._meta(),
                 on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
                 timeout=upstream.timeout,
-                headers=upstream.headers(call),
+                headers=upstream.headers(call) if upstream.pass_headers else None,
             )
         except (TransportError, RequestTimeout) as error:
             raise _unreachable(error, upstream.name) from error
@@ -184,10 +197,20 @@ class Passing:
 
     def _meta(self) -> dict[str, Any]:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""
-        meta = {key: value for key, value in self.call.meta.items() if key not in _OURS}
+        call = self.call
+        meta = dict(call.meta)
+        for key in _OURS & meta.keys():
+            del meta[key]
         if self.upstream.modern:
-            meta[CLIENT_CAPABILITIES] = self.upstream.declared(self.call.capabilities)
-            if (level := self.log_level()) is not None:
+            front = call.capabilities
+            declared: dict[str, Any] = {
+                **front,
+                "extensions": {**(front.get("extensions") or {}), TASKS_EXTENSION: {}},
+            }
+            declared.pop("tasks", None)  # 2025-11-25's, which are said in another way
+            meta[CLIENT_CAPABILITIES] = declared
+            level = call.meta.get(LOG_LEVEL) if call.revision.modern else self.log_level()
+            if level is not None:
                 meta[LOG_LEVEL] = level
         return meta
 

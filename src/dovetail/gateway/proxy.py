@@ -59,6 +59,10 @@ class Proxy(Server):
         mount(self, self.remote, None)
         self.methods["logging/setLevel"] = self.set_level
 
+    def call_tool(self, call: Call, channel: Channel) -> Any:
+        """``tools/call``: there is nobody else to ask."""
+        return self.remote.respond(call, channel)
+
     async def start(self) -> None:
         """Connect to the server behind, and offer what it offers."""
         await super().start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Raw, Struct
@@ -54,7 +54,7 @@ class RemotePart:
         self.name = name or "the server behind"
         """How clients in front are told of it."""
         self.label = name or self._target.label
-        self._sharing: Sharing = connections
+        self._shared = connections == "principal"
         self._timeout = timeout
         self._pass_headers = frozenset(header.lower() for header in pass_headers)
         self._held = HeldCalls()
@@ -126,7 +126,7 @@ class RemotePart:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def _key(self, principal: Principal | None, session: Any) -> tuple[Any, ...]:
-        if self._sharing == "session" and session is not None:
+        if not self._shared and session is not None:
             return (key_of(principal), id(session))
         return (key_of(principal),)
 
@@ -154,6 +154,7 @@ class RemotePart:
             if found is None:
                 found = self._made(principal)
                 await found.client.open()
+                found.learn()
                 self._upstreams[key] = found
                 await self._make_room()
         self._opening.pop(key, None)
@@ -211,9 +212,16 @@ class RemotePart:
         )
         return TaskTool(name, "optional" if able else "forbidden", asks_first=True)
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         assert self._server is not None
-        return await Passing(self._server, await self._upstream(call), call, channel).run()
+        if (
+            call.principal is None and self._shared and self.first is not None
+        ):  # most calls: no key is made for them
+            return Passing(self._server, self.first, call, channel).run()
+        return self._respond(self._server, call, channel)
+
+    async def _respond(self, server: Server, call: Call, channel: Channel) -> Struct | Raw:
+        return await Passing(server, await self._upstream(call), call, channel).run()
 
     async def watch(self, uri: str, call: Call) -> None:
         upstream = await self._upstream(call)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from .. import model as m
 from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError
-from ..model.meta import TASKS_EXTENSION
 from ..server.elsewhere import ListName
 from ..wire.revisions import BY_NAME, Revision
 from .held import HeldCalls
@@ -76,14 +74,23 @@ class Upstream:
         self.held = held
         self.timeout = timeout
         self._tell = tell
-        self._pass_headers = pass_headers
+        self.pass_headers = pass_headers
         self._active: dict[Passing, None] = {}
         self._shown: dict[ListName, Shown] = {}
         self._locks: dict[ListName, asyncio.Lock] = {}
         self._tools: dict[str, m.Tool] = {}
+        self.harmless: set[str] = set()
+        """Tools that may be called twice, as far as their authors say."""
+        self.as_task: set[str] = set()
+        """Tools that a server of 2025-11-25 runs as tasks only."""
+        self.revision: Revision | None = None
+        self.modern = False
         self.watched: set[str] = set()
+        self.client = Client(target, **self._told(options))
+
+    def _told(self, options: ClientOptions) -> ClientOptions:
         # The client in front checks and keeps what it gets by itself.
-        told: ClientOptions = {
+        return {
             **options,
             "validate": "off",
             "cache": False,
@@ -93,18 +100,19 @@ class Upstream:
             "on_log": self._logged,
             "on_list_changed": self._changed,
             "on_resource_updated": self._updated,
+            "on_state": self._state,
         }
-        self.client = Client(target, **told)
 
-    @property
-    def revision(self) -> Revision | None:
+    def learn(self) -> None:
+        """Know what is spoken behind: asked for with every call, and only another connection changes it."""
         name = self.client.revision
-        return None if name is None else BY_NAME[name]
+        self.revision = None if name is None else BY_NAME[name]
+        self.modern = self.revision is not None and self.revision.modern
+        self._shown.clear()
 
-    @property
-    def modern(self) -> bool:
-        revision = self.revision
-        return revision is not None and revision.modern
+    def _state(self, state: str) -> None:
+        if state == "ready":
+            self.learn()
 
     @property
     def busy(self) -> bool:
@@ -125,7 +133,7 @@ class Upstream:
             if kind not in self._shown:
                 self._shown[kind] = Shown(object(), await self._list(kind))
                 if kind == "tools":
-                    self._tools = {tool.name: tool for tool in self._shown[kind].entries}
+                    self._know(self._shown[kind].entries)
             return self._shown[kind]
 
     async def _list(self, kind: ListName) -> list[Any]:
@@ -146,36 +154,18 @@ class Upstream:
         """What was last said of a tool."""
         return self._tools.get(name)
 
-    def is_harmless(self, call: Call) -> bool:
-        """Whether calling the tool twice does no more than calling it once, as far as its author says."""
-        tool = self._tools.get(call.params.name) if call.method == "tools/call" else None
-        notes = UNSET if tool is None else tool.annotations
-        return bool(notes) and (notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True)
-
-    def prepared(self, call: Call, params: Any) -> Struct:
-        """The params as they are said behind: without what belongs to the way in front."""
-        if call.method == "tools/call":
-            tool = self._tools.get(params.name)
-            required = (
-                tool is not None and tool.execution is not UNSET and tool.execution.task_support == "required"
-            )
-            as_task = required and not self.modern and self.client.server_capabilities.has("tasks")
-            return _without(params, task=m.TaskMetadata() if as_task else UNSET)
-        return _without(params)
-
-    def declared(self, front: m.ClientCapabilities) -> dict[str, Any]:
-        """What each request tells a modern server: what the client in front can do, and what we do for it."""
-        extensions: dict[str, Any] = {**(front.extensions or {}), TASKS_EXTENSION: {}}
-        return {**{name: value for name, value in front.items() if name != "tasks"}, "extensions": extensions}
+    def _know(self, tools: Sequence[m.Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self.harmless = {tool.name for tool in tools if _is_harmless(tool)}
+        legacy = not self.modern and self.client.server_capabilities.has("tasks")
+        self.as_task = {tool.name for tool in tools if legacy and _requires_task(tool)}
 
     def headers(self, call: Call) -> dict[str, str] | None:
         """The headers of the client in front that are passed on, because somebody said so."""
-        if not self._pass_headers:
-            return None
         given: Any = call.scope.get("headers") or ()
         pairs: Any = cast("Mapping[Any, Any]", given).items() if isinstance(given, Mapping) else given
         texts = ((_text(name).lower(), _text(value)) for name, value in pairs)
-        return {name: value for name, value in texts if name in self._pass_headers} or None
+        return {name: value for name, value in texts if name in self.pass_headers} or None
 
     # --- what it says -------------------------------------------------------------------------------------------------
 
@@ -225,10 +215,6 @@ class Upstream:
             self._shown.pop(name, None)
         self._tell(News(list=kind))  # type: ignore[arg-type]
 
-    def forget(self) -> None:
-        """The server behind may be another one: its lists are asked for again."""
-        self._shown.clear()
-
     def _updated(self, uri: str, metadata: Any = None) -> None:
         self._tell(News(uri=uri))
 
@@ -237,5 +223,10 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _without(params: Any, **changes: Any) -> Any:
-    return replace(params, meta=UNSET, **changes)
+def _is_harmless(tool: m.Tool) -> bool:
+    notes = tool.annotations
+    return bool(notes) and (notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True)
+
+
+def _requires_task(tool: m.Tool) -> bool:
+    return tool.execution is not UNSET and tool.execution.task_support == "required"

@@ -142,14 +142,16 @@ class Calls:
 
         Raises: as `call`.
         """
-        limits = self.config.limits_of(options.get("timeout"))
+        timeout = options.get("timeout")
+        limits = self._timeouts if timeout is None else self.config.limits_of(timeout)
         asking: Asking = {**_asking(options, CallOptions.__optional_keys__, None), "raw": raw}
         repeats = 0
         while True:
             conversation = self._life.conversation
             if conversation is None or conversation.gone.done():
                 conversation = await self._recovered(limits, accepted=repeats > 0)
-            if method not in self.established.offered:
+            established = self._connections.established
+            if established is None or method not in established.offered:
                 self._require(method, None)
             try:
                 return await conversation.request(method, params, limits, **asking)
