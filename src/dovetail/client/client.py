@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, cast, overload
 
@@ -12,7 +13,7 @@ from msgspec import Raw, Struct
 from .. import model as m
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from .answering.answers import Answers
-from .calling.calls import Calls, follow
+from .calling.calls import Calls
 from .calling.layered import LayeredCalls
 from .calling.params import (
     own_method,
@@ -327,12 +328,8 @@ class Client:
 
     async def read_directory(self, uri: str, **options: Unpack[CallOptions]) -> list[m.Resource]:
         """The entries of a directory resource (skills extension)."""
-
-        async def page(cursor: Any) -> Any:
-            params = m.ReadDirectoryRequestParams(uri, cursor=cursor)
-            return await self._calls.call("resources/directory/read", params, options)
-
-        return await follow(page, "resources")
+        params = partial(m.ReadDirectoryRequestParams, uri)
+        return await self._calls.pages("resources/directory/read", "resources", params, options)
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 

@@ -57,8 +57,7 @@ def broken_tool_loop(messages: Iterable[m.SamplingMessage]) -> str | None:
     """
     waiting: set[str] = set()
     for message in messages:
-        content = message.content
-        blocks = content if isinstance(content, list) else [content]
+        blocks = list(_blocks([message]))
         answered = {block.tool_use_id for block in blocks if isinstance(block, m.ToolResultContent)}
         if answered and not all(isinstance(block, m.ToolResultContent) for block in blocks):
             return "a message with tool results may hold nothing else"

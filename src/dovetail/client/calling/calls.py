@@ -300,15 +300,20 @@ class Calls:
 
         try:
             return await follow(page, member)
-        except RemoteProtocolError:
-            raise
         except ProtocolError as error:
             expired = error.kind in ("invalid_params", "invalid_cursor", "cursor_expired")
-            if not expired or self.config.cache is None or options.get("fresh"):
+            ours = isinstance(error, RemoteProtocolError)  # found by `follow`, not said by the server
+            if not expired or ours or self.config.cache is None or options.get("fresh"):
                 raise
             # A cursor of a cached page has expired: drop all of them and begin again.
             self.config.cache.forget(self.config.origin, method)
             return await follow(page, member)
+
+    async def pages(
+        self, method: str, member: str, params: Callable[..., Struct], options: CallOptions
+    ) -> list[Any]:
+        """All pages of a list that nobody keeps; ``params`` makes those of a page from its ``cursor``."""
+        return await follow(lambda cursor: self.call(method, params(cursor=cursor), options), member)
 
 
 async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any]:

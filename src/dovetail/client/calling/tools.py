@@ -22,7 +22,7 @@ from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, CallOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
-from .calls import Calls, follow
+from .calls import Calls
 from .output_checks import OutputChecks
 from .results import ToolResult
 from .task_handles import AnyTask, TaskHandle, task_of
@@ -175,11 +175,7 @@ class ToolBox:
     async def list_tasks(self, options: CallOptions) -> list[AnyTask]:
         """See `Client.list_tasks`."""
         if not self._calls.established.revision.modern:
-
-            async def page(cursor: Any) -> Any:
-                return await self._calls.call("tasks/list", m.PaginatedRequestParams(cursor=cursor), options)
-
-            return await follow(page, "tasks")
+            return await self._calls.pages("tasks/list", "tasks", m.PaginatedRequestParams, options)
         found: list[AnyTask] = []
         for id in tuple(self._begun):
             try:

@@ -51,17 +51,15 @@ _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
-class _StreamState:
+class _StreamState(Struct, eq=False):
     """Where an event stream stands: what to resume from, and when."""
 
-    __slots__ = ("events", "last_id", "opened", "retry")
-
-    def __init__(self) -> None:
-        self.last_id: str | None = None
-        self.retry: float | None = None
-        self.events = 0
-        self.opened = False
-        """It was there once, so a 502 or 503 now means that it is away, not that there is none."""
+    last_id: str | None = None
+    retry: float | None = None
+    """Seconds the server wants to be left alone; None where it has not said so."""
+    events: int = 0
+    opened: bool = False
+    """It was there once, so a 502 or 503 now means that it is away, not that there is none."""
 
     @property
     def pause(self) -> float:
