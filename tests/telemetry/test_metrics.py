@@ -474,3 +474,22 @@ async def test_tools_of_a_mounted_server_have_names_and_what_it_does_not_have_ha
     assert metrics.read("dovetail_calls_total", name="shop_look", outcome="ok") == 2
     assert metrics.read("dovetail_call_seconds", name="shop_look") == 2
     assert metrics.read("dovetail_calls_total", method="tools/call", name=OTHER) == 20
+
+
+@run
+async def test_calls_that_wait_for_their_turn_at_a_handler_are_a_queue_of_their_own() -> None:
+    server, begun, go = Server("narrow"), asyncio.Event(), asyncio.Event()
+
+    @server.tool(limit=1)
+    async def wait() -> str:
+        begun.set()
+        await go.wait()
+        return "done"
+
+    metrics = server.metrics
+    tasks = [asyncio.ensure_future(Peer(server).send("tools/call", name="wait")) for _ in range(3)]
+    await begun.wait()
+    await until(lambda: metrics.read("dovetail_queue", queue="handlers") == 2)
+    go.set()
+    await asyncio.gather(*tasks)
+    assert metrics.read("dovetail_queue", queue="handlers") == 0

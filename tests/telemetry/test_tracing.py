@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -604,3 +605,35 @@ def test_a_server_without_the_package_is_a_server() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+FRONT = """
+from dovetail.gateway import Proxy
+server = Proxy("{target}")
+"""
+
+
+def test_a_proxy_is_part_of_the_trace(tmp_path: Path) -> None:
+    with Collector() as collector:
+        back, front = tmp_path / "back.py", tmp_path / "front.py"
+        back.write_text(setup("back", collector.url) + SERVER)
+
+        @run
+        async def scenario() -> None:
+            async with child(str(back), "--port", "0") as one:
+                target = FRONT.replace("{target}", f"http://127.0.0.1:{one.address[1]}/mcp")
+                front.write_text(setup("front", collector.url) + target)
+                async with child(str(front), "--port", "0") as two:
+                    program = CLIENT.replace("            task = ", "            return\n            task = ")
+                    url = f"http://127.0.0.1:{two.address[1]}/mcp"
+                    await asyncio.to_thread(ran, setup("client", collector.url) + program, repr(url))
+                    await until(lambda: [span for span in collector.spans if span.service == "back"])
+
+        scenario()
+        called = [span for span in collector.spans if span.name.startswith("tools/call")]
+        by_side = {(span.service, span.kind): span for span in called}
+        served_kind, sent_kind = 2, 3  # OTLP's numbers
+        chain = [("client", sent_kind), ("front", served_kind), ("front", sent_kind), ("back", served_kind)]
+        for before, after in pairwise(chain):
+            assert by_side[after].parent == by_side[before].id, (before, after, called)
+        assert len({span.trace for span in called}) == 1

@@ -56,6 +56,9 @@ class Layer:
     what is not answered, and does not wait. `attach` is called once with the server or client.
     """
 
+    observes: bool = False
+    """It only looks: a client has it also around what it passes on for others."""
+
     def attach(self, service: Any) -> None:
         """This layer is about to stand around ``service``: a `Server`, or the client's calls."""
 

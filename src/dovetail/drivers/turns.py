@@ -9,12 +9,17 @@ from collections import deque
 class Turns:
     """``places`` may be taken at once; ``queue`` callers more may wait for one."""
 
-    __slots__ = ("_free", "_queue", "_waiting")
+    __slots__ = ("__weakref__", "_free", "_queue", "_waiting")
 
     def __init__(self, places: int, queue: int) -> None:
         self._free = places
         self._queue = queue
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
 
     async def take(self) -> None:
         """Take a place, or wait for one; give it back with `leave`.

@@ -201,6 +201,8 @@ class Passing:
         meta = dict(call.meta)
         for key in _OURS & meta.keys():
             del meta[key]
+        if (carrier := self.server.admission.carrier) is not None:
+            meta |= carrier.carry()  # behind us it is on behalf of what we do
         if self.upstream.modern:
             front = call.capabilities
             declared: dict[str, Any] = {

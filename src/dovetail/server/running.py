@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from weakref import WeakSet
 
 from ..core.channel import Session
 from ..core.phases import SERVING
@@ -100,6 +101,7 @@ class Runner:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._turns: WeakSet[Turns] = WeakSet()
         self._threads: Threads | None = None
         self._processes: Processes | None = None
 
@@ -116,7 +118,9 @@ class Runner:
         if timeout is not None:
             call = partial(_timed, call, what, timeout)
         if limit is not None:
-            call = partial(_in_turn, call, what, Turns(limit, options.get("queue", HANDLER_QUEUE)), timeout)
+            turns = Turns(limit, options.get("queue", HANDLER_QUEUE))
+            self._turns.add(turns)
+            call = partial(_in_turn, call, what, turns, timeout)
         return call
 
     def _place(self, function: Signature, what: str, run: Run) -> Runnable:
@@ -152,10 +156,10 @@ class Runner:
             processes = self._processes = Processes()
         return await processes.run(function, **arguments)
 
-    @property
-    def waiting(self) -> int:
-        """Calls that wait for a thread."""
-        return 0 if self._threads is None else self._threads.waiting
+    def waiting(self) -> dict[str, int]:
+        """How many calls wait: for a thread, and for their turn at a handler with a limit."""
+        threads = 0 if self._threads is None else self._threads.waiting
+        return {"threads": threads, "handlers": sum(turns.waiting for turns in self._turns)}
 
     async def close(self) -> None:
         """End the workers. Threads that are busy are left behind, processes are killed."""

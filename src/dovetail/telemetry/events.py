@@ -57,6 +57,8 @@ class TelemetryEvent(Struct, frozen=True):
 class Events(Layer):
     """Tells ``heard`` what happens on one side: around every call, and as a `Watcher` of what becomes none."""
 
+    observes = True
+
     def __init__(self, side: Side, heard: Heard) -> None:
         self._side: Side = side
         self._heard = heard

@@ -246,7 +246,8 @@ class Metrics:
         yield "dovetail_in_flight", (), self._in_flight
         yield "dovetail_sessions", (), server.hub.sessions
         yield "dovetail_subscriptions", (), server.hub.watched
-        yield "dovetail_queue", ("threads",), server.runner.waiting
+        for queue, waiting in server.runner.waiting().items():
+            yield "dovetail_queue", (queue,), waiting
         for component in server.health.components.values():
             yield "dovetail_component_ok", (component.name,), component.ok
         for layer in server.layers:

@@ -62,6 +62,8 @@ _inside: ContextVar[bool] = ContextVar("dovetail_inside_span", default=False)
 class Tracing(Layer):
     """Spans around every call; the module says which. By default with the providers of the program."""
 
+    observes = True
+
     def __init__(
         self,
         *,

@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from ...core.channel import EMPTY, Call, Channel
-from ...drivers.layering import compose
+from ...core.trace_context import MEMBERS
+from ...drivers.layering import Layer, Respond, compose
 from ...wire.methods import Method
 from ..answering.answers import Answers
 from ..config import CallOptions, ClientConfig
@@ -30,6 +31,10 @@ class LayeredCalls(Calls):
         super().__init__(config, life, connections, answers)
         self.connections, self.admission = connections, connections.admission
         self._respond = compose(self, config.layers, self._make)
+        self._forward: Respond = self._pass_on
+        for layer in reversed(config.layers):
+            if isinstance(layer, Layer) and layer.observes:
+                self._forward = layer.wrap(self._forward)
 
     async def call(
         self,
@@ -43,6 +48,22 @@ class LayeredCalls(Calls):
         place: tuple[str, str, bytes, str] | None = None,
     ) -> Any:
         """As `Calls.call`, through the layers."""
+        scope = {"side": "client", "options": options, "repeat": repeat, "making": (known, row, place)}
+        return await self._through(self._respond, method, params, scope)
+
+    async def forward(
+        self, method: str, params: Struct | Raw, options: CallOptions, *, raw: bool, repeat: bool
+    ) -> Any:
+        """As `Calls.forward`, through those layers that only look."""
+        if self.admission.carrier is not None:  # the span to be told of is the one around this
+            meta = {name: value for name, value in (options.get("meta") or {}).items() if name not in MEMBERS}
+            options = {**options, "meta": meta}
+        scope = {"side": "client", "options": options, "repeat": repeat, "raw": raw}
+        return await self._through(self._forward, method, params, scope)
+
+    async def _through(
+        self, respond: Respond, method: str, params: Struct | Raw, scope: dict[str, Any]
+    ) -> Any:
         conversation = await self._life.recovered()
         established = self.established
         call = Call(
@@ -52,10 +73,16 @@ class LayeredCalls(Calls):
             revision=established.revision,
             codec=conversation.endpoint.codec,
             capabilities=established.declared,
-            meta=options.get("meta") or EMPTY,
-            scope={"side": "client", "options": options, "repeat": repeat, "making": (known, row, place)},
+            meta=scope["options"].get("meta") or EMPTY,
+            scope=scope,
         )
-        return await self._respond(call, conversation)
+        return await respond(call, conversation)
+
+    async def _pass_on(self, call: Call, channel: Channel) -> Any:
+        scope = call.scope
+        return await super().forward(
+            call.method, call.params, scope["options"], raw=scope["raw"], repeat=scope["repeat"]
+        )
 
     async def _make(self, call: Call, channel: Channel) -> Any:
         scope = call.scope
