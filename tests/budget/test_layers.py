@@ -1,5 +1,6 @@
 """What guards cost a call that they let pass: Python calls of ours, and time."""
 
+import sys
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ from dovetail import Server
 from dovetail.core.channel import Call
 from dovetail.core.principal import Principal
 from dovetail.layers import Breaker, Concurrency, RateLimit
+from dovetail.stores import MemoryStore
 from tests.budget.test_http import Measured
 from tests.support.aio import run
 from tests.support.peer import MODERN
@@ -20,14 +22,22 @@ GUARD_CALLS = 12
 RATE_SECONDS = 1e-6
 
 
-def serving(*layers: Any) -> Server:
-    server = Server("budget", layers=layers)
+def serving(*layers: Any, **options: Any) -> Server:
+    server = Server("budget", layers=layers, **options)
 
     @server.tool
     async def add(a: int, b: int) -> int:
         return a + b
 
     return server
+
+
+def one_call() -> Call:
+    codec = Server("x").admission.codecs[MODERN]
+    return Call(
+        id=1, method="tools/call", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
+        principal=Principal("ann", "https://id.example"),
+    )  # fmt: skip
 
 
 async def cost(server: Server, face: str) -> int:
@@ -61,6 +71,29 @@ def test_a_rate_limit_costs_three_calls_at_most(face: str, options: dict[str, st
     scenario()
 
 
+@run
+async def test_a_rate_that_is_shared_over_the_store_costs_no_more() -> None:
+    limit = RateLimit(per_principal="1000000/s", total="1000000/s")
+    server = serving(limit, store=MemoryStore())
+    call, calls = one_call(), 0
+
+    def respond(call: Any, channel: Any) -> Any: ...
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is not respond.__code__
+
+    limited = limit.wrap(respond)
+    async with server.running():
+        limited(call, None)  # the others will be told: once in a tenth of a second
+        sys.setprofile(count)
+        try:
+            limited(call, None)
+        finally:
+            sys.setprofile(None)
+        assert 0 < calls <= RATE_CALLS
+
+
 @pytest.mark.parametrize("face", ["asgi", "rsgi"])
 def test_all_guards_together_cost_twelve_calls_at_most(face: str) -> None:
     @run
@@ -89,11 +122,7 @@ def test_metrics_cost_four_calls_at_most_and_nothing_when_off(face: str) -> None
 
 
 def test_a_rate_limit_costs_a_microsecond_at_most() -> None:
-    codec = Server("x").admission.codecs[MODERN]
-    call = Call(
-        id=1, method="tools/call", params=None, revision=codec.revision, codec=codec, capabilities=None,  # type: ignore[arg-type]
-        principal=Principal("ann", "https://id.example"),
-    )  # fmt: skip
+    call = one_call()
 
     def respond(call: Any, channel: Any) -> Any: ...
 

@@ -21,8 +21,10 @@ from msgspec import Raw, Struct
 from ..core.channel import Call, Channel, Notice
 from ..drivers.layering import Layer, Respond, TakeNote
 from ..errors import ProtocolError
+from ..server import Server
 from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
 from .rates import Buckets, Rate, Windows, network_of
+from .sharing import Sharing
 
 CALLS: Final = frozenset({"tools/call"})
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "subscriptions/listen"})
@@ -38,6 +40,10 @@ class Rule(Struct, frozen=True):
     methods: frozenset[str] | None
     """The requests it counts; None for all."""
     buckets: Buckets
+
+    def names(self) -> set[Hashable]:
+        """Who is counted now."""
+        return self.buckets.names()
 
 
 def principal_of(call: Call) -> Hashable:
@@ -148,6 +154,8 @@ class RateLimit(Layer):
         self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
         """Who is blocked until when."""
+        self._sharing: Sharing | None = None
+        """How others with the same store are told, and tell us."""
         self.refused = 0
         """Messages that were refused."""
 
@@ -163,44 +171,64 @@ class RateLimit(Layer):
         }
         return cls(**{**figures, **options})
 
+    def attach(self, service: Any) -> None:
+        store = service.store if isinstance(service, Server) else None
+        if self._sharing is not None:
+            self._sharing.close()
+            self._sharing = None
+        if store is not None:
+            tables = [rule.buckets for rule in self.rules]
+            parts = (f"{rule.scope}-{rule.buckets.interval:g}-{rule.buckets.burst:g}" for rule in self.rules)
+            topic = f"rate/{service.name}/{' '.join(parts)}"
+            self._sharing = Sharing(store, topic, tables, self._clock, self._set_blocked)
+
     def wrap(self, respond: Respond) -> Respond:
         """The path of every message: what could be a call of its own (`Buckets.take`) is written out."""
-        rules = [(rule, rule.name, rule.methods, rule.buckets) for rule in self.rules]
+        sharing, rules = self._sharing, self._prepared()
         clock, plain, blocked = self._clock, self._plain, self._blocked
 
         def limited(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             now = clock()
             if blocked:
                 self._check_block(call, now)
-            for rule, name_of, methods, buckets in rules:
+            for rule, name_of, methods, buckets, used in rules:
                 if methods is not None and call.method not in methods:
                     continue
                 name = name_of(call)
                 if name is None:
                     continue
-                if not plain:
-                    wait = buckets.take(name, now)
-                    if wait:
-                        self._refuse(call, rule, wait, now)
-                    continue
-                young = buckets.young
-                full = young.get(name)
-                if full is None:
-                    full = buckets.old.get(name, now)
-                    if len(young) >= buckets.most:
-                        buckets.turn()
-                        young = buckets.young
-                if full < now:
-                    full = now
-                if full - now > buckets.slack:
-                    wait = buckets.wait(name, full, now)
-                    if wait:
-                        self._refuse(call, rule, wait, now)
-                else:
-                    young[name] = full + buckets.interval
+                wait = 0.0 if plain else buckets.take(name, now)
+                if plain:
+                    young = buckets.young
+                    full = young.get(name)
+                    if full is None:
+                        full = buckets.old.get(name, now)
+                        if len(young) >= buckets.most:
+                            buckets.turn()
+                            young = buckets.young
+                    if full < now:
+                        full = now
+                    if full - now > buckets.slack:
+                        wait = buckets.wait(name, full, now)
+                    else:
+                        young[name] = full + buckets.interval
+                if wait:
+                    self._refuse(call, rule, wait, now)
+                if used is not None:
+                    used[name] = used.get(name, 0) + 1
+            if sharing is not None and not sharing.waiting:
+                sharing.wake()
             return respond(call, channel)
 
         return limited
+
+    def _prepared(self) -> list[tuple[Any, ...]]:
+        """Each rule with its parts, so that nobody looks for them on the path of a message."""
+        used = [None] * len(self.rules) if self._sharing is None else self._sharing.used
+        return [
+            (rule, rule.name, rule.methods, rule.buckets, own)
+            for rule, own in zip(self.rules, used, strict=True)
+        ]
 
     def wrap_notes(self, take_note: TakeNote) -> TakeNote:
         """A notification has nobody to be answered: one too many is dropped."""
@@ -223,12 +251,17 @@ class RateLimit(Layer):
         self.refused += 1
         client = client_of(call)
         if self._block is not None and self._violations.take(client, now):
-            if len(self._blocked) >= LAYER_KEYS:
-                del self._blocked[next(iter(self._blocked))]
-            self._blocked[client] = now + self._block
+            self._set_blocked(client, now + self._block)
+            if self._sharing is not None:
+                self._sharing.blocked(client, self._block)
             self._check_block(call, now)
         data = {"retryAfterMs": max(1, round(wait * 1000)), "scope": rule.scope}
         raise ProtocolError("rate_limited", data=data)
+
+    def _set_blocked(self, client: Hashable, until: float) -> None:
+        if len(self._blocked) >= LAYER_KEYS:
+            del self._blocked[next(iter(self._blocked))]
+        self._blocked[client] = until
 
     def _check_block(self, call: Call, now: float) -> None:
         name = client_of(call)

@@ -75,6 +75,13 @@ class Buckets:
         self.young[name] = full + self.interval
         return 0.0
 
+    def add(self, name: Hashable, count: int, now: float) -> None:
+        """Take tokens that another process has given away; what is missing is paid back within a second or so."""
+        full = max(self.young.get(name, now), self.old.get(name, now), now) + count * self.interval
+        if name not in self.young and len(self.young) >= self.most:
+            self.turn()
+        self.young[name] = min(full, now + self.slack + self.interval + CLOCK_SLIP)
+
     def turn(self) -> None:
         """A new generation."""
         self.old, self.young = self.young, {}
@@ -87,6 +94,10 @@ class Buckets:
             return 0.0
         self.young[name] = full  # who is refused is there, and is not forgotten
         return seconds
+
+    def names(self) -> set[Hashable]:
+        """Whom there is a bucket for."""
+        return {*self.young, *self.old}
 
     def __len__(self) -> int:
         return len(self.young) + len(self.old)
@@ -119,10 +130,18 @@ class Windows(Buckets):
         self._keep(name, (begun, count + 1, before))
         return 0.0
 
+    def add(self, name: Hashable, count: int, now: float) -> None:
+        self.take(name, now)
+        begun, own, before = self._counts[name]
+        self._keep(name, (begun, min(own + count - 1, self._rate.count), before))
+
     def _keep(self, name: Hashable, counts: tuple[float, float, float]) -> None:
         if name not in self._counts and len(self._counts) >= self.most:
             self._earlier, self._counts = self._counts, {}
         self._counts[name] = counts
+
+    def names(self) -> set[Hashable]:
+        return {*self._counts, *self._earlier}
 
     def __len__(self) -> int:
         return len(self._counts) + len(self._earlier)

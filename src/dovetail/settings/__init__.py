@@ -127,6 +127,9 @@ REASON_LENGTH: Final = 1000
 
 RATE_KEYS: Final = 20_000
 """Clients, principals, sessions, addresses or tools one rate is kept for at once; those not seen for long go first."""
+RATE_SHARED_SECONDS: Final = 0.1
+RATE_SHARED_NAMES: Final = 500
+"""How often processes with one store tell each other what they let pass, and of how many names of each rule."""
 RATE_BLOCK: Final = 300.0
 RATE_VIOLATIONS: Final = 100
 RATE_VIOLATION_SECONDS: Final = 60.0

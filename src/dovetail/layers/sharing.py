@@ -1,0 +1,113 @@
+"""Rates of several processes that have the same store: each tells the others what it let pass.
+
+The path of a message only counts. Every tenth of a second what was counted is published, and the others take it from
+their own buckets as if it had come to them. So a message never waits for the store; what all processes let pass
+together is the rate and what comes within that tenth of a second, and it is paid back afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import secrets
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..settings import RATE_SHARED_NAMES, RATE_SHARED_SECONDS
+from ..stores.base import Store, StoreError
+from .rates import Buckets
+
+log = logging.getLogger("dovetail")
+
+Name = str | tuple[str, ...]
+
+
+class News(Struct, array_like=True):
+    """What one process tells the others."""
+
+    sender: str
+    taken: list[tuple[int, Name, int]]
+    """Which rule, who, how many messages."""
+    blocked: list[tuple[Name, float]] = []
+    """Who is blocked, and for how many seconds."""
+
+
+_decode = msgspec.json.Decoder(News).decode
+
+
+class Sharing:
+    """What one `RateLimit` of one process has in common with those of the others."""
+
+    def __init__(
+        self,
+        store: Store,
+        topic: str,
+        tables: Sequence[Buckets],
+        clock: Callable[[], float],
+        block: Callable[[Hashable, float], None],
+    ) -> None:
+        self._store, self._topic, self._tables, self._clock, self._block = store, topic, tables, clock, block
+        self._me = secrets.token_hex(8)
+        self.used: list[dict[Hashable, int]] = [{} for _ in tables]
+        """What was let pass since the others were told, by rule and name."""
+        self._blocked: list[tuple[Name, float]] = []
+        self.waiting = False
+        """The others will be told; whoever counts calls `wake` if not."""
+        self._telling: asyncio.Task[None] | None = None
+        self._leave = store.subscribe(topic, self._hear)
+
+    def close(self) -> None:
+        self._leave()
+
+    def wake(self) -> None:
+        self.waiting = True
+        asyncio.get_running_loop().call_later(RATE_SHARED_SECONDS, self._tell)
+
+    def blocked(self, name: Hashable, seconds: float) -> None:
+        """Tell the others that somebody is blocked."""
+        if _is_shared(name):
+            self._blocked.append((name, seconds))  # pyright: ignore[reportArgumentType]
+            if not self.waiting:
+                self.wake()
+
+    def _tell(self) -> None:
+        self.waiting = False
+        taken: list[tuple[int, Any, int]] = []
+        for place, used in enumerate(self.used):
+            # Of very many the busiest count; whoever comes once is within any rate.
+            most = heapq.nlargest(RATE_SHARED_NAMES, used.items(), key=lambda item: item[1])
+            taken += [(place, name, count) for name, count in most if _is_shared(name)]
+            used.clear()
+        news = News(self._me, taken, self._blocked)
+        self._blocked = []
+        if taken or news.blocked:
+            self._telling = asyncio.get_running_loop().create_task(self._publish(msgspec.json.encode(news)))
+
+    async def _publish(self, data: bytes) -> None:
+        try:
+            await self._store.publish(self._topic, data)
+        except StoreError as error:
+            log.warning("other processes were not told what was let pass: %s", error)
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            news = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return
+        if news.sender == self._me:
+            return
+        now = self._clock()
+        for place, name, count in news.taken:
+            if place < len(self._tables):
+                self._tables[place].add(name, count, now)
+        for name, seconds in news.blocked:
+            self._block(name, now + seconds)
+
+
+def _is_shared(name: Hashable) -> bool:
+    """Whether others call it the same: a session without an id is known here alone."""
+    return isinstance(name, str | tuple)
