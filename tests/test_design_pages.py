@@ -75,3 +75,10 @@ def test_every_module_with_its_package_exists(page: Path) -> None:
             inside = (SOURCE / package / "__init__.py").read_text()
             there = (SOURCE / package / f"{module}.py").exists() or (SOURCE / package / module).is_dir()
             assert there or re.search(rf"\b{module}\b", inside), f"{page.name} names {span}"
+
+
+def test_the_tests_that_prove_the_session_life_are_there() -> None:
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs/design/sessions.md").read_text())
+    written = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in named if f"def {name}(" not in written] == []
+    assert len(named) >= 16
