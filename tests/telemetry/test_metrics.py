@@ -13,6 +13,7 @@ from dovetail.stores import MemoryStore
 from dovetail.telemetry.bounds import NAMES, OTHER
 from dovetail.telemetry.exposition import wants_openmetrics
 from dovetail.telemetry.families import FAMILIES
+from tests.drivers.parrot import connected
 from tests.support import web as web_support
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
@@ -493,3 +494,28 @@ async def test_calls_that_wait_for_their_turn_at_a_handler_are_a_queue_of_their_
     go.set()
     await asyncio.gather(*tasks)
     assert metrics.read("dovetail_queue", queue="handlers") == 0
+
+
+@run
+async def test_a_call_that_comes_while_a_connection_is_drained_is_a_refusal() -> None:
+    server, begun, go = Server("slow"), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def nap() -> str:
+        begun.set()
+        await go.wait()
+        return "rested"
+
+    metrics = server.metrics
+    client, duplex = await connected(server)
+    first = client.start("tools/call", {"name": "nap", "arguments": {}})
+    await begun.wait()
+    closing = asyncio.ensure_future(duplex.close(drain=60))
+    await asyncio.sleep(0)
+    late = client.start("tools/call", {"name": "nap", "arguments": {}})
+    assert (await client.response(late))["error"]["code"] == 1008
+    go.set()
+    await client.response(first)
+    await closing
+    await client.over
+    assert metrics.read("dovetail_refusals_total", code="1008") == 1

@@ -1,9 +1,11 @@
 """Numbers of several processes: whoever is asked tells all of them."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -216,6 +218,18 @@ def test_a_half_written_line_is_left_for_the_next_time(tmp_path: Path) -> None:
     assert [one.values for one in gather(str(tmp_path)) if one.family == "dovetail_quirks_total"] == [[5.0]]
     own.close()
     process.kill()
+
+
+def test_a_process_that_was_stopped_with_the_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
+    server = Server("x")
+    server.metrics.join(str(tmp_path))
+    server.metrics.count("dovetail_quirks_total", "a")
+    with (tmp_path / "lock").open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        begun = time.monotonic()
+        assert server.metrics.read("dovetail_quirks_total") == 1
+        assert time.monotonic() - begun < 5
+    server.metrics.forked()
 
 
 def test_the_folder_may_be_named_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

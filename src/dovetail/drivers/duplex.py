@@ -217,7 +217,10 @@ class Duplex:
 
     def _start(self, call: Call) -> None:
         if self._closing:
-            data = self.endpoint.send_error(call, ShuttingDown())
+            error = ShuttingDown()
+            for watcher in self.endpoint.admission.watchers:
+                watcher.refused(error)
+            data = self.endpoint.send_error(call, error)
             if data is not None:
                 self.write(data)
             return

@@ -18,3 +18,6 @@ OTHER: Final = "(other)"
 """The label of everything that is counted together."""
 URI_LENGTH: Final = 1024
 """Characters of an address in a span."""
+LOCK_TRIES: Final = 50
+LOCK_PAUSE: Final = 0.002
+"""How often, and after how many seconds each time, the lock of the folder is tried for."""

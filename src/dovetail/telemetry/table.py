@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -17,7 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from .bounds import CELLS, NAME_LENGTH, OTHER
+from .bounds import CELLS, LOCK_PAUSE, LOCK_TRIES, NAME_LENGTH, OTHER
 from .families import FAMILIES, Family
 
 Labels = tuple[str, ...]
@@ -140,12 +141,21 @@ def enter(folder: str) -> Table:
 
 @contextmanager
 def _alone(folder: str) -> Generator[None]:
-    """While this is entered, no other process reads or clears up."""
+    """While this is entered, no other process reads or clears up.
+
+    One that holds the lock takes a few milliseconds; one that takes longer has been stopped in the middle of it, and
+    nobody waits for that: numbers that are told twice, in the worst case, are better than a server that hangs.
+    """
     import fcntl
 
     file = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(LOCK_PAUSE)
         yield
     finally:
         os.close(file)
