@@ -97,10 +97,6 @@ async def test_the_pair_can_be_switched_off_and_is_counted() -> None:
     async with served(build(limits=Limits(streams=1))) as site:
         await open_pair(site)
         assert (await Web(site).ask("GET", {}, path="/sse")).status == 503
-    async with served(build(), shared=True) as site:
-        found = await Web(site).ask("GET", {}, path="/sse")
-        assert found.status == 501
-        assert "workers=1" in found.message["error"]["message"]
 
 
 @run

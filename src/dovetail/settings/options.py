@@ -135,8 +135,6 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     """Never answer with an event stream; clients then need to accept only ``application/json``."""
     stateless: bool = False
     """Give legacy clients no session: every POST stands alone and nothing can be asked."""
-    shared: bool = False
-    """Several processes serve this address; set by ``workers``. Legacy questions and general streams are refused."""
     allowed_hosts: tuple[str, ...] = ()
     """Further ``Host`` names (``name`` or ``name:port``); loopback names are always allowed on loopback."""
     allowed_origins: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ def run(
     hosting, allow_remote = _hosting(options.pop("server", "granian")), options.pop("allow_remote", False)
     quiet, face = options.pop("quiet", False), options.pop("face", "rsgi")
     open_ = allow_remote or service.auth is not None
-    place, settings = _divide({**options, "shared": True}, allow_remote=open_)
+    place, settings = _divide(options, allow_remote=open_)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         give_store(service, folder)
         work = Work(

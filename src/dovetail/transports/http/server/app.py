@@ -241,14 +241,13 @@ class HttpApp:
     def _allowed(self) -> str:
         if self.options.stateless or not self.legacy.served:
             return "POST"
-        return "POST, DELETE" if self.options.shared or self.options.json_only else guards.METHODS
+        return "POST, DELETE" if self.options.json_only else guards.METHODS
 
     async def _session_request(self, exchange: Exchange) -> None:
         principal = await self.identity.of(exchange)
         if exchange.method == "DELETE":
             await self.legacy.delete(exchange, principal)
-        elif self.legacy.calls.alone or self.options.json_only:
-            # A stream would hear only what happens in this one process.
+        elif self.options.json_only:
             await exchange.answer(405, headers=[("allow", self._allowed())])
         elif await self._takes_events(exchange):
             await self.legacy.get(exchange, principal)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 
-from ....core import phases
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE
 from ....core.principal import Principal
@@ -70,9 +69,8 @@ class Legacy:
         self._runner = runner
         self._identity = identity
         self.streams = SessionStreams(service, options, self.calls, self.sessions)
-        self._streamless = self.calls.alone or options.json_only
         self.shared: SharedSessions | None = None
-        if service.store is not None and not options.stateless:
+        if service.store is not None:
             from ....workers.shared import SharedSessions  # a server without a store does without it
 
             self.shared = self.sessions.shared = SharedSessions(
@@ -108,7 +106,7 @@ class Legacy:
             return exchange.answer(202)
         if type(event) is not Call:
             return self._settle(live, event, posted)
-        if self._streamless and event.method in NEEDS_STREAM:
+        if self.options.json_only and event.method in NEEDS_STREAM:
             return self._refuse_subscribing(live, event, exchange)
         return self.calls.run(SessionChannel(self.calls, live, exchange, event), event, posted.task)
 
@@ -295,9 +293,6 @@ class Legacy:
             return
         channel = SessionChannel(self.calls, live, exchange, event, ((SESSION_HEADER, live.id),))
         await self.calls.run(channel, event, posted.task)
-        if self.calls.alone and live.session.phase == "negotiating":
-            # ``initialized`` may go to another worker.
-            phases.advance(live.session, "initialized")
 
     def _entered(self, live: LiveSession) -> None:
         """A session has entered memory: from now on it can be told what belongs to no call."""
@@ -319,8 +314,8 @@ class Legacy:
             live.session.save = partial(shared.save, live)
 
     async def _refuse_subscribing(self, live: LiveSession, call: Call, exchange: Exchange) -> None:
-        what = "answers with JSON only" if self.options.json_only else "runs in several processes"
-        error = ProtocolError("unsupported_operation", f"this server {what} and cannot tell of updates")
+        reason = "this server answers with JSON only and cannot tell of updates"
+        error = ProtocolError("unsupported_operation", reason)
         await exchange.answer(200, live.endpoint.send_error(call, error) or b"")
 
     async def _batch(self, live: LiveSession, events: Event | list[Event] | None, posted: Posted) -> None:

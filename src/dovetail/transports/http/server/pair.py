@@ -71,12 +71,6 @@ class Pair:
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
         """The GET: open a connection and say where to post."""
         limits, admission = self._service.limits, self._service.admission
-        if self._options.shared and self._mail is None:
-            error = ProtocolError(
-                "unsupported_operation", "HTTP+SSE needs one process (workers=1) or a store"
-            )
-            await refuse(exchange, admission, error, status=501)
-            return
         busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
             await refuse(exchange, admission, busy, status=503)

@@ -43,8 +43,6 @@ class Calls:
         self.streams = streams
         """Every open event stream of the app; `Life` keeps them alive and ends them."""
         self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
-        self.alone = options.shared and service.store is None
-        """Other processes serve our sessions, and there is no store through which we could hear of it."""
         self._runner = runner
         self._running = running
         self.watching = watching
@@ -52,7 +50,7 @@ class Calls:
 
     def primes(self, live: LiveSession) -> bool:
         """Whether streams begin with an event that has an id and no data."""
-        return live.session.revision.primed_streams and not self.alone
+        return live.session.revision.primed_streams
 
     async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
         """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
@@ -139,10 +137,6 @@ class SessionChannel(PlainChannel, Struct, eq=False):
         options = self.calls.options
         if options.json_only:
             raise NoBackChannel("questions need a stream to the client; this server answers with JSON only")
-        if self.calls.alone:
-            raise NoBackChannel(
-                "questions to clients of older revisions need one process (workers=1) or a store"
-            )
         live = self.live
         if live.session.codec.dialect.refuse_responses:
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
