@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET, Raw, Struct
 
+from .. import model as m
 from ..core.channel import Call, Channel
 from ..core.principal import Principal
 from ..core.rights import unknown
 from ..errors import ProtocolError
-from ..model import (
-    CacheScope,
-    GetPromptResult,
-    InputRequiredResult,
-    ReadResourceResult,
-    ResourceContents,
-    Result,
-)
 from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
 from .asking.ask import InputRequired, asking_for
@@ -48,11 +41,11 @@ class Answering:
     elsewhere: Elsewhere | None
 
     def __init__(
-        self, page_size: int | None, ttl_ms: int, cache_scope: CacheScope, *, mask_errors: bool
+        self, page_size: int | None, ttl_ms: int, cache_scope: m.CacheScope, *, mask_errors: bool
     ) -> None:
         self.page_size = page_size or self.limits.page_size
         self.ttl_ms = ttl_ms
-        self.cache_scope: CacheScope = cache_scope
+        self.cache_scope: m.CacheScope = cache_scope
         self.failures = Failures(mask=mask_errors)
         self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
 
@@ -69,7 +62,7 @@ class Answering:
                 return _needs_context() if type(value) is InputRequired else tool_result(value, function)
             # From here on the handler may ask, or claims to have asked.
             value = await self._converse(tool, partial(function.decode, params.arguments), call, channel)
-            return value if type(value) is InputRequiredResult else tool_result(value, function)
+            return value if type(value) is m.InputRequiredResult else tool_result(value, function)
         except BaseException as error:  # noqa: BLE001  the one boundary for tools
             return self.failures.of_tool(error, tool.name, call)
 
@@ -87,11 +80,11 @@ class Answering:
             value = await self._converse(
                 prompt, partial(prompt.function.decode, params.arguments), call, channel
             )
-            if type(value) is InputRequiredResult:
+            if type(value) is m.InputRequiredResult:
                 return value
-            if not isinstance(value, GetPromptResult):
+            if not isinstance(value, m.GetPromptResult):
                 messages = prompt_messages(value, prompt.name)
-                value = GetPromptResult(messages, description=prompt.definition.description)
+                value = m.GetPromptResult(messages, description=prompt.definition.description)
             writable(value, prompt.name, "prompt_render_failed")
             keeps_system = call.codec.dialect.system_role and not call.revision.modern
             return value if keeps_system else without_system(value)
@@ -122,7 +115,7 @@ class Answering:
         entry, arguments = self._find(uri, call.principal)
         try:
             value = await self._converse(entry, arguments.copy, call, channel)
-            if type(value) is InputRequiredResult:
+            if type(value) is m.InputRequiredResult:
                 return value
             return self._contents(entry, uri, value)
         except BaseException as error:  # noqa: BLE001  the one boundary for resources
@@ -138,7 +131,7 @@ class Answering:
         function = method.function
         try:
             value = await self._converse(method, function.keywords(call.params), call, channel)
-            if isinstance(value, Result):
+            if isinstance(value, m.Result):
                 return writable(value, method.name, "internal_error")
             members: dict[str, Any] = {**function.write(value)}
             if method.row.cacheable and call.revision.modern:
@@ -148,7 +141,7 @@ class Answering:
             what = f"method {method.name!r}"
             self.failures.raise_other(error, what, call, {"method": method.name})
 
-    async def read_resource(self, uri: str, context: Context) -> list[ResourceContents]:
+    async def read_resource(self, uri: str, context: Context) -> list[m.ResourceContents]:
         """Read a resource on behalf of the handler that has ``context``.
 
         Raises:
@@ -167,11 +160,11 @@ class Answering:
             raise not_there(uri, self.limits.uri_length)
         return found
 
-    def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> ReadResourceResult:
-        if isinstance(value, ReadResourceResult):
+    def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> m.ReadResourceResult:
+        if isinstance(value, m.ReadResourceResult):
             result = writable(value, uri, "internal_error")
         else:
-            result = ReadResourceResult(
+            result = m.ReadResourceResult(
                 resource_contents(value, uri, entry.mime_type, json_mime_type=self.json_mime_type)
             )
         if result.ttl_ms is UNSET:

@@ -13,17 +13,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
+from ... import model as m
 from ...json_schema.problem import Problem
-from ...model import (
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    GetPromptResult,
-    PromptMessage,
-    ResourceContents,
-    Result,
-    TextContent,
-)
 from ...shapes import is_list
 from ...wire.frames import encode as write_message
 from ..media import Media
@@ -51,18 +42,18 @@ def tool_result(value: Any, function: Function) -> Any:
         if type(value) is str:
             if not value.isascii():
                 writable(value, function.name)
-            return CallToolResult([TextContent(value)])
+            return m.CallToolResult([m.TextContent(value)])
         return _undeclared(value, function)
     if output.text and type(value) is str:
         if not value.isascii():
             writable(value, function.name)
-        return CallToolResult([TextContent(value)], structured_content=value)
+        return m.CallToolResult([m.TextContent(value)], structured_content=value)
     return _declared(value, output)
 
 
 def resource_contents(
     value: Any, uri: str, mime_type: str | None = None, *, json_mime_type: str = JSON
-) -> list[ResourceContents]:
+) -> list[m.ResourceContents]:
     """The contents of the resource ``uri`` whose function returned ``value``.
 
     ``mime_type`` is what the resource was registered with; ``json_mime_type`` stands in for it with data.
@@ -71,11 +62,11 @@ def resource_contents(
         ReturnError: JSON cannot write the value.
     """
     items = _items(value)
-    several = any(isinstance(item, ResourceContents | Media | bytes | bytearray) for item in items)
+    several = any(isinstance(item, m.ResourceContents | Media | bytes | bytearray) for item in items)
     return [_contents(item, uri, mime_type, json_mime_type) for item in (items if several else [value])]
 
 
-def prompt_messages(value: Any, name: str = "prompt") -> list[PromptMessage]:
+def prompt_messages(value: Any, name: str = "prompt") -> list[m.PromptMessage]:
     """The messages of a prompt whose function returned ``value``.
 
     Raises:
@@ -94,11 +85,13 @@ def writable(value: R, name: str, kind: str | None = None) -> R:
     return value
 
 
-def without_system(result: GetPromptResult) -> GetPromptResult:
+def without_system(result: m.GetPromptResult) -> m.GetPromptResult:
     """The same prompt for a peer that knows no system role: such messages go first, as the user's."""
     if all(message.role != "system" for message in result.messages):
         return result
-    first = [PromptMessage("user", m.content) for m in result.messages if m.role == "system"]
+    first = [
+        m.PromptMessage("user", message.content) for message in result.messages if message.role == "system"
+    ]
     rest = [message for message in result.messages if message.role != "system"]
     return msgspec.structs.replace(result, messages=first + rest)
 
@@ -107,19 +100,19 @@ def without_system(result: GetPromptResult) -> GetPromptResult:
 
 
 def _declared(value: Any, output: Output) -> Any:
-    if isinstance(value, Result):
+    if isinstance(value, m.Result):
         _check_result(value, output)
         return writable(value, output.name)
     content, data = _content_and_data(value) if isinstance(value, tuple) else (None, value)
     written = output.write(data)
-    return CallToolResult(
-        [TextContent(_text(written))] if content is None else writable(content, output.name),
+    return m.CallToolResult(
+        [m.TextContent(_text(written))] if content is None else writable(content, output.name),
         structured_content=msgspec.json.decode(written),
     )
 
 
-def _check_result(result: Result, output: Output) -> None:
-    if not isinstance(result, CallToolResult) or result.is_error is True:
+def _check_result(result: m.Result, output: Output) -> None:
+    if not isinstance(result, m.CallToolResult) or result.is_error is True:
         return
     if result.structured_content is UNSET:
         raise ReturnError(output.name, [Problem("", "its output schema demands structured content")])
@@ -128,20 +121,20 @@ def _check_result(result: Result, output: Output) -> None:
 
 def _undeclared(value: Any, function: Function) -> Any:
     if value is None:
-        return CallToolResult([])
+        return m.CallToolResult([])
     name = function.name
-    if isinstance(value, Result):
+    if isinstance(value, m.Result):
         return writable(value, name)
     if is_content(value):
-        return CallToolResult([writable(block(value), name)])
+        return m.CallToolResult([writable(block(value), name)])
     content, data = _content_and_data(value)
     if content is not None:
         data = msgspec.json.decode(_write(data, name))
-        return CallToolResult(writable(content, name), structured_content=data)
+        return m.CallToolResult(writable(content, name), structured_content=data)
     if any(map(is_content, items := _items(value))):
-        return CallToolResult(writable([_block_of(item, name) for item in items], name))
+        return m.CallToolResult(writable([_block_of(item, name) for item in items], name))
     written = _write(value, name)
-    result = CallToolResult([TextContent(_text(written))])
+    result = m.CallToolResult([m.TextContent(_text(written))])
     if function.structured and written[:1] == b"{":
         result.structured_content = msgspec.json.decode(written)
     return result
@@ -152,7 +145,7 @@ def _items(value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
-def _content_and_data(value: Any) -> tuple[list[ContentBlock] | None, Any]:
+def _content_and_data(value: Any) -> tuple[list[m.ContentBlock] | None, Any]:
     """``(blocks, data)`` says both itself; anything else is data."""
     if isinstance(value, tuple) and len(items := _items(value)) == 2:  # pyright: ignore[reportUnknownArgumentType]
         first, data = items
@@ -162,68 +155,68 @@ def _content_and_data(value: Any) -> tuple[list[ContentBlock] | None, Any]:
     return None, cast("Any", value)
 
 
-def block(value: Any) -> ContentBlock:
+def block(value: Any) -> m.ContentBlock:
     """A content block, or what becomes one by itself."""
     if isinstance(value, Media):
         return value.content()
-    if isinstance(value, ResourceContents):
-        return EmbeddedResource(value)
+    if isinstance(value, m.ResourceContents):
+        return m.EmbeddedResource(value)
     return value
 
 
-def _block_of(value: Any, name: str) -> ContentBlock:
+def _block_of(value: Any, name: str) -> m.ContentBlock:
     """One item of a mixed list."""
     if isinstance(value, str):
-        return TextContent(value)
-    return block(value) if is_content(value) else TextContent(_text(_write(value, name)))
+        return m.TextContent(value)
+    return block(value) if is_content(value) else m.TextContent(_text(_write(value, name)))
 
 
 # Resources
 
 
-def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) -> ResourceContents:
+def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) -> m.ResourceContents:
     if isinstance(value, str):
         text = value if value.isascii() else writable(value, uri, "internal_error")
-        return ResourceContents(uri, mime_type=mime_type or TEXT, text=text)
+        return m.ResourceContents(uri, mime_type=mime_type or TEXT, text=text)
     if isinstance(value, bytes | bytearray):
-        return ResourceContents(uri, mime_type=mime_type or BINARY, blob=b64encode(value).decode("ascii"))
-    if isinstance(value, ResourceContents):
+        return m.ResourceContents(uri, mime_type=mime_type or BINARY, blob=b64encode(value).decode("ascii"))
+    if isinstance(value, m.ResourceContents):
         return writable(value, uri, "internal_error")
-    if isinstance(value, EmbeddedResource):
+    if isinstance(value, m.EmbeddedResource):
         return writable(value.resource, uri, "internal_error")
     if isinstance(value, Media):
         contents = value.contents(uri)
         contents.mime_type = mime_type or contents.mime_type
         return contents
     text = msgspec.json.format(_write(value, uri, "internal_error"), indent=2).decode()
-    return ResourceContents(uri, mime_type=mime_type or json_mime_type, text=text)
+    return m.ResourceContents(uri, mime_type=mime_type or json_mime_type, text=text)
 
 
 # Prompts
 
 
-def _message(value: Any, name: str) -> PromptMessage:
+def _message(value: Any, name: str) -> m.PromptMessage:
     if isinstance(value, str):
-        return PromptMessage("user", TextContent(value))
-    if isinstance(value, PromptMessage):
+        return m.PromptMessage("user", m.TextContent(value))
+    if isinstance(value, m.PromptMessage):
         content: Any = value.content
-        if isinstance(content, str | Media | ResourceContents):
-            return PromptMessage(value.role, _block_of(content, name))
+        if isinstance(content, str | Media | m.ResourceContents):
+            return m.PromptMessage(value.role, _block_of(content, name))
         return value
     if is_content(value):
-        return PromptMessage("user", block(value))
+        return m.PromptMessage("user", block(value))
     if isinstance(value, dict):
         return _message_of(cast("dict[str, Any]", value), name)
-    return PromptMessage("user", TextContent(_text(_write(value, name, "prompt_render_failed"))))
+    return m.PromptMessage("user", m.TextContent(_text(_write(value, name, "prompt_render_failed"))))
 
 
-def _message_of(value: dict[str, Any], name: str) -> PromptMessage:
+def _message_of(value: dict[str, Any], name: str) -> m.PromptMessage:
     """A dict must be a message; its content may be a string or a block of either kind."""
     content = value.get("content")
     if isinstance(content, str) or is_content(content):
         value = {**value, "content": msgspec.to_builtins(_block_of(content, name))}
     try:
-        return msgspec.convert(value, PromptMessage)
+        return msgspec.convert(value, m.PromptMessage)
     except msgspec.ValidationError as error:
         raise ReturnError(name, [problems.read(str(error), {})], "prompt_render_failed") from error
 
