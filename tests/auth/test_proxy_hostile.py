@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dovetail.auth.proxy import login
 from dovetail.stores import MemoryStore, SqliteStore
 from tests.support.aio import run
 
@@ -516,3 +517,69 @@ async def test_registrations_and_forms_are_bounded() -> None:
             0
         ] == 413
         assert (await one.visit(one.authorize_url(await one.register(), state="s" * 5000)))[0] == 400
+
+
+@run
+async def test_a_refresh_token_used_by_two_at_once_ends_the_login() -> None:
+    async with visitor() as one:
+        id = await one.register()
+        _, tokens = await one.redeem(id, await one.code(id))
+        answers = await asyncio.gather(*(one.renew(id, tokens["refresh_token"]) for _ in range(6)))
+        given = [renewed for status, renewed in answers if status == 200]
+        assert len(given) <= 1
+        for renewed in given:
+            assert not await one.accepted(renewed["access_token"])
+            assert (await one.renew(id, renewed["refresh_token"]))[1]["error"] == "invalid_grant"
+
+
+@run
+async def test_whoever_registers_asks_and_renews_all_day_fills_nothing() -> None:
+    store = MemoryStore()
+    async with visitor(store=store) as one:
+        id = await one.register()
+        _, tokens = await one.redeem(id, await one.code(id))
+        before = len(store)
+        for _ in range(20):
+            status, tokens = await one.renew(id, tokens["refresh_token"])
+            assert status == 200
+            await one.visit(one.authorize_url(await one.register()))
+        assert len(store) == before
+
+
+@run
+async def test_answers_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "LOGINS_WAITING", 3)
+    now = [1_000_000.0]
+    async with visitor(clock=lambda: now[0]) as one:
+        id = await one.register()
+        for _ in range(3):
+            await one.answer({**await one.consent_fields(id), "decision": "deny"})
+        status, headers, _ = await one.answer(await one.consent_fields(id))
+        assert (status, "location" in headers) == (503, False)
+        now[0] += 601
+        await one.agree(id)
+
+
+@run
+async def test_the_name_we_are_called_by_changes_nothing() -> None:
+    async with visitor() as one:
+        for page in ("authorize", "token", ".well-known/oauth-authorization-server"):
+            status, _, _ = await send("GET", f"{one.base}/{page}", {"Host": "evil.example"})
+            assert status == 403
+        status, _, body = await send(
+            "GET", f"{one.base}/.well-known/oauth-authorization-server", {"Host": "localhost"}
+        )
+        assert status == 200
+        assert json.loads(body)["issuer"] == one.base
+        assert b"localhost" not in body
+
+
+@run
+async def test_pages_of_others_may_redeem_codes_but_not_answer_for_the_user() -> None:
+    async with visitor() as one:
+        origin = {"Origin": "https://client.example", "Sec-Fetch-Site": "cross-site"}
+        for page in ("token", "register", "revoke"):
+            status, headers, _ = await send("OPTIONS", f"{one.base}/{page}", origin)
+            assert (status, headers["access-control-allow-origin"]) == (204, "*")
+        status, headers, _ = await send("OPTIONS", f"{one.base}/consent", origin)
+        assert (status, "access-control-allow-origin" in headers) == (405, False)

@@ -81,7 +81,7 @@ INTROSPECTIONS: Final = 64
 CONSENT_SECONDS: Final = 600.0
 """Seconds a user has for the consent page and the provider's login together, each."""
 LOGINS_WAITING: Final = 20_000
-"""Logins at the provider at once that one process has begun."""
+"""Answers to consent pages within `CONSENT_SECONDS` that one process takes: each is kept for that long."""
 CODE_SECONDS: Final = 60.0
 """Seconds for which a code of ours may be redeemed, once."""
 ACCESS_SECONDS: Final = 3600.0

@@ -123,6 +123,8 @@ class ProxyClients:
         task = self._fetching.get(url)
         if task is None:
             if len(self._fetching) >= CLIENT_DOCUMENT_FETCHES:
+                if known is not None and isinstance(known[0], ProxyClient):
+                    return known[0]  # whoever keeps us busy with others does not keep out clients we know
                 raise Unavailable("too many client metadata documents are being fetched")
             task = self._fetching[url] = asyncio.get_running_loop().create_task(self._fetch(url))
             task.add_done_callback(lambda done: self._fetched(url, done))

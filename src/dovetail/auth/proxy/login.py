@@ -117,6 +117,8 @@ class Logins:
         asked = None if browser is None else self._vault.open("consent", text, Asked, browser)
         if asked is None or browser is None or asked.id != id or asked.expires <= self._clock():
             return error_page(_STALE, 403)
+        if not self._room():
+            return error_page("Too many users are logging in. Try again in a minute.", 503)
         if not await self._vault.store.put(f"oauth/asked/{id}", b"1", ttl=CONSENT_SECONDS, only_new=True):
             return error_page(_STALE)
         if form.get("decision") != "allow":
@@ -124,19 +126,23 @@ class Logins:
             return self._refused(asked.request.redirect_uri, asked.request.state, denied, _gone(_cookie(id)))
         return await self._send_away(asked.request, browser, _cookie(id))
 
-    async def _send_away(self, wanted: CodeRequest, browser: str, cookie: str) -> PageAnswer:
+    def _room(self) -> bool:
+        """Whether one more answer may be kept: each is, until it cannot come again."""
         now = self._clock()
         while self._waiting and self._waiting[0] <= now:
             self._waiting.popleft()
+        if len(self._waiting) >= LOGINS_WAITING:
+            return False
+        self._waiting.append(now + CONSENT_SECONDS)
+        return True
+
+    async def _send_away(self, wanted: CodeRequest, browser: str, cookie: str) -> PageAnswer:
         state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         try:
-            if len(self._waiting) >= LOGINS_WAITING:
-                raise Unavailable("too many logins are under way")
             url = await self._provider.login_url(self._place.callback, state, verifier, nonce)
         except Unavailable:
             denied = Denial("temporarily_unavailable", "nobody can log in now")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(cookie))
-        self._waiting.append(now + CONSENT_SECONDS)
         away = Away(wanted, browser, cookie, verifier, nonce)
         await self._vault.put("away", state, away, CONSENT_SECONDS)
         return redirect(url)

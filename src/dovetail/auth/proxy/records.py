@@ -47,6 +47,8 @@ class Login(Quiet, frozen=True):
     scopes: tuple[str, ...]
     claims: dict[str, Any]
     tokens: ProviderTokens
+    serial: int = 0
+    """How often it was renewed: the refresh token that says so is the good one."""
 
 
 class Code(Quiet, frozen=True):
@@ -59,13 +61,14 @@ class Code(Quiet, frozen=True):
 
 
 class Issued(Quiet, frozen=True):
-    """An access or refresh token of ours."""
+    """An access or refresh token of ours: the text that clients have is this, sealed."""
 
     login: str
     client_id: str
     scopes: tuple[str, ...]
     resource: str
     expires_at: float
+    serial: int
 
 
 class Reference(Quiet, frozen=True):

@@ -1,7 +1,8 @@
 """What clients get in the end: tokens of our own, renewed, revoked and recognised. The provider's stay here.
 
-A token is a random text; what it stands for lies in the vault. Everything issued belongs to one login and ends with it:
-a refresh token or code that comes a second time is somebody's copy, and ends the login.
+A token is what it stands for, sealed: nothing of it is kept, however often a client renews. It is good as long as its
+login, which lies in the vault. A refresh token has the number that the login has come to; one with another number, like
+a code that comes a second time, is somebody's copy, and ends the login.
 """
 
 from __future__ import annotations
@@ -118,8 +119,7 @@ class ProxyTokens:
         return await self._issued(code.login, login, login.scopes)
 
     async def _renewed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
-        text = form.get("refresh_token", "")
-        known = await self._vault.get("refresh", text, Issued)
+        known = self._open(_REFRESH, form.get("refresh_token", ""))
         if known is None or known.client_id != client.client_id:
             raise Denial("invalid_grant", "the refresh token is unknown, or too old")
         scopes = known.scopes
@@ -127,17 +127,22 @@ class ProxyTokens:
             scopes = tuple(form["scope"].split())
             if not set(scopes) <= set(known.scopes):
                 raise Denial("invalid_scope", "a refresh gives no further scopes")
-        login = await self.current(known.login) if known.expires_at else None
-        spent = msgspec.structs.replace(known, expires_at=0.0)
-        _, first = await self._vault.spend("refresh", text, Issued, spent, REFRESH_SECONDS)
-        if login is not None and first:  # in use, so that it lives on
-            login = await self._vault.change(
-                "login", known.login, Login, lambda found: found, REFRESH_SECONDS
-            )
-        if login is None or not first:
+
+        def spend(found: Login) -> Login:
+            if found.serial != known.serial:
+                raise Denial("invalid_grant", "the refresh token was used before")
+            return msgspec.structs.replace(found, serial=found.serial + 1)
+
+        try:
+            login = await self.current(known.login)
+            if login is not None:
+                login = await self._vault.change("login", known.login, Login, spend, REFRESH_SECONDS)
+        except Denial:
             # OAuth 2.1, 4.3.1: one of two who have the same refresh token has stolen it.
             await self._end(known.login)
-            raise Denial("invalid_grant", "the refresh token was used before, or its login is over")
+            raise
+        if login is None:
+            raise Denial("invalid_grant", "the login is over")
         return await self._issued(known.login, login, scopes)
 
     async def _issued(self, id: str, login: Login, scopes: tuple[str, ...]) -> dict[str, Any]:
@@ -149,23 +154,25 @@ class ProxyTokens:
         if lifetime < 1:
             await self._end(id)
             raise Denial("invalid_grant", "what the provider gave is over")
-        access, refresh = _ACCESS + secrets.token_urlsafe(32), _REFRESH + secrets.token_urlsafe(32)
-        issued = Issued(id, login.client_id, scopes, self._place.resource, now + lifetime)
-        await self._vault.put("access", access, issued, lifetime)
-        await self._vault.put("refresh", refresh, issued, REFRESH_SECONDS)
+        issued = Issued(id, login.client_id, scopes, self._place.resource, now + lifetime, login.serial)
         return {
-            "access_token": access,
+            "access_token": _ACCESS + self._vault.seal(_ACCESS, issued),
             "token_type": "Bearer",
             "expires_in": int(lifetime),
-            "refresh_token": refresh,
+            "refresh_token": _REFRESH + self._vault.seal(_REFRESH, issued),
             "scope": " ".join(scopes),
         }
+
+    def _open(self, kind: str, token: str) -> Issued | None:
+        """What a token of this kind stands for; None when it is none of ours."""
+        found = self._vault.open(kind, token.removeprefix(kind), Issued) if token.startswith(kind) else None
+        return found if found is not None and found.resource == self._place.resource else None
 
     async def _revoked(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
         """RFC 7009. Either token takes the other one with it; what is not this client's is as good as unknown."""
         text = form.get("token", "")
-        for kind in ("access", "refresh"):
-            found = await self._vault.get(kind, text, Issued)
+        for kind in (_ACCESS, _REFRESH):
+            found = self._open(kind, text)
             if found is not None and found.client_id == client.client_id:
                 login = await self._vault.get("login", found.login, Login)
                 await self._end(found.login)
@@ -192,14 +199,9 @@ class ProxyTokens:
         known = self._verdicts.find(token, now)
         if known is not None and known[0] is not None:
             return known[0]
-        found = await self._vault.get("access", token, Issued) if token.startswith(_ACCESS) else None
+        found = self._open(_ACCESS, token)
         login = None if found is None else await self._vault.get("login", found.login, Login)
-        if (
-            found is None
-            or login is None
-            or found.expires_at <= now
-            or found.resource != self._place.resource
-        ):
+        if found is None or login is None or found.expires_at <= now:
             raise InvalidToken("the token is unknown, revoked or over")
         claims = {**login.claims, "exp": found.expires_at, LOGIN: found.login}
         principal = Principal(login.subject, login.issuer, frozenset(found.scopes), claims, login.client_id)
