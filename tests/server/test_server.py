@@ -253,3 +253,19 @@ def test_decorated_functions_stay_ordinary_callables() -> None:
 def test_an_option_that_cannot_be_used_is_refused_with_what_can(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Server("x", **options)
+
+
+@every_revision
+@run
+async def test_a_system_message_goes_first_as_the_users_where_no_such_role_is_known(revision: str) -> None:
+    server = Server("talks")
+
+    @server.prompt
+    def talk() -> list[Any]:
+        return ["Hello.", {"role": "system", "content": "Be kind."}]
+
+    got = await Peer(server, revision).result("prompts/get", name="talk")
+    assert [(one["role"], one["content"]["text"]) for one in got["messages"]] == [
+        ("user", "Be kind."),
+        ("user", "Hello."),
+    ]
