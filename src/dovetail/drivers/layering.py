@@ -8,12 +8,13 @@ that no layer cares about is not slowed down by them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from msgspec import Raw, Struct
 
-from ..core.channel import Call, Channel, Notice
+from ..core.channel import EMPTY, Call, Channel, Notice
+from ..errors import DovetailError
 from ..settings import NAME_ECHO
 
 log = logging.getLogger("dovetail")
@@ -23,6 +24,7 @@ Respond = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 TakeNote = Callable[[Notice], None]
 """Takes note of a notification; ``Server.take_note`` is one."""
 Wrapper = Callable[[Respond], Respond]
+Door = Callable[[str], DovetailError | None]
 
 OPERATIONS: Final = {
     "initialize": ("initialize",),
@@ -118,6 +120,14 @@ class Layer:
         """A notification."""
         proceed(notice)
 
+    @property
+    def shut(self) -> Mapping[str, Any]:
+        """Addresses that nobody is let in from, always the same table; while it has any, `at_the_door` is asked."""
+        return EMPTY
+
+    def at_the_door(self, address: str) -> DovetailError | None:
+        """Why nobody at ``address`` is served now. Asked over HTTP before a message is read; None: go on."""
+
     def wrap(self, respond: Respond) -> Respond:
         """What answers in place of ``respond``. A layer that cares about speed writes this one itself."""
         changed = {
@@ -185,6 +195,12 @@ def compose(service: Any, layers: Sequence[Layer | Wrapper], respond: Respond) -
         else:
             respond = layer(respond)
     return respond
+
+
+def doors(layers: Sequence[Layer | Wrapper]) -> list[tuple[Mapping[str, Any], Door]]:
+    """Whom to ask about an address before anything is read from it, and whether there is anything to ask."""
+    found = (layer for layer in layers if isinstance(layer, Layer))
+    return [(one.shut, one.at_the_door) for one in found if type(one).at_the_door is not Layer.at_the_door]
 
 
 def compose_tasks(layers: Sequence[Layer | Wrapper], run: Respond) -> Respond:

@@ -12,7 +12,7 @@ session, else the address, else (a pipe) the one peer there is. A refused messag
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from operator import attrgetter
 from typing import Any, Final, Literal, NoReturn
 
@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel, Notice
 from ..drivers.layering import Layer, Respond, TakeNote
-from ..errors import ProtocolError
+from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
 from .rates import Buckets, Rate, Windows, network_of
@@ -154,10 +154,11 @@ class RateLimit(Layer):
         self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
         """Who is blocked until when."""
+        self._doors: dict[str, tuple[float, float, str]] = {}
+        """Addresses nobody is let in from: until when, for how long, and why."""
         self._sharing: Sharing | None = None
         """How others with the same store are told, and tell us."""
-        self.refused = 0
-        """Messages that were refused."""
+        self.refused = 0  # messages
 
     @classmethod
     def erlmcp(cls, **options: Any) -> RateLimit:
@@ -222,6 +223,27 @@ class RateLimit(Layer):
 
         return limited
 
+    @property
+    def shut(self) -> Mapping[str, Any]:
+        return self._doors
+
+    def at_the_door(self, address: str) -> DovetailError | None:
+        until, wait, scope = self._doors.get(address, (0.0, 0.0, ""))
+        left = until - self._clock()
+        if not 0 < left <= wait:
+            self._doors.pop(address, None)
+            return None
+        self.refused += 1
+        return _blocked(left) if scope == "client" else _too_fast(left, scope)
+
+    def _shut(self, call: Call, wait: float, scope: str, now: float) -> None:
+        """Refuse the address of ``call`` at the door from now on, if it is an address that is refused."""
+        client = call.scope.get("client")
+        if client and (scope == "address" or (call.principal is None and call.session is None)):
+            if len(self._doors) >= LAYER_KEYS:
+                del self._doors[next(iter(self._doors))]
+            self._doors[client[0]] = now + wait, wait, scope
+
     def _prepared(self) -> list[tuple[Any, ...]]:
         """Each rule with its parts, so that nobody looks for them on the path of a message."""
         used = [None] * len(self.rules) if self._sharing is None else self._sharing.used
@@ -255,8 +277,9 @@ class RateLimit(Layer):
             if self._sharing is not None:
                 self._sharing.blocked(client, self._block)
             self._check_block(call, now)
-        data = {"retryAfterMs": max(1, round(wait * 1000)), "scope": rule.scope}
-        raise ProtocolError("rate_limited", data=data)
+        if rule.scope == "address":
+            self._shut(call, wait, rule.scope, now)
+        raise _too_fast(wait, rule.scope)
 
     def _set_blocked(self, client: Hashable, until: float) -> None:
         if len(self._blocked) >= LAYER_KEYS:
@@ -268,10 +291,22 @@ class RateLimit(Layer):
         left = self._blocked.get(name, now) - now
         if 0 < left <= (self._block or 0):
             self.refused += 1
-            text = "too many messages were refused: this client is blocked for a while"
-            data = {"retryAfterMs": max(1, round(left * 1000)), "scope": "client"}
-            raise ProtocolError("quota_exceeded", text, data=data)
+            self._shut(call, left, "client", now)
+            raise _blocked(left)
         self._blocked.pop(name, None)
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _too_fast(wait: float, scope: str) -> ProtocolError:
+    return ProtocolError("rate_limited", data={"retryAfterMs": _ms(wait), "scope": scope})
+
+
+def _blocked(left: float) -> ProtocolError:
+    text = "too many messages were refused: this client is blocked for a while"
+    return ProtocolError("quota_exceeded", text, data={"retryAfterMs": _ms(left), "scope": "client"})
 
 
 def _name_of_notice(scope: str, notice: Notice) -> Hashable:

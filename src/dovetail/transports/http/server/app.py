@@ -22,6 +22,7 @@ from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
 from ....drivers.duplex import accept
+from ....drivers.layering import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import (
     DovetailError,
@@ -39,7 +40,7 @@ from ....wire.revisions import BY_NAME
 from . import guards
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
-from .exchange import CLOSE, TEXT_TYPE, Exchange, Head, Headers, HttpService, Posted, Socket, refuse
+from .exchange import CLOSE, TEXT_TYPE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
 from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
@@ -69,6 +70,7 @@ class HttpApp:
         self._bodies = Bodies(
             service.limits.message_size, options.body_timeout, service.admission.budget.messages
         )
+        self._doors = doors(service.layers)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits)
         self.life = life = Life(service, options, self._bodies, runner)
@@ -105,6 +107,9 @@ class HttpApp:
                 key in self._usual and exchange.method == "POST" and exchange.plain and not self.life.draining
             ) and not await self._enter(exchange, key):
                 return
+            for shut, door in self._doors:
+                if shut and await kept_out(exchange, self._admission, door):
+                    return
             principal = await self.identity.of(exchange) if self.identity.asked else None
             task = current_task(self.life.loop)
             assert task is not None

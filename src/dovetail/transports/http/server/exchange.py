@@ -17,6 +17,7 @@ from ....core.admit import Admission
 from ....core.budget import Account, busy
 from ....core.channel import Service
 from ....core.principal import Principal
+from ....drivers.layering import Door, Layer, Wrapper
 from ....errors import (
     LATER,
     DovetailError,
@@ -61,6 +62,7 @@ class HttpService(Service, Protocol):
     seal: Seal
     clock: Callable[[], float]
     health: Health
+    layers: tuple[Layer | Wrapper, ...]
     store: Store | None
     """Where sessions live that every process may serve."""
 
@@ -245,6 +247,14 @@ async def refuse(
     rejection = admission.refuse(error, id, status=status, codec=codec)
     lines = (*headers, *retry_after(error, rejection.status))
     await exchange.answer(rejection.status, rejection.body, lines)
+
+
+async def kept_out(exchange: Exchange, admission: Admission, door: Door) -> bool:
+    """Whether a guard lets nobody in from there; then the client has been told, and its message is not read."""
+    error = None if exchange.peer is None else door(exchange.peer[0])
+    if error is not None:
+        await refuse(exchange, admission, error, status=http_status(error.kind), headers=CLOSE)
+    return error is not None
 
 
 def hold(exchange: Exchange, account: Account, size: int) -> None:

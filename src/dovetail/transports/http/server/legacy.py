@@ -30,7 +30,7 @@ from ....wire.headers import RoutingHeaders
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .exchange import Exchange, HttpService, Posted, refuse
+from .exchange import Exchange, HttpService, Posted, refuse, retry_after
 from .identity import Identity
 from .session_calls import Calls, SessionChannel
 from .session_streams import SessionStreams
@@ -204,6 +204,7 @@ class Legacy:
             await stream.end(data)
         else:
             headers = [line for error in failures for line in self._identity.step_up(error, posted.exchange)]
+            headers += [line for error in failures for line in retry_after(error, status)]
             await posted.exchange.answer(status, data or b"", headers)
 
     async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
