@@ -74,6 +74,27 @@ async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> Non
     await listener.close()
 
 
+def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.drivers.duplex.INITIALIZE_SECONDS", 0.05)
+
+    @run
+    async def scenario() -> None:
+        listener = await tcp.listen(Parrot())
+        spoken, answer = await asyncio.open_connection(*listener.address)
+        answer.write(PING)
+        assert b"jsonrpc" in await spoken.readline()
+        silent, unused = await asyncio.open_connection(*listener.address)
+        assert await silent.read() == b""
+        answer.write(PING)  # whoever has begun may be silent for longer
+        assert b"jsonrpc" in await spoken.readline()
+        for writer in (answer, unused):
+            writer.close()
+            await writer.wait_closed()
+        await listener.close()
+
+    scenario()
+
+
 @run
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
     gate = Gate()

@@ -8,7 +8,6 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -39,8 +38,6 @@ from .waiting import Watching, Work
 
 if TYPE_CHECKING:
     from ....workers.shared import SharedSessions
-
-log = logging.getLogger("dovetail.http")
 
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -250,16 +247,14 @@ class Legacy:
             # In a list: a cancellation, and the batch it has completed, which its own POST answers.
             self._take(live, event if isinstance(event, list) else [event])
             self.sessions.settle(live)
-            await self._keep_phase(live)
+            if self.shared is not None and live.kept.phase != live.session.phase != "closed":
+                # ``initialized`` has moved the session on: the other processes have to know.
+                try:
+                    await self.shared.save(live)
+                except DovetailError as error:
+                    await self._refuse_session(exchange, error)
+                    return
             await exchange.answer(202)
-
-    async def _keep_phase(self, live: LiveSession) -> None:
-        """``initialized`` has moved the session on: the other processes have to know."""
-        if self.shared is not None and live.kept.phase != live.session.phase != "closed":
-            try:
-                await self.shared.save(live)
-            except DovetailError as error:
-                log.warning("a session could not be kept: %s", error.message)
 
     def _take(self, live: LiveSession, events: list[Event]) -> None:
         """Take what needs no reply."""
@@ -293,7 +288,9 @@ class Legacy:
             await refuse(exchange, self.service.admission, error, id=event.id, status=503)
             return
         channel = SessionChannel(self.calls, live, exchange, event, ((SESSION_HEADER, live.id),))
-        await self.calls.run(channel, event, posted.task)
+        _, failure = await self.calls.run(channel, event, posted.task)
+        if failure is not None:
+            self.sessions.finish(live)
 
     def _entered(self, live: LiveSession) -> None:
         """A session has entered memory: from now on it can be told what belongs to no call."""
