@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from .report import GotThrough, Scale, attack
-from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_headers, modern_post, request
+from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_headers, request
 
 MIB = 1 << 20
 
@@ -254,53 +254,6 @@ async def slow_words(victim: Victim, scale: Scale) -> str:
         if name == "progress token" and b"error" not in body:
             raise GotThrough("a progress token of a mebibyte is taken")
     return slowest.rstrip("; ")
-
-
-@attack("http", seconds=150)
-async def all_floods_together(victim: Victim, scale: Scale) -> str:
-    """Every flood at once, while a quiet client goes on calling."""
-    quiet = await _latencies(victim, 100)
-    before = victim.memory()
-    floods = [
-        asyncio.create_task(_carefree(one(victim, scale)))
-        for one in (
-            clients_that_read_nothing,
-            bodies_that_never_end,
-            a_batch_that_answers_much,
-            calls_nobody_waits_for,
-        )
-    ]
-    loud = await _latencies(victim, scale.of(100, 400))
-    highest = (victim.memory() - before) >> 20
-    for flood in floods:
-        flood.cancel()
-    await asyncio.gather(*floods, return_exceptions=True)
-    detail = f"p99 {quiet * 1000:.1f} → {loud * 1000:.1f} ms, {highest} MiB"
-    if highest > 512:
-        raise GotThrough(detail)
-    return detail
-
-
-async def _carefree(flood: object) -> None:
-    try:
-        await flood  # type: ignore[misc]
-    except (GotThrough, ConnectionError, TimeoutError):
-        pass  # each is judged on its own elsewhere
-
-
-async def _latencies(victim: Victim, count: int) -> float:
-    """The 99th percentile of honest calls on one connection."""
-    wire = await victim.connect()
-    clock = asyncio.get_running_loop().time
-    took: list[float] = []
-    for _ in range(count):
-        begun = clock()
-        wire.send(modern_post("tools/call", {"name": "echo", "arguments": {"text": "hello"}}))
-        status, _, body = await wire.response()
-        if status != 200:
-            raise GotThrough(f"a quiet client was answered {status}: {body[:100]!r}")
-        took.append(clock() - begun)
-    return sorted(took)[int(count * 0.99) - 1]
 
 
 async def _at_least(victim: Victim, count: int) -> bool:

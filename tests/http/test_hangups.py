@@ -33,6 +33,7 @@ def build(**limits: Any) -> tuple[Server, set[int]]:
 
     @server.tool
     async def big(size: int) -> str:
+        server.counts["big"] = server.counts.get("big", 0) + 1
         return "x" * size
 
     return server, running
@@ -103,6 +104,10 @@ async def test_large_answers_that_nobody_reads_have_a_total() -> None:
             refused = await other.response()
             assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
             assert refused.headers["retry-after"] == "5"
+        begun = server.counts["big"]
+        refused = await Web(site).modern("tools/call", message["params"])
+        assert (refused.status, refused.message["error"]["code"]) == (503, 1069)
+        assert server.counts["big"] == begun  # nobody works for an answer that cannot be sent
         assert (await Web(site).modern("tools/list")).status == 200
         writer.transport.abort()
         await until(lambda: server.admission.budget.answers.taken == 0)

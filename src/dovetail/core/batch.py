@@ -1,10 +1,13 @@
 """Arrays of messages: who may send them, what may be in them, and their replies, which leave together.
 
-The limit on their number is `Limits.batch_size`, and `wire.frames.decode_batch` applies it; two requests with one id
+The limit on their number is `Limits.batch_size`, and `wire.frames.split_batch` applies it; two requests with one id
 are refused as anywhere, by the table of those in flight in `Endpoint`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +16,8 @@ from ..wire.frames import encode_batch
 from .admit import INITIALIZE
 from .budget import Account
 from .channel import Call, Session
+
+T = TypeVar("T")
 
 
 class Batch(Struct, eq=False):
@@ -24,6 +29,8 @@ class Batch(Struct, eq=False):
     """The whole array has been looked at; before that nothing is written."""
     account: Account | None = None
     """What all arrays together may gather."""
+    full: bool = False
+    """A result had no room: those that come later have none either."""
     size: int = 0
     """Bytes of the results that have gathered; given back when nobody holds the array any more."""
 
@@ -34,6 +41,7 @@ class Batch(Struct, eq=False):
     def takes(self, size: int, most: int) -> bool:
         """Whether there is room for one more result of ``size`` bytes in an array of ``most`` bytes."""
         if self.size + size > most or (self.account is not None and not self.account.take(size)):
+            self.full = True
             return False
         self.size += size
         return True
@@ -50,6 +58,15 @@ class Batch(Struct, eq=False):
         if self.complete and not self.waiting and self.replies:
             return encode_batch(self.replies)
         return None
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """What ``steps`` come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
 
 
 def may_come(session: Session | None) -> bool:

@@ -6,7 +6,7 @@ it for the bytes of everything you send. It is the only place that knows ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct
@@ -23,13 +23,13 @@ from ..model import CancelledNotificationParams, ClientCapabilities, RequestPara
 from ..model.meta import PROGRESS_TOKEN
 from ..settings import Limits
 from ..wire.codec import Codec
-from ..wire.frames import Frame, RequestId, decode, decode_batch, is_batch
+from ..wire.frames import Frame, RequestId, decode, decode_entry, is_batch, split_batch
 from ..wire.headers import RoutingHeaders
 from ..wire.methods import METHODS
 from ..wire.revisions import Revision
 from . import metadata, phases
 from .admit import INITIALIZE, Admission
-from .batch import Batch, may_come, problem
+from .batch import Batch, at_once, may_come, problem
 from .budget import busy
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
@@ -128,7 +128,7 @@ class Endpoint:
             frame = decode(message)
         except RemoteProtocolError as error:
             if error.kind == "invalid_request" and is_batch(message):
-                return self._receive_batch(message, principal, scope)
+                return at_once(self.receive_array(message, principal, scope))
             return self._receive_unreadable(error)
         return self.receive_frame(frame, headers, principal, scope)
 
@@ -255,31 +255,31 @@ class Endpoint:
             return self._violation("unreadable", error.message)
         return self.refuse(error, id)
 
-    def _receive_batch(
+    def receive_array(
         self, message: bytes, principal: Principal | None, scope: Mapping[str, Any] | None
-    ) -> Event | list[Event] | None:
+    ) -> Generator[None, None, Event | list[Event] | None]:
+        """`receive` for an array, a step for each of its messages: whoever takes them may do other work in between."""
         try:
             if not may_come(self.session):
                 raise RemoteProtocolError("invalid_request", "batches are not allowed here")
-            frames = decode_batch(message, self.limits.batch_size)
+            entries = split_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
         batch = Batch(account=self.admission.budget.answers)
         events: list[Event] = []
-        for frame in frames:
-            if isinstance(frame, RemoteProtocolError):
-                event: Event | list[Event] = self._receive_unreadable(frame)
-            else:
-                event = self.receive_frame(frame, principal=principal, scope=scope, batch=batch)
+        for frame in map(decode_entry, entries):
+            yield
+            event: Event | list[Event] = (
+                self._receive_unreadable(frame)
+                if isinstance(frame, RemoteProtocolError)
+                else self.receive_frame(frame, principal=principal, scope=scope, batch=batch)
+            )
             if isinstance(event, Reply):
                 batch.replies.append(event.data)
-            elif isinstance(event, list):
-                events += event
             else:
-                events.append(event)
+                events += event if isinstance(event, list) else [event]
         batch.complete = True
-        reply = batch.finished()
-        if reply is not None:
+        if (reply := batch.finished()) is not None:
             events.append(Reply(reply))
         return events or None
 

@@ -39,6 +39,7 @@ from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from ..settings import (
+    AT_ONCE,
     FLUSH_SECONDS,
     GRACE_SECONDS,
     INITIALIZE_SECONDS,
@@ -48,6 +49,7 @@ from ..settings import (
     Timeouts,
 )
 from ..wire.frames import decode, too_large
+from .pacing import in_turns
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
@@ -107,6 +109,7 @@ class Duplex:
         """Ask the peer and return its decoded result: `Requests.request`."""
         self.patience = Timeouts(idle=None, total=self.limits.answer_seconds)
         """How long a client may take to answer a question."""
+        self._happening: set[asyncio.Task[None]] = set()  # long arrays that are dealt with in turns
         self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
@@ -139,8 +142,16 @@ class Duplex:
         elif type(event) is Answer:
             self._requests.answered(event)
         else:
-            for one in event if isinstance(event, list) else () if event is None else (event,):
-                self._happened(one)
+            if not isinstance(event, list):
+                if event is not None:
+                    self._happened(event)
+            elif len(event) > AT_ONCE:
+                task = self._loop.create_task(self._happen(event))
+                self._happening.add(task)
+                task.add_done_callback(self._happening.discard)
+            else:
+                for one in event:
+                    self._happened(one)
             endpoint = self.endpoint
             if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
                 self._flush()
@@ -199,6 +210,12 @@ class Duplex:
         self._lost.set()
 
     # --- the peer's requests --------------------------------------------------------------------------------
+
+    async def _happen(self, events: list[Event]) -> None:
+        async for some in in_turns(events):
+            for event in some:
+                if not (isinstance(event, Call) and event.cancelled):
+                    self._happened(event)
 
     def _happened(self, event: Event) -> None:
         match event:
@@ -330,7 +347,7 @@ class Duplex:
     @property
     def busy(self) -> bool:
         """Whether anything is under way in either direction."""
-        return bool(self._tasks or self._requests.waiting)
+        return bool(self._tasks or self._happening or self._requests.waiting)
 
     async def close(self, *, drain: float = 0.0) -> None:
         """End the connection. Calls under way get ``drain`` seconds, then they are cancelled.

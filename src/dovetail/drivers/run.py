@@ -47,11 +47,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ..core.admit import Admission
+from ..core.budget import busy
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
 from ..core.sizes import instead
 from ..errors import DovetailError, Refusal, masked
 from ..settings import Limits
+from .pacing import in_turns
 
 log = logging.getLogger("dovetail")
 
@@ -81,6 +83,12 @@ class Runner:
     async def run(self, call: Call, channel: Channel, endpoint: Endpoint | None = None) -> Outcome:
         """Answer ``call``; the module says what comes back. Raises nothing but what ends the task itself."""
         try:
+            if call.batch is not None and call.cancelled:
+                if endpoint is not None:
+                    endpoint.abandon(call)
+                return None, None  # before its turn had come
+            if call.batch is not None and call.batch.full:
+                raise busy("answers in one array")  # whatever it is, it could not be sent
             result = await self._service.respond(call, channel)
             most = self._message
             if self._event is not most and channel.streamed:
@@ -105,12 +113,18 @@ class Runner:
 
     async def together(self, runs: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
         """Await the runs of a batch, each in a task of its own; what cancels this task cancels them all."""
-        tasks = [asyncio.ensure_future(run) for run in runs]
+        tasks: list[asyncio.Task[Outcome]] = []
         try:
+            async for some in in_turns(runs):
+                tasks += map(asyncio.ensure_future, some)
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
+            async for some in in_turns(runs[len(tasks) :]):
+                tasks += map(asyncio.ensure_future, some)
+            await asyncio.sleep(0)  # what has not begun could not say how it ended
+            async for some in in_turns(tasks):
+                for task in some:
+                    task.cancel()
             await asyncio.wait(tasks)
             here = asyncio.current_task()
             if not self.draining or here is None:

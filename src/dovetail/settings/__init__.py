@@ -417,6 +417,9 @@ STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100
 """Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
+AT_ONCE: Final = 8
+TURN_SECONDS: Final = 0.002
+"""Calls of one array that are begun together; then as many as keep others waiting for so long."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0

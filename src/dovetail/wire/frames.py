@@ -167,6 +167,11 @@ def decode_batch(data: bytes, limit: int = Limits().batch_size) -> list[Frame | 
         RemoteProtocolError: the whole is no array (``parse_error``), is empty or has more than ``limit`` entries
             (``invalid_request``). Answer with this one error, not with an array.
     """
+    return [decode_entry(entry) for entry in split_batch(data, limit)]
+
+
+def split_batch(data: bytes, limit: int) -> list[Raw]:
+    """The entries of an array, unread; `decode_batch` says what is raised."""
     try:
         array = _array_decoder(limit + 1).decode(data)
     except UNREADABLE as error:
@@ -176,13 +181,15 @@ def decode_batch(data: bytes, limit: int = Limits().batch_size) -> list[Frame | 
         raise RemoteProtocolError("invalid_request", "the batch is empty")
     if len(entries) > limit:
         raise RemoteProtocolError("invalid_request", f"the batch has more than {limit} messages")
-    frames: list[Frame | RemoteProtocolError] = []
-    for entry in entries:
-        try:
-            frames.append(decode(bytes(entry)))
-        except RemoteProtocolError as error:
-            frames.append(error)
-    return frames
+    return entries
+
+
+def decode_entry(entry: Raw) -> Frame | RemoteProtocolError:
+    """A message of an array, or the error to answer it with."""
+    try:
+        return decode(bytes(entry))
+    except RemoteProtocolError as error:
+        return error
 
 
 @functools.lru_cache(maxsize=BATCH_DECODERS_KEPT)

@@ -21,14 +21,18 @@ from typing import Final
 from msgspec import Struct
 
 from ....core.budget import Account, busy
-from ....core.principal import Principal
+from ....core.channel import Call
 from ....errors import Refusal
-from ....settings import BUSY_SECONDS, UNSENT_LOOK, UNSENT_YOUNG
+from ....settings import ADDRESSES_KEPT, BUSY_SECONDS, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 
+TABLE_PIECE: Final = 4096
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 CLOSE_WAIT: Final = b"08"
-_LINE: Final = re.compile(rb"^ *\d+: [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]+:[0-9A-F]{4}) (..) ([0-9A-F]{8}):", re.M)
+# What is over already (06, TIME_WAIT) is most of it on a busy machine.
+_LINE: Final = re.compile(
+    rb"^ *\d+: [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]+:[0-9A-F]{4}) (0[^6]) ([0-9A-F]{8}):", re.M
+)
 _MAPPED: Final = b"0000000000000000FFFF0000"
 
 Peer = tuple[str, int]
@@ -55,14 +59,26 @@ def table() -> dict[bytes, Seen]:
     """Every connection of this machine, by its peer."""
     found: dict[bytes, Seen] = {}
     for path in TABLES:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError:
-            continue
-        for peer, state, unsent in _LINE.findall(data):
+        for peer, state, unsent in _lines(path):
             found[peer.removeprefix(_MAPPED)] = Seen(state == CLOSE_WAIT, int(unsent, 16))
     return found
+
+
+def _lines(path: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """The lines of one table, a few at a time: it is long on a busy machine, and the event loop has better to do."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    rest = b""
+    try:
+        while data := os.read(file, TABLE_PIECE):
+            whole, _, rest = (rest + data).rpartition(b"\n")
+            yield from _LINE.findall(whole)
+            os.sched_yield()
+    finally:
+        os.close(file)
+    yield from _LINE.findall(rest)
 
 
 def cut(peer: Peer) -> None:
@@ -98,55 +114,79 @@ def _sockets() -> Iterator[socket.socket]:
             yield copy
 
 
+def _owner(peer: Peer, call: Call | None) -> Hashable:
+    return peer[0] if call is None or call.principal is None else call.principal.key
+
+
+def _kind(call: Call) -> str:
+    return call.params.name if call.method == "tools/call" else call.method
+
+
 class Connections:
     """The clients of one app, and what they owe us."""
 
     def __init__(self, account: Account, patience: float) -> None:
         self._account = account
         self._patience = patience
-        self._owed: dict[bytes, tuple[int, float, Hashable]] = {}
+        self.owed: dict[bytes, tuple[int, float, Hashable]] = {}
         """Bytes of large answers by connection, when the last of them left, and whose they are."""
-
-    @property
-    def waiting(self) -> bool:
-        """Whether anybody has large answers to take."""
-        return bool(self._owed)
+        self._large: dict[tuple[Hashable, str], int] = {}
+        """How large the last large answer of its kind to somebody was."""
+        self._looked = 0.0
 
     async def look(self) -> dict[bytes, Seen]:
         """What the kernel knows now; what has been taken since the last look is given back."""
         seen = await asyncio.to_thread(table)
-        now = asyncio.get_running_loop().time()
-        for key, (size, since, _) in list(self._owed.items()):
+        self._looked = now = asyncio.get_running_loop().time()
+        for key, (size, since, _) in list(self.owed.items()):
             one = seen.get(key)
             if now - since > UNSENT_YOUNG and (one is None or not one.unsent):
-                del self._owed[key]
+                del self.owed[key]
                 self._account.give(size)
         return seen
 
-    async def owes(self, peer: Peer | None, size: int, principal: Principal | None = None) -> Refusal | None:
+    async def owes(self, peer: Peer | None, size: int, call: Call | None = None) -> Refusal | None:
         """Why there is no room for one more large answer of ``size`` bytes, which is about to be sent to ``peer``.
 
         None: there is, and it is taken. Whoever has not taken half of all there may be is told to read faster.
         """
         if peer is None or sys.platform != "linux":
             return None
-        owner: Hashable = peer[0] if principal is None else principal.key
-        if self._is_slow(owner, size) or not self._account.take(size):
-            await self.look()
-            if self._is_slow(owner, size):
-                return Refusal(
-                    1069, message="take what was sent before you ask for more", retry_after=BUSY_SECONDS
-                )
-            if not self._account.take(size):
-                return busy("large answers")
-        key = key_of(peer)
-        before = self._owed[key][0] if key in self._owed else 0
-        self._owed[key] = before + size, asyncio.get_running_loop().time(), owner
-        return None
+        owner = _owner(peer, call)
+        if call is not None:
+            if len(self._large) >= ADDRESSES_KEPT:
+                self._large.clear()
+            self._large[owner, _kind(call)] = size
+        full = await self._refusal(owner, size)
+        if full is None:
+            self._account.take(size)
+            key = key_of(peer)
+            before = self.owed[key][0] if key in self.owed else 0
+            self.owed[key] = before + size, asyncio.get_running_loop().time(), owner
+        return full
 
-    def _is_slow(self, owner: Hashable, size: int) -> bool:
-        held = sum(size for size, _, one in self._owed.values() if one == owner)
-        return held > 0 and held + size > self._account.limit // 2
+    async def hopeless(self, peer: Peer | None, call: Call) -> Refusal | None:
+        """Why ``call`` is not worth running: an answer like the last one to this caller would have no room."""
+        if peer is None:
+            return None
+        owner = _owner(peer, call)
+        size = self._large.get((owner, _kind(call)))
+        return None if size is None else await self._refusal(owner, size)
+
+    async def _refusal(self, owner: Hashable, size: int) -> Refusal | None:
+        full, now = self._full(owner, size), asyncio.get_running_loop().time()
+        if full is not None and now - self._looked > UNSENT_YOUNG:
+            self._looked = now  # others who find it full meanwhile do not ask again
+            await self.look()
+            full = self._full(owner, size)
+        return full
+
+    def _full(self, owner: Hashable, size: int) -> Refusal | None:
+        held = sum(size for size, _, one in self.owed.values() if one == owner)
+        if held > 0 and held + size > self._account.limit // 2:
+            text = "take what was sent before you ask for more"
+            return Refusal(1069, message=text, retry_after=BUSY_SECONDS)
+        return busy("large answers") if self._account.taken + size > self._account.limit else None
 
     async def taken(self, peer: Peer | None) -> None:
         """Return when ``peer`` has taken all that was sent to it; for hosts that do not wait themselves.

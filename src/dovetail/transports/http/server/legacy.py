@@ -19,6 +19,7 @@ from ....core.endpoint import INITIALIZE
 from ....core.principal import Principal
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
+from ....drivers.pacing import stepwise
 from ....drivers.run import Outcome, Runner
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
@@ -132,8 +133,7 @@ class Legacy:
         problem = _problem(posted, live.session)
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, status=400)
-        events = live.endpoint.receive(posted.body, principal=posted.principal, scope=exchange.scope)
-        return self._batch(live, events, posted)
+        return self._batch(live, posted)
 
     async def _restored(self, posted: Posted, id: str) -> None:
         """A POST to a session that is not in memory here: it may be in the store."""
@@ -316,9 +316,13 @@ class Legacy:
         error = ProtocolError("unsupported_operation", reason)
         await exchange.answer(200, live.endpoint.send_error(call, error) or b"")
 
-    async def _batch(self, live: LiveSession, events: Event | list[Event] | None, posted: Posted) -> None:
+    async def _batch(self, live: LiveSession, posted: Posted) -> None:
         """2025-03-26: the calls of one array run together, their replies leave together."""
-        exchange = posted.exchange
+        exchange, body, principal = posted.exchange, posted.body, posted.principal
+        if is_batch(body):
+            events = await stepwise(live.endpoint.receive_array(body, principal, exchange.scope))
+        else:
+            events = live.endpoint.receive(body, principal=principal, scope=exchange.scope)
         if events is None:
             await exchange.answer(202)
             return

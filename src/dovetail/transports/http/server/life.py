@@ -105,9 +105,7 @@ class Life:
             self.legacy.sessions.reap()
             self.legacy.streams.validate()
         if self._sweeping is None and (
-            self.unread
-            or self.connections.waiting
-            or (self.watching.all and now - self._swept >= HANGUP_SWEEP)
+            self.unread or self.connections.owed or (self.watching.all and now - self._swept >= HANGUP_SWEEP)
         ):
             self._swept = now
             self._sweeping = loop.create_task(self._sweep())

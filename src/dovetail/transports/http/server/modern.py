@@ -51,8 +51,13 @@ class Modern:
         if call.method == LISTEN:
             await self._listen(call, exchange, task)
             return
-        channel = ModernChannel(call, exchange, self)
         watching = self.watching
+        if watching.connections.owed:
+            full = await watching.connections.hopeless(exchange.peer, call)
+            if full is not None:
+                await refuse(exchange, self.service.admission, full, id=call.id, status=503)
+                return
+        channel = ModernChannel(call, exchange, self)
         watching.posts[exchange] = (task, (call,))
         if watching.idle:
             watching.start()
@@ -66,7 +71,7 @@ class Modern:
             await channel.stream.end(data)
         elif error is None and data is not None:
             if len(data) > LARGE_ANSWER:
-                full = await watching.connections.owes(exchange.peer, len(data), call.principal)
+                full = await watching.connections.owes(exchange.peer, len(data), call)
                 if full is not None:
                     await refuse(exchange, self.service.admission, full, id=call.id, status=503)
                     return

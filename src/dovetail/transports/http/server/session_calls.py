@@ -93,7 +93,7 @@ class Calls:
     async def _complete(self, channel: SessionChannel, call: Call, data: bytes) -> None:
         exchange, full = channel.exchange, None
         if len(data) > LARGE_ANSWER:
-            full = await self.watching.connections.owes(exchange.peer, len(data), call.principal)
+            full = await self.watching.connections.owes(exchange.peer, len(data), call)
         if full is None:
             await exchange.answer(200, data, channel.headers)
         else:
