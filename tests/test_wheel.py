@@ -75,6 +75,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+MODULES = {"opentelemetry_api": "opentelemetry", "pydocket": "docket"}
+"""Packages that are called otherwise than what one imports of them."""
+
+
 def brought(wheel: Path) -> dict[str, set[str]]:
     """Extra → the modules of the packages it asks for, as the wheel's metadata say."""
     with ZipFile(wheel) as archive:
@@ -85,7 +89,8 @@ def brought(wheel: Path) -> dict[str, set[str]]:
         package = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
         if package is not None and extra is not None:
-            found[extra[1]].add(package[0].replace("-", "_"))
+            name = package[0].replace("-", "_")
+            found[extra[1]].add(MODULES.get(name, name))
     return found
 
 
