@@ -37,7 +37,9 @@ async def counted(work: Any) -> list[str]:
 
 @run
 async def test_a_hop_on_one_revision_stays_within_its_budget() -> None:
-    command = [sys.executable, "-c", SERVER]
+    listed = '{"tools": [], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}'
+    program = SERVER.replace("RESULTS = {", f'RESULTS = {{"tools/list": {listed}, ')
+    command = [sys.executable, "-c", program]
     server = Server("own", "1")
 
     @server.tool

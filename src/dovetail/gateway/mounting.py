@@ -30,6 +30,7 @@ from ..model import (
     PaginatedResult,
     ResourceTemplateReference,
 )
+from ..model.meta import TASKS_EXTENSION
 from ..server.elsewhere import ListName, TaskTool
 from ..server.listing import Listing
 from ..server.server import Server
@@ -163,15 +164,13 @@ class Mounts:
     def _adopt(self, part: Part) -> None:
         """Offer what the part offers. What was offered once stays."""
         server, offered = self._server, part.capabilities
-        if isinstance(part, ServerPart):
-            headers = server.param_headers
-            naming = next(mount.naming for mount in self.mounts if mount.part is part)
-            for name, found in part.server.param_headers.items():
-                headers[naming.name(name)] = found
+        naming = next(mount.naming for mount in self.mounts if mount.part is part)
+        for name, found in part.param_headers.items():
+            server.param_headers[naming.name(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
             if name in offered and name not in server.capabilities:
                 server.add_capability(name, offered[name])
-        if offered.has("tasks"):
+        if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
             server.enable_tasks()
 
     def _news(self, mount: Mount, news: News) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -12,6 +12,7 @@ from ..core.rights import Rights, visible
 from ..core.subscriptions import News
 from ..model import ServerCapabilities
 from ..server.elsewhere import ListName, TaskTool
+from ..wire.headers import HeaderMap
 from ..wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class Part(Protocol):
     @property
     def capabilities(self) -> ServerCapabilities:
         """What it offers, as far as known."""
+        ...
+
+    @property
+    def param_headers(self) -> Mapping[str, HeaderMap]:
+        """Which arguments of its tools are mirrored in headers."""
         ...
 
     async def start(self, parent: Server) -> None: ...
@@ -95,6 +101,10 @@ class ServerPart:
     @property
     def capabilities(self) -> ServerCapabilities:
         return self.server.capabilities
+
+    @property
+    def param_headers(self) -> Mapping[str, HeaderMap]:
+        return self.server.param_headers
 
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.

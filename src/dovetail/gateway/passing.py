@@ -205,13 +205,14 @@ class Passing:
             meta |= carrier.carry()  # behind us it is on behalf of what we do
         if self.upstream.modern:
             front = call.capabilities
-            declared: dict[str, Any] = {
-                **front,
-                "extensions": {**(front.get("extensions") or {}), TASKS_EXTENSION: {}},
-            }
-            declared.pop("tasks", None)  # 2025-11-25's, which are said in another way
-            meta[CLIENT_CAPABILITIES] = declared
-            level = call.meta.get(LOG_LEVEL) if call.revision.modern else self.log_level()
+            if call.revision.modern:
+                meta[CLIENT_CAPABILITIES] = front
+                level = call.meta.get(LOG_LEVEL)
+            else:
+                # What 2025-11-25 says of tasks is said in another way; we wait for them in the place of the client.
+                declared = {name: value for name, value in front.items() if name != "tasks"}
+                meta[CLIENT_CAPABILITIES] = {**declared, "extensions": {TASKS_EXTENSION: {}}}
+                level = self.log_level()
             if level is not None:
                 meta[LOG_LEVEL] = level
         return meta

@@ -8,11 +8,14 @@ from typing import Any, Unpack
 from ..client.config import ClientOptions
 from ..core.channel import Call, Channel
 from ..model import Implementation
+from ..model.meta import SKILLS_EXTENSION
 from ..server.server import Server
 from ..wire.revisions import REVISIONS, Revision
 from .mounting import mount
 from .remote import RemotePart, Sharing
+from .upstream import Upstream
 
+_SKILLS = ("skills/list", "skills/get", "resources/directory/read")
 _UNSAID = "dovetail-proxy"
 
 
@@ -76,8 +79,15 @@ class Proxy(Server):
             self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")
             for codec in self.admission.codecs.values():
                 codec.introduce(self.info)
+        self._offer_skills(first)
         if self.instructions is None:
             self.instructions = first.client.instructions
+
+    def _offer_skills(self, first: Upstream) -> None:
+        found = first.client.server_capabilities.extension(SKILLS_EXTENSION)
+        if found is not None:
+            self.methods |= dict.fromkeys(_SKILLS, self.remote.respond)
+            self.add_capability(f"extensions.{SKILLS_EXTENSION}", found)
 
     async def set_level(self, call: Call, channel: Channel) -> Any:
         """``logging/setLevel`` goes through to the connection behind."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import Raw, Struct
 
 from .. import model as m
 from ..client.connecting.targets import parse_target
@@ -21,6 +22,7 @@ from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
 from ..errors import DovetailError, ProtocolError
 from ..server.elsewhere import ListName, TaskTool
+from ..wire.headers import HeaderMap
 from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .parts import Shown
@@ -85,9 +87,11 @@ class RemotePart:
         Raises:
             DovetailError: the server behind cannot be reached.
         """
-        self.first = await self._opened(self._key(None, None), None)
-        self.problem = None
-        return self.first
+        first = await self._opened(self._key(None, None), None)
+        with suppress(ProtocolError):
+            await first.shown("tools")  # what calls have to look like is known before the first one comes
+        self.first, self.problem = first, None
+        return first
 
     def _down(self, error: DovetailError) -> None:
         if self.problem is None:
@@ -189,6 +193,10 @@ class RemotePart:
     def capabilities(self) -> m.ServerCapabilities:
         return m.ServerCapabilities() if self.first is None else self.first.client.server_capabilities
 
+    @property
+    def param_headers(self) -> Mapping[str, HeaderMap]:
+        return {} if self.first is None else self.first.param_headers
+
     async def shown(self, kind: ListName, call: Call) -> Shown:
         if self.problem is not None and call.principal is None:
             raise self.problem
@@ -204,12 +212,10 @@ class RemotePart:
         return any((one.uri_template if kind == "templates" else one.name) == name for one in entries)
 
     def task_tool(self, name: str) -> TaskTool | None:
-        tool = None if self.first is None else self.first.tool(name)
-        if self.first is None or tool is None:
+        """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""
+        if self.first is None:
             return None
-        able = self.first.modern or (
-            tool.execution is not UNSET and tool.execution.task_support in ("optional", "required")
-        )
+        able = self.first.modern or name in self.first.may_be_task
         return TaskTool(name, "optional" if able else "forbidden", asks_first=True)
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from .. import model as m
 from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import News
-from ..errors import ProtocolError
+from ..errors import ProtocolError, RegistrationError
 from ..server.elsewhere import ListName
+from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
 from .held import HeldCalls
 from .parts import Shown
@@ -78,11 +79,13 @@ class Upstream:
         self._active: dict[Passing, None] = {}
         self._shown: dict[ListName, Shown] = {}
         self._locks: dict[ListName, asyncio.Lock] = {}
-        self._tools: dict[str, m.Tool] = {}
         self.harmless: set[str] = set()
         """Tools that may be called twice, as far as their authors say."""
         self.as_task: set[str] = set()
         """Tools that a server of 2025-11-25 runs as tasks only."""
+        self.may_be_task: set[str] = set()
+        """Tools that it runs as tasks if asked."""
+        self.param_headers: dict[str, HeaderMap] = {}
         self.revision: Revision | None = None
         self.modern = False
         self.watched: set[str] = set()
@@ -150,15 +153,17 @@ class Upstream:
             case "prompts":
                 return list(await client.list_prompts(fresh=True))
 
-    def tool(self, name: str) -> m.Tool | None:
-        """What was last said of a tool."""
-        return self._tools.get(name)
-
     def _know(self, tools: Sequence[m.Tool]) -> None:
-        self._tools = {tool.name: tool for tool in tools}
         self.harmless = {tool.name for tool in tools if _is_harmless(tool)}
         legacy = not self.modern and self.client.server_capabilities.has("tasks")
-        self.as_task = {tool.name for tool in tools if legacy and _requires_task(tool)}
+        support = {tool.name: tool.execution.task_support for tool in tools if legacy and tool.execution}
+        self.as_task = {name for name, said in support.items() if said == "required"}
+        self.may_be_task = {name for name, said in support.items() if said in ("required", "optional")}
+        self.param_headers = {}
+        for tool in tools:
+            with suppress(RegistrationError):
+                if mapped := header_map(tool.input_schema):
+                    self.param_headers[tool.name] = mapped
 
     def headers(self, call: Call) -> dict[str, str] | None:
         """The headers of the client in front that are passed on, because somebody said so."""
@@ -226,7 +231,3 @@ def _text(value: Any) -> str:
 def _is_harmless(tool: m.Tool) -> bool:
     notes = tool.annotations
     return bool(notes) and (notes.get("readOnlyHint") is True or notes.get("idempotentHint") is True)
-
-
-def _requires_task(tool: m.Tool) -> bool:
-    return tool.execution is not UNSET and tool.execution.task_support == "required"
