@@ -52,7 +52,7 @@ def behind() -> Server:
             stopped.set()
         return ""
 
-    @server.tool(task="optional")
+    @server.tool(task="required")
     async def long(n: int) -> int:
         return n * 2
 

@@ -133,6 +133,7 @@ async def test_a_task_in_front_runs_behind(front: str, back: str) -> None:
         await client.list_tools()
         handle = await client.call_tool("long", {"n": 4}, task=True)
         assert (await handle.result()).text == "8"
+        assert handle.id is not None
 
 
 @run

@@ -161,7 +161,7 @@ class Passing:
                 repeat=name in upstream.harmless if name is not None else call.method in _HARMLESS,
                 meta=self._meta(),
                 on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
-                timeout=upstream.timeout,
+                timeout=upstream.unhurried if self._may_become_task() else upstream.timeout,
                 headers=upstream.headers(call) if upstream.pass_headers else None,
             )
         except (TransportError, RequestTimeout) as error:
@@ -194,6 +194,13 @@ class Passing:
             raise
         except (TransportError, RequestTimeout) as error:
             raise _unreachable(error, self.upstream.name) from error
+
+    def _may_become_task(self) -> bool:
+        """A modern server makes no task of a call with a progress token, such as an idle limit would bring along."""
+        call = self.call
+        if not (self.upstream.modern and call.revision.modern) or PROGRESS_TOKEN in call.meta:
+            return False
+        return TASKS_EXTENSION in (call.capabilities.get("extensions") or ())
 
     def _meta(self) -> dict[str, Any]:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""

@@ -216,7 +216,7 @@ class RemotePart:
         if self.first is None:
             return None
         able = self.first.modern or name in self.first.may_be_task
-        return TaskTool(name, "optional" if able else "forbidden", asks_first=True)
+        return TaskTool(name, "optional" if able else "forbidden", asks_first=True, behind=True)
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         assert self._server is not None

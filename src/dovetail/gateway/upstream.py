@@ -17,6 +17,7 @@ from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
 from ..server.elsewhere import ListName
+from ..settings import Timeouts
 from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
 from .held import HeldCalls
@@ -74,6 +75,8 @@ class Upstream:
         """Whether its results may be passed on as they are: no dialect has other words for them."""
         self.held = held
         self.timeout = timeout
+        self.unhurried = Timeouts(idle=None, total=timeout)
+        """For calls of which the server behind may make tasks."""
         self._tell = tell
         self.pass_headers = pass_headers
         self._active: dict[Passing, None] = {}

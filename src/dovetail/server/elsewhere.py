@@ -38,6 +38,8 @@ class TaskTool(Struct, frozen=True):
     task: Literal["forbidden", "optional", "required"]
     rights: Rights = ()
     asks_first: bool = False
+    behind: bool = False
+    """A server behind decides, when the call is under way."""
 
 
 class Elsewhere(Protocol):

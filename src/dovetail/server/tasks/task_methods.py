@@ -118,7 +118,11 @@ class TaskMethods:
                     raise _undeclared(tool)
                 return None
             # Tasks of 2026-07-28 report no progress: a client that asks for it is served in the call itself.
-            return None if support == "optional" and PROGRESS_TOKEN in call.meta else "extension"
+            # Where another server decides, it does so in the middle of the call.
+            decided = isinstance(tool, TaskTool) and tool.behind
+            return (
+                None if support == "optional" and PROGRESS_TOKEN in call.meta and not decided else "extension"
+            )
         if call.revision.tasks != "core":
             return None  # they know nothing of tasks: an answer at once is all they can get
         asked = call.params.task is not UNSET
