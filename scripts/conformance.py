@@ -172,15 +172,8 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def serve(port: int) -> subprocess.Popen[bytes]:
-    command = [
-        str(ROOT / ".venv/bin/dovetail"),
-        "run",
-        "examples/conformance/server.py",
-        "--http",
-        "--port",
-        str(port),
-    ]
+def serve(port: int, *what: str) -> subprocess.Popen[bytes]:
+    command = [str(ROOT / ".venv/bin/dovetail"), *what, "--http", "--port", str(port)]
     process = subprocess.Popen(command, cwd=ROOT)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -214,16 +207,23 @@ def main() -> int:
     parser.add_argument("revisions", nargs="*")
     parser.add_argument("--only", default=".")
     parser.add_argument("--url", help="a server that is already running")
+    parser.add_argument("--bridge", action="store_true", help="through `dovetail bridge`")
     parser.add_argument("--write", type=Path, help="write the scores as JSON")
     options = parser.parse_args()
     scores: list[Score] = []
     for leg in [options.leg] if options.leg else ["server", "client"]:
-        process = None
+        processes: list[subprocess.Popen[bytes]] = []
         target = f"{ROOT}/.venv/bin/python {ROOT}/examples/conformance/client.py"
         if leg == "server":
-            port = free_port()
-            target = options.url or f"http://127.0.0.1:{port}/mcp"
-            process = None if options.url else serve(port)
+            target = options.url
+            if target is None:
+                port = free_port()
+                target = f"http://127.0.0.1:{port}/mcp"
+                processes.append(serve(port, "run", "examples/conformance/server.py"))
+            if options.bridge:
+                port = free_port()
+                processes.append(serve(port, "bridge", target))
+                target = f"http://127.0.0.1:{port}/mcp"
         try:
             for revision in options.revisions or REVISIONS[leg]:
                 score = run_leg(leg, revision, target, options.only)
@@ -232,7 +232,7 @@ def main() -> int:
                 for line in score.trouble:
                     print("  " + line, flush=True)
         finally:
-            if process is not None:
+            for process in reversed(processes):
                 process.send_signal(signal.SIGTERM)
                 try:
                     process.wait(20)
