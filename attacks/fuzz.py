@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from random import Random
 
-from .fuzz_clients import fuzz_http, fuzz_lines
+from .fuzz_clients import fuzz_http, fuzz_lines, fuzz_sockets
 from .fuzz_core import fuzz_core
 from .mutations import MODERN, conversations, pieces, spoil
 from .on_websocket import TEXT, frame, opened
@@ -87,6 +87,27 @@ async def over_http(victim: Victim, random: Random, revision: str, messages: lis
         await _hear(wire, victim)
 
 
+async def over_sse(victim: Victim, random: Random, revision: str, messages: list[bytes]) -> None:
+    """HTTP+SSE of 2024-11-05: one stream to hear, one address to post to."""
+    stream = await victim.connect()
+    stream.send(http("GET", "/sse", {"Content-Type": "", "Content-Length": ""}))
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        await stream.reader.readuntil(b"session_id=")
+        session = await stream.reader.readuntil(b"\n")
+        path = f"/messages?session_id={session.decode().strip()}"
+        for message in [*_opening("2024-11-05"), *(spoil(one, random) for one in messages)]:
+            data = http("POST", path, {}, message)
+            if random.random() < 0.2:
+                end = data.index(b"\r\n\r\n")
+                data = spoil(data[:end], random) + data[end:]
+            wire = await victim.connect()
+            for piece in pieces(data, random):
+                wire.send(piece)
+                await asyncio.sleep(0)
+            await _hear(wire, victim)
+    await _hear(stream, victim)
+
+
 async def _hear(wire: Wire, victim: Victim) -> None:
     """Take what the victim says within a moment; then hang up."""
     with suppress(TimeoutError, ConnectionError):
@@ -100,6 +121,7 @@ async def _hear(wire: Wire, victim: Victim) -> None:
 TALKS: dict[str, tuple[str, Talk]] = {
     "http": ("granian", over_http),
     "uvicorn": ("uvicorn", over_http),
+    "sse": ("granian", over_sse),
     "websocket": ("granian", over_websocket),
     "tcp": ("tcp", over_tcp),
 }
@@ -180,6 +202,7 @@ WORK: dict[str, Callable[[float, Random], Awaitable[str]]] = {
     **{transport: partial(fuzz_server, transport) for transport in TALKS},
     "client": fuzz_http,
     "client-lines": fuzz_lines,
+    "client-websocket": fuzz_sockets,
 }
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha1
 from random import Random
 
 from dovetail import Client, DovetailError, Timeouts
@@ -16,6 +19,7 @@ from .on_clients import hostile, usual
 from .victim import Json
 
 AT_ONCE = 10
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 Answered = tuple[str, bytes, dict[str, str]]
 
@@ -44,6 +48,21 @@ async def fuzz_lines(seconds: float, random: Random) -> str:
 
     async def talk(revision: str, body: bytes) -> None:
         async with _listening(lambda message: _line(message, revision, body)) as url:
+            await _list_and_call(url)
+
+    return await _until(seconds, random, talk)
+
+
+async def fuzz_sockets(seconds: float, random: Random) -> str:
+    """The same over a WebSocket, whose frames are spoilt as well."""
+
+    async def talk(revision: str, body: bytes) -> None:
+        def frames(message: Json) -> bytes:
+            said = _line(message, revision, body)
+            data = _frame(said) if said else b""
+            return spoil(data, random) if data and _is_work(message) and random.random() < 0.3 else data
+
+        async with _upgrading(frames) as url:
             await _list_and_call(url)
 
     return await _until(seconds, random, talk)
@@ -101,6 +120,49 @@ async def _listening(reply: Callable[[Json], bytes]) -> AsyncIterator[str]:
         yield f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+
+
+@asynccontextmanager
+async def _upgrading(reply: Callable[[Json], bytes]) -> AsyncIterator[str]:
+    """A WebSocket server that answers each message with the bytes that ``reply`` gives."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, ValueError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            (key,) = re.findall(r"(?i)^sec-websocket-key: (\S+)", head, re.MULTILINE)
+            accept = b64encode(sha1(key.encode() + GUID).digest()).decode()
+            lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+            lines += [f"Sec-WebSocket-Accept: {accept}", "Sec-WebSocket-Protocol: mcp", "", ""]
+            writer.write("\r\n".join(lines).encode())
+            while True:
+                message = await _heard(reader)
+                writer.write(reply(json.loads(message)) if message else b"")
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, limit=1 << 24)
+    try:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    finally:
+        server.close()
+
+
+async def _heard(reader: asyncio.StreamReader) -> bytes:
+    """The next text of a client; nothing for any other frame."""
+    first, size = await reader.readexactly(2)
+    size &= 0x7F
+    if size > 125:
+        size = int.from_bytes(await reader.readexactly(2 if size == 126 else 8))
+    mask = await reader.readexactly(4)
+    data = bytes(byte ^ mask[at % 4] for at, byte in enumerate(await reader.readexactly(size)))
+    return data if first & 0xF == 1 else b""
+
+
+def _frame(data: bytes) -> bytes:
+    """One text frame of a server."""
+    if len(data) < 126:
+        return bytes((0x81, len(data))) + data
+    return b"\x81\x7e" + len(data).to_bytes(2) + data if len(data) < 1 << 16 else b""
 
 
 def _usually(message: Json, revision: str) -> Answered:
