@@ -118,6 +118,23 @@ async def test_nobody_elses_session_answers_a_question(tmp_path: Path) -> None:
 
 
 @run
+async def test_ids_that_name_no_process_are_unknown(tmp_path: Path) -> None:
+    async with two(tmp_path / "s.db") as (_, first, _, second):
+        session, _ = await Web(first).initialize(NEWEST)
+        for id in ("", "-1", "mail/0-1", "x" * 70_000, "00000000-1", "0000000000-1", 7):
+            answer = {"jsonrpc": "2.0", "id": id, "result": ANSWER}
+            assert (await post(second, session, answer)).status == 400
+        for last in ("00000000-1.1", "0-1.1", "x" * 5_000):
+            headers = legacy_headers(NEWEST, session) | {"Last-Event-ID": last}
+            assert (await Web(second).ask("GET", headers)).status == 400
+        path = "/messages?session_id=abc."
+        for worker in ("", "00000000", "..%2F..%2Fx", "x" * 3_000):
+            headers = {"Content-Type": "application/json"}
+            assert (await Web(second).ask("POST", headers, b"{}", path + worker)).status == 404
+        assert (await Web(second).legacy(NEWEST, session, "ping")).status == 200
+
+
+@run
 async def test_a_call_is_cancelled_wherever_it_runs(tmp_path: Path) -> None:
     async with two(tmp_path / "s.db") as (shop, first, _, second):
         session, _ = await Web(first).initialize(NEWEST)

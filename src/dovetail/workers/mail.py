@@ -10,9 +10,10 @@ import asyncio
 import hashlib
 import itertools
 import logging
+import re
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -148,6 +149,7 @@ class _Envelope(Struct, array_like=True):
     letter: Known
 
 
+_WORKER: Final = re.compile("[0-9a-f]{8}")
 _write = msgspec.msgpack.Encoder().encode
 _read = msgspec.msgpack.Decoder(_Envelope).decode
 
@@ -213,6 +215,8 @@ class Mail:
         Raises:
             StoreError: nobody can tell whether it is.
         """
+        if _WORKER.fullmatch(worker) is None:
+            return None  # clients send us these ids back
         number = next(self._numbers)
         reply = self._questions[number] = asyncio.get_running_loop().create_future()
         self._send(worker, _Envelope(self.me, number, False, letter))
