@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Principal
-from dovetail.auth import MemoryTokens, OAuth, OAuthProxy, OidcProxy
+from dovetail.auth import MemoryTokens, OAuth, OAuthProxy, OidcProxy, StaticTokens
 from dovetail.auth.proxy.presets import PRESETS
 from dovetail.errors import DovetailError
 from dovetail.transports.http.client.pool import HttpFetch
@@ -19,6 +20,7 @@ from tests.support.aio import run as aio
 from tests.support.certificates import Authority
 
 from .documents import documents
+from .oidc import free_port
 from .proxied import SECRET, Proxied, proxied, query_of, send
 from .visitor import BACK, visitor
 
@@ -350,3 +352,62 @@ def test_a_proxy_says_which_argument_cannot_be_used(options: dict[str, Any], rea
     known = {"authorize": "https://id.example/auth", "token": "https://id.example/token", **US}
     with pytest.raises(ValueError, match=reason):
         OAuthProxy(**{**known, **options})
+
+
+# --- places -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/api/mcp", "/a/b/mcp"])
+@aio
+async def test_the_pages_lie_beside_the_endpoint_wherever_that_is(path: str) -> None:
+    async with visitor(url=f"http://127.0.0.1:{free_port()}{path}") as one:
+        folder = path.removesuffix("/mcp")
+        origin = one.base.removesuffix(folder)
+        for place in (
+            f"{origin}/.well-known/oauth-authorization-server{folder}",
+            f"{origin}/.well-known/openid-configuration{folder}",
+            f"{one.base}/.well-known/openid-configuration",
+        ):
+            status, _, body = await send("GET", place)
+            assert (status, json.loads(body)["issuer"]) == (200, one.base)
+        id = await one.register()
+        _, tokens = await one.redeem(id, await one.code(id))
+        assert await one.accepted(tokens["access_token"])
+
+
+@aio
+async def test_the_metadata_of_the_server_names_us_and_ours_says_what_we_do() -> None:
+    async with visitor() as one:
+        _, _, body = await send("GET", f"{one.base}/.well-known/oauth-protected-resource/mcp")
+        found = json.loads(body)
+        assert (found["resource"], found["authorization_servers"]) == (one.url, [one.base])
+        _, _, body = await send("GET", f"{one.base}/.well-known/oauth-authorization-server")
+        found = json.loads(body)
+        assert found["code_challenge_methods_supported"] == ["S256"]
+        assert found["scopes_supported"] == ["tools"]
+        assert found["client_id_metadata_document_supported"] is True
+        assert found["authorization_response_iss_parameter_supported"] is True
+        assert found["token_endpoint"] == f"{one.base}/token"
+
+
+@aio
+async def test_keys_of_machines_may_stand_beside_a_proxy() -> None:
+    async with visitor(beside=StaticTokens({"m4chine": "robot"})) as one:
+        assert await one.accepted("m4chine")
+        id = await one.register()
+        _, tokens = await one.redeem(id, await one.code(id))
+        assert await one.accepted(tokens["access_token"])
+        assert not await one.accepted("nobody")
+
+
+@aio
+async def test_the_doctor_finds_nothing_wrong_with_a_proxy() -> None:
+    async with visitor() as one:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dovetail.cli.main", "doctor", "auth", one.url,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await process.communicate()
+        assert process.returncode == 0, (out + err).decode()
+        steps = [line.split()[1] for line in out.decode().splitlines() if line.startswith("ok")]
+        assert steps == ["challenge:", "resource:", "metadata:", "pkce:", "registration:", "authorization:"]

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from dovetail import Context, Server
-from dovetail.auth import OAuthProxy
+from dovetail.auth import AnyOf, OAuthProxy
 from dovetail.auth.core.pkce import s256
 from tests.support.web import modern, modern_headers, served
 
@@ -68,7 +68,7 @@ class Visitor:
         self, fields: dict[str, str], headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         lines = {
-            "Origin": self.proxy.issuers[0],
+            "Origin": origin(self.proxy.issuers[0]),
             "Sec-Fetch-Site": "same-origin",
             **self._cookie(),
             **(headers or {}),
@@ -132,7 +132,12 @@ class Visitor:
 
 @asynccontextmanager
 async def visitor(
-    *, url: str | None = None, store: Any = None, proxy: OAuthProxy | None = None, **options: Any
+    *,
+    url: str | None = None,
+    store: Any = None,
+    proxy: OAuthProxy | None = None,
+    beside: Any = None,
+    **options: Any,
 ) -> AsyncIterator[Visitor]:
     """A server behind a proxy, and a provider whose user is ann."""
     url = url or f"http://127.0.0.1:{free_port()}/mcp"
@@ -151,12 +156,12 @@ async def visitor(
             **options,
         }
         proxy = proxy or OAuthProxy(**given)
-        server = Server("behind", "1", auth=proxy, store=store)
+        server = Server("behind", "1", auth=proxy if beside is None else AnyOf(proxy, beside), store=store)
 
         @server.tool(scopes=["tools"])
         async def who(ctx: Context) -> str:
             """Who is calling."""
             return str(ctx.principal)
 
-        async with served(server, port=urlsplit(url).port or 0):
+        async with served(server, port=urlsplit(url).port or 0, path=urlsplit(url).path):
             yield Visitor(url, provider, proxy, server)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...client import Client
 from ...client.fetch import StatusError
-from ...errors import DovetailError, TransportError
+from ...errors import DovetailError, ProtocolError, TransportError
 from ...settings import Reconnect
 from ...transports.http.client.pool import HttpFetch
 from ..client.authorizer import Authorizer
@@ -128,8 +128,9 @@ class Examination:
                 self._found(
                     Finding("accepted", True, f"the server took the token, and speaks {client.revision}")
                 )
-        except StatusError as error:
-            detail = f"the server answered HTTP {error.status} to the token it asked for"
+        except (StatusError, ProtocolError) as error:
+            said = f"HTTP {error.status}" if isinstance(error, StatusError) else error.message
+            detail = f"the server answered {said} to the token it asked for"
             self._found(Finding("accepted", False, detail, "server", _ACCEPT))
 
     def _follow(self, progress: Progress) -> None:

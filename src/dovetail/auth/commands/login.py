@@ -8,14 +8,14 @@ import base64
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from ...client import Client
 from ...client.auth import AuthRequest
-from ...client.fetch import Send, StatusError
+from ...client.fetch import Send
 from ...errors import DovetailError
 from ...settings import Reconnect
 from ...transports.http.client.pool import HttpFetch
@@ -104,13 +104,30 @@ async def challenge_of(url: str, headers: dict[str, str]) -> Demand | None:
     Raises:
         DovetailError: it cannot be reached.
     """
+    asked = _Asked()
     try:
-        async with Client(url, headers=headers, reconnect=Reconnect(enabled=False)):
+        async with Client(url, headers=headers, auth=asked, reconnect=Reconnect(enabled=False)):
             return None
-    except StatusError as error:
-        if error.status != 401:
+    except DovetailError:
+        if asked.demand is None:
             raise
-        return demands.read(error.challenge)
+        return asked.demand
+
+
+class _Asked:
+    """Sends nothing, and hears what is asked for: a 401 may come with an error of the protocol, or with nothing."""
+
+    demand: Demand | None = None
+
+    async def authorize(self, request: AuthRequest) -> Mapping[str, str]:
+        return {}
+
+    async def answered(
+        self, request: AuthRequest, sent: Mapping[str, str], status: int, headers: Mapping[str, str]
+    ) -> bool:
+        if status == 401:
+            self.demand = demands.read(headers.get("WWW-Authenticate"))
+        return False
 
 
 async def _log_in(options: argparse.Namespace) -> int:
