@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 from dovetail import Context, Server
 from dovetail.auth import AnyOf, OAuthProxy
 from dovetail.auth.core.pkce import s256
+from dovetail.auth.core.urls import origin
 from tests.support.web import modern, modern_headers, served
 
 from .documents import Documents, documents
