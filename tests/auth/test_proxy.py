@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -411,3 +412,37 @@ async def test_the_doctor_finds_nothing_wrong_with_a_proxy() -> None:
         assert process.returncode == 0, (out + err).decode()
         steps = [line.split()[1] for line in out.decode().splitlines() if line.startswith("ok")]
         assert steps == ["challenge:", "resource:", "metadata:", "pkce:", "registration:", "authorization:"]
+
+
+def test_a_user_logs_in_calls_and_logs_out_by_command(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "DOVETAIL_TOKEN"}
+    environment["XDG_DATA_HOME"] = str(tmp_path)
+
+    async def start(*words: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dovetail.cli.main", *words, env=environment,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+
+    async def said(*words: str) -> tuple[int | None, str]:
+        process = await start(*words)
+        out, _ = await process.communicate()
+        return process.returncode, out.decode()
+
+    async def test(site: Proxied) -> None:
+        login = await start("login", site.url, "--no-browser")
+        assert login.stderr is not None
+        page = ""
+        while not page.startswith("http"):
+            page = (await login.stderr.readline()).decode().strip()
+        await site.browse()(page)
+        out, _ = await login.communicate()
+        assert out.decode() == f"logged in to {site.url} by {site.base}\n"
+        assert await said("call", site.url, "who") == (0, "somebody\n")
+        code, shown = await said("whoami", site.url, "--json")
+        assert (code, json.loads(shown)["issuer"]) == (0, site.base)
+        assert "dta_" not in shown
+        assert await said("logout", site.url) == (0, "logged out\n")
+        assert (await said("call", site.url, "who"))[0] == 1
+
+    run(test)
