@@ -137,7 +137,7 @@ class Sessions:
         self._all = _Share()
         self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
-        self._several = self.ended.shared and service.store is None
+        self._several = self.ended.shared
         self.event_budget = EventBudget(service.limits.all_event_bytes)
 
     def __len__(self) -> int:
