@@ -44,7 +44,7 @@ class EventStream(Struct, eq=False):
     pending: list[bytes] = field(default_factory=list[bytes])
     """What waits to be sent."""
     on_abandon: Callable[[], object] | None = None
-    """Called when the stream is given up because its client does not read."""
+    """Called when the stream is given up because its client does not read, or has gone."""
     _size: int = 0
     _sink: Sink | None = None
     _ended: bool = False
@@ -65,9 +65,7 @@ class EventStream(Struct, eq=False):
             return
         if self._size > self.limit:
             # The client does not read: give up its stream rather than our memory.
-            self.abandon()
-            if self.on_abandon is not None:
-                self.on_abandon()
+            self._give_up()
             return
         self._size += len(data)
         self.pending.append(data)
@@ -107,7 +105,7 @@ class EventStream(Struct, eq=False):
                 del self.pending[:count]
                 self._size -= len(data)
         except TransportError:
-            self.abandon()
+            self._give_up()
         finally:
             self._flushed = None
             flushed.set_result(None)
@@ -149,6 +147,11 @@ class EventStream(Struct, eq=False):
         """`finish` for callers that cannot wait."""
         if not self.closed and self._closer is None:
             self._closer = asyncio.get_running_loop().create_task(self.finish())
+
+    def _give_up(self) -> None:
+        self.abandon()
+        if self.on_abandon is not None:
+            self.on_abandon()
 
     def abandon(self) -> None:
         """Take and send nothing more."""

@@ -6,6 +6,7 @@ on. When the client hangs up the call is cancelled.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -150,6 +151,7 @@ class ModernChannel(PlainChannel, Struct, eq=False):
         data = self.call.codec.encode_notification(method, params, self.modern.largest_event)
         if self.stream is None:
             self.stream = self.modern.stream(self.exchange)
+            self.stream.on_abandon = partial(self.modern.watching.gone, self.exchange)
         self.stream.notify(data)
 
     @property

@@ -116,9 +116,9 @@ class Watching:
         Messages: "Disconnection SHOULD NOT be interpreted as the client cancelling its request"; but only so many run
         on for nobody.
         """
-        task, calls = self.posts[exchange]
+        task, calls = self.posts.get(exchange, (None, ()))
         running = [call for call in calls if not call.cancelled]
-        if exchange in self._abandoned or not running:
+        if exchange in self._abandoned or not running or task is None:
             return
         for call in running:
             self._service.hung_up(call)

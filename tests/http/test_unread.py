@@ -1,0 +1,96 @@
+"""Clients that take nothing of what is sent to them: they cost a bounded place for a bounded time."""
+
+import asyncio
+import socket
+import sys
+from typing import Any
+
+import pytest
+from attacks.on_websocket import HANDSHAKE, PING, frame
+from attacks.victim import http
+
+from dovetail import Context, Server
+from tests.http.test_budgets import post
+from tests.support.aio import run
+from tests.support.waiting import until
+from tests.support.web import Site, modern, served
+
+ON = ("granian", "granian-asgi", "uvicorn")
+MESSAGES = 400
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has been taken")
+
+
+async def narrow(site: Site) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whose kernel takes little, and which reads nothing."""
+    wire = socket.socket()
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    wire.connect(("127.0.0.1", site.port))
+    reader, writer = await asyncio.open_connection(sock=wire)
+    return reader, writer
+
+
+def deaf(writer: asyncio.StreamWriter) -> None:
+    transport: Any = writer.transport
+    transport.pause_reading()
+
+
+@run
+async def test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout() -> None:
+    server = Server("unread")
+
+    @server.tool
+    async def big() -> str:
+        return "x" * (12 << 20)
+
+    async with served(server, write_timeout=0.5) as site:
+        _, writer = await narrow(site)
+        deaf(writer)
+        writer.write(post(modern("tools/call", {"name": "big"})))
+        await until(lambda: server.admission.budget.answers.taken > 0)
+        await until(lambda: server.admission.budget.answers.taken == 0)
+        writer.transport.abort()
+
+
+@run
+async def test_a_stream_that_is_not_taken_stops_its_handler() -> None:
+    server, said, ended = Server("unread"), list[int](), asyncio.Event()
+
+    @server.tool
+    async def chatter(ctx: Context) -> str:
+        try:
+            for number in range(MESSAGES):
+                await ctx.report_progress(number, None, "x" * (64 << 10))
+                said.append(number)
+                await asyncio.sleep(0)  # a handler that never waits cannot be told to stop
+        finally:
+            ended.set()
+        return "said"
+
+    message = modern("tools/call", {"name": "chatter"}, meta={"progressToken": 1})
+    async with served(server, write_timeout=0.5) as site:
+        _, writer = await narrow(site)
+        deaf(writer)
+        writer.write(post(message))
+        await until(ended.is_set)
+        assert 0 < len(said) < MESSAGES
+        writer.transport.abort()
+
+
+@run
+async def test_pings_whose_pongs_are_not_taken_end_a_websocket() -> None:
+    server = Server("unread")
+    async with served(server) as site:
+        reader, writer = await narrow(site)
+        writer.write(http("GET", "/mcp", HANDSHAKE))
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+        await until(lambda: site.app.life.sockets)
+        deaf(writer)
+        pings = frame(PING, b"x" * 125) * 500
+
+        def flooded() -> bool:
+            if writer.transport.get_write_buffer_size() < 1 << 18:  # type: ignore[attr-defined]
+                writer.write(pings)
+            return not site.app.life.sockets
+
+        await until(flooded)
+        writer.transport.abort()
