@@ -399,6 +399,20 @@ async def test_a_user_may_decline(client: RawClient) -> None:
 
 
 @spoken
+async def test_an_answer_of_the_wrong_shape_is_refused_and_not_asked_for_again(client: RawClient) -> None:
+    if not client.modern:
+        return  # there a wrong answer is the answer to a request of the server's own
+    params = {"name": "seat"}
+    asked = (await client.response(client.start("tools/call", params)))["result"]
+    ((key, _),) = asked["inputRequests"].items()
+    state = {"requestState": asked["requestState"]} if "requestState" in asked else {}
+    for wrong in (7, None, "yes", [], {"action": "perhaps"}, {"role": "user", "content": []}):
+        again = {**params, **state, "inputResponses": {key: wrong}}
+        answer = await client.response(client.start("tools/call", again))
+        assert answer["error"]["code"] == -32602
+
+
+@spoken
 async def test_a_tool_asks_the_model(client: RawClient) -> None:
     assert text(await tool(client, "think")) == "yes"
 
