@@ -247,3 +247,11 @@ def test_verify_says_what_it_checked(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["audit", "verify", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
     assert MODERN in path.read_text()
+
+
+@run
+async def test_a_server_that_stops_signs_what_it_wrote(tmp_path: Path) -> None:
+    server = shop(Audit(tmp_path / "audit.jsonl", key=KEY))
+    async with server.running():
+        await Peer(server).send("tools/call", name="buy")
+    assert verify(tmp_path / "audit.jsonl", key=KEY).unsigned == 0

@@ -68,6 +68,9 @@ class Layer:
         """What operators want to know of this layer, where they do: a metric of ours, its labels, its value now."""
         return ()
 
+    def stopped(self) -> None:
+        """The server has stopped: let go of files and the like. It may start again."""
+
     async def message(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         """Any request at all."""
         return await proceed(call, channel)

@@ -85,6 +85,9 @@ class Audit(Layer):
         self._record(call, of_result(result), None)
         return result
 
+    def stopped(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Sign what was written, and let go of the file; the next request opens it again."""
         file, self._file = self._file, None

@@ -55,7 +55,8 @@ class Budget(Layer):
         if not isinstance(service, Server):
             raise ValueError("a Budget belongs to a server")
         if "resources" not in service.capabilities:
-            service.add_capability("resources")  # the rest is read as one
+            # The rest is read as one. With all that is declared with a resource: what is declared once stays so.
+            service.add_capability("resources", {"subscribe": True, "listChanged": True})
         self._server = service
 
     async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:

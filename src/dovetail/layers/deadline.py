@@ -45,6 +45,7 @@ class Deadline(Layer):
                 raise
             return self._late(call)
         finally:
+            time.over = True
             handler_time.set(outer)
 
     def _late(self, call: Call) -> Struct:

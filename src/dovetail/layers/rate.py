@@ -183,6 +183,10 @@ class RateLimit(Layer):
             topic = f"rate/{service.name}/{' '.join(parts)}"
             self._sharing = Sharing(store, topic, tables, self._clock, self._set_blocked)
 
+    def stopped(self) -> None:
+        if self._sharing is not None:
+            self._sharing.stop()
+
     def wrap(self, respond: Respond) -> Respond:
         """The path of every message: what could be a call of its own (`Buckets.take`) is written out."""
         sharing, rules = self._sharing, self._prepared()

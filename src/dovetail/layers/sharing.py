@@ -57,15 +57,25 @@ class Sharing:
         self._blocked: list[tuple[Name, float]] = []
         self.waiting = False
         """The others will be told; whoever counts calls `wake` if not."""
+        self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
         self._leave = store.subscribe(topic, self._hear)
 
     def close(self) -> None:
+        self.stop()
         self._leave()
+
+    def stop(self) -> None:
+        """Tell nobody any more: a store that is closed would be opened by it."""
+        self.waiting = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
 
     def wake(self) -> None:
         self.waiting = True
-        asyncio.get_running_loop().call_later(RATE_SHARED_SECONDS, self._tell)
+        self._timer = asyncio.get_running_loop().call_later(RATE_SHARED_SECONDS, self._tell)
 
     def blocked(self, name: Hashable, seconds: float) -> None:
         """Tell the others that somebody is blocked."""

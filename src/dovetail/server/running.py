@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 from ..core.channel import Session
 from ..core.phases import SERVING
+from ..drivers.layering import Layer, Wrapper
 from ..drivers.pool import Threads
 from ..drivers.turns import Turns
 from ..errors import DovetailError, ProtocolError, Refusal, RegistrationError
@@ -53,10 +54,12 @@ class HandlerTime:
     On 2026-07-28 nothing runs in that time either, so a timeout means the same in both eras.
     """
 
-    __slots__ = ("_left", "_outer", "_pauses", "limit")
+    __slots__ = ("_left", "_outer", "_pauses", "limit", "over")
 
     def __init__(self, seconds: float, outer: HandlerTime | None = None) -> None:
         self._outer = outer
+        self.over = False
+        """Nothing is limited any more; work that was begun meanwhile may still look at it."""
         self.limit = asyncio.timeout(seconds)
         self._left = seconds
         self._pauses = 0
@@ -65,7 +68,7 @@ class HandlerTime:
         if self._outer is not None:
             self._outer.pause()
         self._pauses += 1
-        when = self.limit.when()
+        when = None if self.over else self.limit.when()
         if self._pauses == 1 and when is not None:
             self._left = when - asyncio.get_running_loop().time()
             self.limit.reschedule(None)
@@ -74,7 +77,7 @@ class HandlerTime:
         if self._outer is not None:
             self._outer.resume()
         self._pauses -= 1
-        if not self._pauses and not self.limit.expired():
+        if not self._pauses and not self.over and not self.limit.expired():
             self.limit.reschedule(asyncio.get_running_loop().time() + self._left)
 
 
@@ -189,6 +192,7 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
             raise Deadline(what, seconds) from None
         raise
     finally:
+        time.over = True
         handler_time.set(before)
 
 
@@ -297,6 +301,7 @@ class Lifecycle:
     tasks: TaskMethods | None
     watches: Watches | None
     elsewhere: Elsewhere | None
+    layers: tuple[Layer | Wrapper, ...]
 
     def __init__(self, lifespan: Enter | None) -> None:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
@@ -339,6 +344,9 @@ class Lifecycle:
         if self.tasks is not None:
             await self.tasks.tasks.close()
         await self.runner.close()
+        for layer in self.layers:
+            if isinstance(layer, Layer):
+                layer.stopped()
         if self.elsewhere is not None:
             await self.elsewhere.stop()
         if self._lifespan is not None:
