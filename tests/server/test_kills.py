@@ -73,7 +73,9 @@ def check(shared: Shared, effects: Path, kills: int) -> None:
             assert [n for n in wrote if await store.get(f"mine/{n}") != str(n).encode()] == [], "lost"
 
     run_limited(repeated())
-    assert Counter(int(line) for line in effects.read_text().split()) == done
+    after = Counter(int(line) for line in effects.read_text().split())
+    # What the last one left behind is taken up now; what was acknowledged is as it was.
+    assert [number for number in acknowledged if after[number] != done[number]] == []
 
 
 def test_twenty_kills_lose_and_double_nothing(shared: Shared, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -209,3 +210,69 @@ def test_urls_that_name_no_store_are_refused() -> None:
             from_url(url)
     with pytest.raises(ValueError, match="braces"):
         RedisStore("redis://127.0.0.1", prefix="a{b")
+
+
+@run
+async def test_a_cluster_of_three_spreads_folders_and_goes_on_without_one_of_them() -> None:
+    with ExitStack() as stack:
+        options = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+        nodes = [
+            stack.enter_context(RedisServer(*options, "--cluster-port", str(free_port()))) for _ in range(3)
+        ]
+        buses = [int(node.ask_all("CONFIG", "GET", "cluster-port")[-1]) for node in nodes]
+        for node, (first, last) in zip(nodes, ((0, 5460), (5461, 10922), (10923, 16383)), strict=True):
+            assert node.ask("CLUSTER", "ADDSLOTSRANGE", str(first), str(last)) == "OK"
+        for node, bus in zip(nodes[1:], buses[1:], strict=True):
+            assert nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(bus)) == "OK"
+        for node in nodes:
+            await until(lambda node=node: "cluster_known_nodes:3" in node.ask_all("CLUSTER", "INFO"))
+            await until(lambda node=node: "cluster_slots_assigned:16384" in node.ask_all("CLUSTER", "INFO"))
+        store = RedisStore(
+            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=1
+        )
+        for number in range(30):
+            assert await store.put(f"folder{number}/a", b"x", only_new=True)
+            assert await store.lease(f"folder{number}/a", "me", 60)
+        held = [int(node.ask("DBSIZE") or 0) for node in nodes]
+        assert min(held) > 10, "every node has a part"
+        assert [await store.get(f"folder{number}/a") for number in range(30)] == [b"x"] * 30
+        there = [n for n in range(30) if nodes[2].ask("EXISTS", f'"dovetail:{{folder{n}/}}a"') == "1"]
+        elsewhere = next(number for number in range(30) if number not in there)
+        nodes[2].kill()
+        with pytest.raises(StoreUnavailable):
+            await store.get(f"folder{there[0]}/a")
+        assert await store.get(f"folder{elsewhere}/a") == b"x"
+        await store.close()
+
+
+@run
+async def test_a_failover_by_a_sentinel_is_followed_and_what_reached_the_replica_is_there() -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(RedisServer())
+        second = stack.enter_context(RedisServer("--replicaof", f"127.0.0.1 {first.port}"))
+        await until(lambda: "master_link_status:up" in second.ask_all("INFO", "replication"))
+        sentinel = stack.enter_context(
+            RedisServer(
+                f"sentinel monitor shop 127.0.0.1 {first.port} 1",
+                "sentinel down-after-milliseconds shop 300",
+                "sentinel failover-timeout shop 2000",
+                sentinel=True,
+            )
+        )
+        await until(lambda: "num-slaves" in sentinel.ask_all("SENTINEL", "MASTERS"))
+        await until(lambda: str(second.port) in sentinel.ask_all("SENTINEL", "REPLICAS", "shop"))
+        store = RedisStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/shop/0", seconds=1)
+        assert await store.put("a/kept", b"before")
+        await until(lambda: second.ask("EXISTS", '"dovetail:{a/}kept"') == "1")
+        first.kill()
+        async with asyncio.timeout(25):
+            while True:
+                try:
+                    assert await store.put("a/new", b"after")
+                    break
+                except StoreUnavailable:
+                    continue  # each try takes its time
+        assert await store.get("a/kept") == b"before"
+        assert await store.get("a/new") == b"after"
+        assert second.ask("EXISTS", '"dovetail:{a/}new"') == "1"
+        await store.close()

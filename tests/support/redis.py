@@ -55,12 +55,17 @@ class RedisServer:
 
     def ask(self, *words: str) -> str | None:
         """The first line of what it answers to a command; None when it does not."""
+        lines = self.ask_all(*words)
+        return lines[0][1:] if lines else None
+
+    def ask_all(self, *words: str) -> list[str]:
+        """All lines of what it answers to a command; none when it does not."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 connection.sendall(" ".join(words).encode() + b"\r\n")
-                return connection.recv(65536).split(b"\r\n")[0].decode()[1:]
+                return connection.recv(65536).decode().rstrip("\r\n").split("\r\n")
         except OSError:
-            return None
+            return []
 
     def kill(self) -> None:
         """As if its machine had lost power."""

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ..errors import DovetailError
 from ..extras import missing
@@ -203,10 +204,11 @@ class RedisStore:
                 raise
             except errors.OutOfMemoryError as error:
                 raise StoreFull from error
-            except (errors.RedisError, OSError) as error:
+            except (errors.RedisError, errors.RedisClusterException, OSError) as error:
                 if task.cancelling() > asked:
                     raise asyncio.CancelledError from error
-                lost = isinstance(error, errors.ConnectionError | errors.TimeoutError | OSError)
+                away = errors.ConnectionError | errors.TimeoutError | errors.RedisClusterException | OSError
+                lost = isinstance(error, away)
                 if not lost or attempt == REDIS_REPEATS:
                     if "OOM" in str(error):
                         raise StoreFull from error
@@ -221,7 +223,7 @@ class RedisStore:
         while self._client is client:
             try:
                 found = await client.xread({self._stream: last}, count=SCAN_PAGE, block=wait)
-            except (self._errors.RedisError, OSError):
+            except (self._errors.RedisError, self._errors.RedisClusterException, OSError):
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, REDIS_SECONDS)
                 continue
@@ -260,16 +262,18 @@ def _connect(url: str, seconds: float) -> tuple[Any, ...]:
     }
     scheme, _, rest = url.partition("://")
     places, _, path = rest.partition("/")
+    who, _, places = places.rpartition("@")
+    own = dict(zip(("username", "password"), map(unquote, who.split(":", 1)), strict=False)) if who else {}
     if scheme in ("redis", "rediss", "unix"):
         clients: Any = Redis
         return redis.exceptions, clients.from_url(url, **options)
     if scheme == "redis+cluster":
         nodes = [ClusterNode(*_address(place, 6379)) for place in places.split(",")]
-        return redis.exceptions, RedisCluster(startup_nodes=nodes, **options)
+        return redis.exceptions, RedisCluster(startup_nodes=nodes, **options, **own)
     if scheme == "redis+sentinel":
         name, _, database = path.partition("/")
         sentinel: Any = Sentinel([_address(place, 26379) for place in places.split(",")], **options)
-        client = sentinel.master_for(name or "mymaster", db=int(database or 0), **options)
+        client = sentinel.master_for(name or "mymaster", db=int(database or 0), **options, **own)
         return redis.exceptions, client, *sentinel.sentinels
     raise DovetailError(f"no store has a URL that begins with {scheme}://")
 

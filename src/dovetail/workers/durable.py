@@ -161,7 +161,7 @@ class Durable:
             return
         stop()
         try:
-            if machine.over:
+            if machine.over and not job.abandoned:
                 await self._kept.end_work(machine.id)
             await self._store.lease(key, self._me, 0)
             await self._store.publish(_news(machine.id), b"")
@@ -215,8 +215,20 @@ class Durable:
 
     async def _renew(self) -> None:
         for id, (key, _) in tuple(self._held.items()):
-            if not await self._store.lease(key, self._me, LEASE_SECONDS) and id in self._held:
+            number = await self._store.lease(key, self._me, LEASE_SECONDS)
+            job = self._worker.job(id)
+            if job is None or id not in self._held or number == job.fence:
+                continue
+            if number and await self._untouched(job):
+                job.fence = (
+                    number  # it had run out, as after a jump of the clock, and nobody took it meanwhile
+                )
+            else:
                 self._worker.lost(id)
+
+    async def _untouched(self, job: Job) -> bool:
+        kept = await self._kept.read(key_of(job.machine))
+        return kept is not None and (kept.status, kept.updated) == job.kept
 
     async def _look(self) -> None:
         for id, key in await self._kept.unfinished():

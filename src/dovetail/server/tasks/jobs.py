@@ -40,6 +40,8 @@ class Job:
         """States are stored in the order in which they came about."""
         self.fence: int | None = None
         """The number of our lease on it, where other workers may take it up."""
+        self.kept = (machine.status, machine.updated)
+        """How the store has it, as far as we know."""
         self.abandoned = False
         """Another worker has taken it up: nothing of what is still done here counts."""
         self.keeping: asyncio.Task[None] | None = None

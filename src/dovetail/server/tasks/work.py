@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -88,9 +89,8 @@ class Tasks:
             await self._remember(job)
             return machine
         job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
-        job.channel.asking = (
-            LegacyAsking(self._server, job.call, channel) if face == "erlmcp" else self._asking(job)
-        )
+        here = face == "erlmcp"
+        job.channel.asking = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
         await self._remember(job)
         try:
             self._executor.start(machine.id, partial(self._run, job))
@@ -235,9 +235,12 @@ class Tasks:
         ended.complete(written, now, is_error=is_error)
         try:
             async with job.lock:
-                await self._kept.put(ended, job.fence)
+                kept = await self._kept.put(ended, job.fence)
         except StoreFull:
             await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
+            return
+        if not kept:
+            self.lost(machine.id)  # another worker's result counts
             return
         if not machine.over:
             machine.complete(written, now, is_error=is_error)
@@ -315,8 +318,7 @@ class Tasks:
         """The task ``id``, if the caller of ``call`` may know of it.
 
         Raises:
-            ProtocolError: of kind ``task_not_found``; what is forgotten, foreign or of the other design is
-                not there.
+            ProtocolError: ``task_not_found``; what is forgotten, foreign or of the other design is not there.
         """
         known = id if GENERATED.fullmatch(id) else await self._roster.called(call, id)
         machine = None if known is None else await self._load(key_of(call.principal), known)
@@ -330,8 +332,7 @@ class Tasks:
         return [machine for machine in found if machine is not None and machine.face == "extension"]
 
     async def page(self, call: Call, after: str, size: int) -> list[TaskMachine]:
-        """Tasks of the caller in the order of their creation: of the principal or, where there is none, of
-        the session."""
+        """Tasks of the caller in the order of their creation: of the principal or, without one, of the session."""
         if call.principal is None:
             found: list[TaskMachine] = []
             for id in sorted(id for id in self._roster.living(call.session) if id > after):
@@ -367,11 +368,10 @@ class Tasks:
 
     async def finish(self, seconds: float) -> None:
         """Let what runs here come to its end, for a while."""
-        running = [job.changed() for job in self._jobs.values()]
-        until = asyncio.get_running_loop().time() + seconds
-        while running and asyncio.get_running_loop().time() < until:
-            await asyncio.wait(running, timeout=until - asyncio.get_running_loop().time())
-            running = [job.changed() for job in self._jobs.values()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._jobs:
+                    await next(iter(self._jobs.values())).changed()
 
     async def close(self) -> None:
         """Stop all work: tasks that were running have failed."""
@@ -404,16 +404,18 @@ class Tasks:
             log.warning("task %s could not be stored: %s", job.machine.id, error)
         except Exception:  # noqa: BLE001  a store that breaks must not leave those who wait without an answer
             mask(f"storing task {job.machine.id}")
+        if job.abandoned:
+            return
         if job.machine.over:
             self._roster.ended.add(job.machine)
         publish(self._server, job)
         job.wake()
 
-    # --- the store ----------------------------------------------------------------------------------------
-
     async def _save(self, job: Job) -> None:
         async with job.lock:
+            state = (job.machine.status, job.machine.updated)
             kept = await self._kept.put(job.machine, job.fence)
+        job.kept = state if kept else job.kept
         if not kept:
             self.lost(job.machine.id)
         elif self.durable is not None:
