@@ -122,7 +122,7 @@ async def bodies_that_never_end(victim: Victim, scale: Scale) -> str:
     return f"{count} unfinished bodies of {size >> 20} MiB cost {highest >> 20} MiB, others are served"
 
 
-@attack("http", seconds=180)
+@attack("http", seconds=400)
 async def addresses_without_end(victim: Victim, scale: Scale) -> str:
     """Sessions subscribe to as many long addresses as they may."""
     sessions = scale.of(10, 60)
