@@ -115,7 +115,8 @@ async def unread_pings(victim: Victim, scale: Scale) -> str:
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     for _ in range(scale.of(100, 400)):
         for wire in wires:
-            if wire.writer.transport.get_write_buffer_size() < MIB:
+            transport = wire.writer.transport
+            if not transport.is_closing() and transport.get_write_buffer_size() < MIB:
                 wire.send(data)
         await asyncio.sleep(0.01)
         highest = max(highest, victim.memory() - before)
