@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, ProtocolError, Refusal, Server, ToolError
+from dovetail import Client, ProtocolError, Reconnect, Refusal, Server, ToolError
 from dovetail.gateway import Proxy
 from tests.gateway import behind as room
 from tests.gateway.behind import behind
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import reached, until
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PAIRS = [(front, back) for front in REVISIONS for back in REVISIONS]
@@ -183,6 +183,37 @@ async def test_a_proxy_is_mounted_like_a_server() -> None:
         assert (await client.call_tool("b_trip")).text == "monday to friday"
         read = await client.read_resource("city://b/oslo")
         assert (read.contents[0].uri, read.text) == ("city://b/oslo", "about oslo")
+
+
+@run
+async def test_a_server_that_dies_leaves_the_lists_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+    holder = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
+    port = holder.sockets[0].getsockname()[1]
+    holder.close()
+    await holder.wait_closed()
+    changed: list[str] = []
+    proxy = Proxy(f"tcp://127.0.0.1:{port}", "remote", reconnect=Reconnect(first=0.01, maximum=0.02, attempts=None))
+    parent = Server("parent", "1")
+    parent.add_tool(lambda: "mine", name="own", description="d")
+    parent.mount(proxy, prefix="b")
+    serving = asyncio.ensure_future(behind().serve("tcp", port=port, host="127.0.0.1"))
+    _, writer = await reached(lambda: asyncio.open_connection("127.0.0.1", port))
+    writer.close()
+    await writer.wait_closed()
+    async with Client(parent, revision="2026-07-28", on_list_changed=changed.append) as client:
+        assert "b_add" in {tool.name for tool in await client.list_tools()}
+        serving.cancel()
+        await asyncio.wait([serving])
+        await until(lambda: proxy.remote.problem is not None)
+        assert [tool.name for tool in await client.list_tools(fresh=True)] == ["own"]
+        assert "remote went away" in caplog.text
+        serving = asyncio.ensure_future(behind().serve("tcp", port=port, host="127.0.0.1"))
+        await until(lambda: proxy.remote.problem is None)
+        assert "b_add" in {tool.name for tool in await client.list_tools(fresh=True)}
+        assert (await client.call_tool("b_add", {"a": 1, "b": 2})).text == "3"
+        assert "tools" in changed
+    serving.cancel()
+    await asyncio.wait([serving])
 
 
 @run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,7 @@ from ..core.channel import Call, Channel
 from ..core.principal import Principal, key_of
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
-from ..errors import DovetailError, ProtocolError
+from ..errors import DovetailError, ProtocolError, TransportError
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
@@ -91,7 +91,31 @@ class RemotePart:
         with suppress(ProtocolError):
             await first.shown("tools")  # what calls have to look like is known before the first one comes
         self.first, self.problem = first, None
+        first.state_changed = self._state_changed
         return first
+
+    def _state_changed(self, state: str) -> None:
+        """The connection of nobody in particular stands for the server: it is down, or back."""
+        if state == "ready":
+            self.problem = None
+            log.info("%s is back", self.label)
+        elif self.problem is None:
+            self.problem = TransportError("the connection was lost", cause="closed")
+            log.warning("%s went away and is left out until it is back", self.label)
+        if state == "failed" and self.first is not None:  # its client tries no more: another one does
+            lost, self.first = self.first, None
+            self._upstreams = OrderedDict(
+                (key, one) for key, one in self._upstreams.items() if one is not lost
+            )
+            self._down(self.problem or TransportError("the connection was lost", cause="closed"))
+            self._later(lost.client.close())
+        for kind in LIST_KINDS:
+            self._tell(News(list=kind))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _down(self, error: DovetailError) -> None:
         if self.problem is None:
@@ -123,6 +147,8 @@ class RemotePart:
             await asyncio.wait(tasks)
         await self._held.close()
         upstreams = list(self._upstreams.values())
+        for upstream in upstreams:
+            upstream.open = False  # what happens now is meant
         self._upstreams.clear()
         self.first = None
         await asyncio.gather(*(upstream.client.close() for upstream in upstreams))
@@ -159,6 +185,7 @@ class RemotePart:
                 found = self._made(principal)
                 await found.client.open()
                 found.learn()
+                found.open = True
                 self._upstreams[key] = found
                 await self._make_room()
         self._opening.pop(key, None)
@@ -239,9 +266,7 @@ class RemotePart:
         for upstream in self._upstreams.values():
             if uri in upstream.watched:
                 upstream.watched.discard(uri)
-                task = asyncio.get_running_loop().create_task(self._unsubscribe(upstream, uri))
-                self._background.add(task)
-                task.add_done_callback(self._background.discard)
+                self._later(self._unsubscribe(upstream, uri))
 
     async def _unsubscribe(self, upstream: Upstream, uri: str) -> None:
         try:

@@ -91,6 +91,10 @@ class Upstream:
         self.param_headers: dict[str, HeaderMap] = {}
         self.revision: Revision | None = None
         self.modern = False
+        self.open = False
+        """It has been ready once."""
+        self.state_changed: Callable[[str], None] = _nothing
+        """Told that the connection was lost, given up or made anew."""
         self.watched: set[str] = set()
         self.client = Client(target, **self._told(options))
 
@@ -117,8 +121,11 @@ class Upstream:
         self._shown.clear()
 
     def _state(self, state: str) -> None:
+        """A server that went away is left out of lists until it is back."""
         if state == "ready":
             self.learn()
+        if state in ("backoff", "failed", "ready") and self.open:
+            self.state_changed(state)
 
     @property
     def busy(self) -> bool:
@@ -229,6 +236,9 @@ class Upstream:
 
 def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _nothing(state: str) -> None: ...
 
 
 def _is_harmless(tool: m.Tool) -> bool:
