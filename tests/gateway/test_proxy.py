@@ -192,7 +192,9 @@ async def test_a_server_that_dies_leaves_the_lists_and_comes_back(caplog: pytest
     holder.close()
     await holder.wait_closed()
     changed: list[str] = []
-    proxy = Proxy(f"tcp://127.0.0.1:{port}", "remote", reconnect=Reconnect(first=0.01, maximum=0.02, attempts=None))
+    proxy = Proxy(
+        f"tcp://127.0.0.1:{port}", "remote", reconnect=Reconnect(first=0.01, maximum=0.02, attempts=None)
+    )
     parent = Server("parent", "1")
     parent.add_tool(lambda: "mine", name="own", description="d")
     parent.mount(proxy, prefix="b")
