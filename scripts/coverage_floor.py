@@ -30,9 +30,11 @@ FLOOR = {
     "dovetail.server": 94.0,
     "dovetail.settings": 95.0,
     "dovetail.stores": 85.0,
+    "dovetail.telemetry": 85.0,
     "dovetail.testing": 89.0,
     "dovetail.transports": 92.0,
     "dovetail.wire": 96.0,
+    "dovetail.workers": 85.0,
 }
 RAISE = 2.0
 """Points above its floor from which a package is said to have outgrown it."""

@@ -123,7 +123,8 @@ asyncio.run(main())
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_news_reaches_other_processes_and_a_dead_one_is_forgotten(tmp_path: Path, loop: str) -> None:
     """uvloop raises where asyncio drops what is written to a connection that is closed."""
-    asyncio.Runner(loop_factory=pytest.importorskip(loop).new_event_loop).run(tell_and_kill(tmp_path))
+    with asyncio.Runner(loop_factory=pytest.importorskip(loop).new_event_loop) as runner:
+        runner.run(tell_and_kill(tmp_path))
 
 
 async def tell_and_kill(tmp_path: Path) -> None:
