@@ -273,3 +273,36 @@ def test_an_async_function_cannot_decide() -> None:
 
     with pytest.raises(RegistrationError, match="plain function"):
         Server("x", "1").add_tool(lambda: "", name="x", auth=decide)
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+@pytest.mark.parametrize("form", ["ref/prompt", "ref/resource", "ref/tool"])
+@pytest.mark.parametrize("name", ["hidden", "wipe", "secret://{id}"])
+@run
+async def test_no_name_of_another_kind_completes_what_is_not_for_the_caller(
+    name: str, form: str, mounted: bool
+) -> None:
+    def hidden(value: str) -> str:
+        return value
+
+    def secret(id: str) -> str:
+        return id
+
+    def values(value: str) -> list[str]:
+        return ["TOP-SECRET"]
+
+    server = Server("closed", "1")
+    server.add_prompt(hidden, scopes=["admin"])
+    server.add_tool(hidden, name="wipe", description="d", scopes=["admin"])
+    server.add_resource_template("secret://{id}", secret, scopes=["admin"])
+    for ref, argument in (("hidden", "value"), ("wipe", "value"), ("secret://{id}", "id")):
+        server.completion(ref=ref, argument=argument)(values)
+    argument = {"name": "id" if "{" in name else "value", "value": ""}
+    if mounted:
+        child, server = server, Server("parent", "1")
+        server.mount(child, prefix="kid")
+        name = "secret://kid/{id}" if "{" in name else f"kid_{name}"
+    ref = {"type": form, "uri" if form == "ref/resource" else "name": name}
+    reply = await Caller(server, None).send("completion/complete", ref=ref, argument=argument)
+    assert "TOP-SECRET" not in json.dumps(reply)
+    assert "error" in reply

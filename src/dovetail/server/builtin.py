@@ -116,7 +116,7 @@ class Builtin:
         ref, argument = params.ref, params.argument
         key = ref.uri if isinstance(ref, m.ResourceTemplateReference) else ref.name
         entry = self._referred(ref, key)
-        if entry is not None and entry.rights and unknown(entry.rights, call.principal):
+        if any(one.rights and unknown(one.rights, call.principal) for one in self._named(key, entry)):
             raise _nothing_to_complete(key)
         completer = server.completions.get((key, argument.name))
         if completer is None:
@@ -145,6 +145,13 @@ class Builtin:
         if isinstance(ref, m.ToolReference):
             return register.tools.entries.get(key)
         return register.prompts.entries.get(key)
+
+    def _named(self, key: str, entry: Registered | None) -> list[Registered]:
+        """All that has this name: a completer is found by it, whatever a client says that it names."""
+        register = self._server.register
+        tables = (register.prompts, register.tools, register.templates, register.resources)
+        found: list[Registered] = [table.entries[key] for table in tables if key in table.entries]
+        return found if entry is None else [entry, *found]
 
     # Subscriptions
 
