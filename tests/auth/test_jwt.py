@@ -13,6 +13,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from dovetail import Principal
 from dovetail.auth import InvalidToken, JwtVerifier, Unavailable
+from dovetail.auth.settings import KEYS_SECONDS
 from tests.auth.documents import Documents, documents
 from tests.support.aio import run
 from tests.support.waiting import until
@@ -264,6 +265,20 @@ async def test_a_new_key_is_found_and_an_old_one_forgotten_with_all_it_signed() 
         assert await checking.verify(signed(ED, "Ed25519", iss=site.url), {}) is not None
         with pytest.raises(InvalidToken, match="unknown key"):
             await checking.verify(old, {})
+
+
+@run
+async def test_a_key_that_was_taken_back_is_noticed_though_nobody_brings_another_token() -> None:
+    now = [float(NOW)]
+    async with documents() as site:
+        offer(site, EC)
+        checking = finding(site, clock=lambda: now[0])
+        token = signed(iss=site.url, exp=NOW + 100_000)
+        assert await checking.verify(token, {}) is not None
+        offer(site, ED)
+        now[0] += KEYS_SECONDS + 1
+        with pytest.raises(InvalidToken, match="unknown key"):
+            await checking.verify(token, {})
 
 
 @run

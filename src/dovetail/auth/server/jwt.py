@@ -13,7 +13,7 @@ from ..core import urls
 from ..core.claims import Expected, Refused, principal_of
 from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
-from ..settings import VERDICTS
+from ..settings import KEYS_SECONDS, VERDICTS
 from .keys import FetchedKeys, Key, KeySet, payload_of
 from .verdicts import Verdicts
 from .verifier import InvalidToken, Scope, Verifier
@@ -83,7 +83,9 @@ class JwtVerifier(Verifier):
         except Refused as error:
             raise InvalidToken(str(error)) from None
         assert principal.expires is not None
-        self._verdicts.keep(token, principal, principal.expires)
+        # A key that was taken back shows when keys are fetched again; until then at most is what it signed believed.
+        until = principal.expires if self._given is not None else min(principal.expires, now + KEYS_SECONDS)
+        self._verdicts.keep(token, principal, until)
         return principal
 
     def _header(self, token: str) -> tuple[str, str | None]:
