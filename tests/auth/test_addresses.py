@@ -135,7 +135,8 @@ async def test_every_redirect_is_looked_at(names: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize(
     ("address", "wanted"),
     [("8.8.8.8", PUBLIC), ("::ffff:127.0.0.1", LOOPBACK), ("::1", LOOPBACK), ("fe80::1%eth0", NEVER),
-     ("fd00::1", PRIVATE), ("100.64.0.1", PRIVATE), ("64:ff9b::7f00:1", LOOPBACK), ("64:ff9b::808:808", PUBLIC),
+     ("fd00::1", PRIVATE), ("100.64.0.1", PRIVATE), ("fec0::1", PRIVATE), ("192.0.0.192", PRIVATE),
+     ("168.63.129.16", PRIVATE), ("64:ff9b::7f00:1", LOOPBACK), ("64:ff9b::808:808", PUBLIC),
      ("2002:7f00:1::", LOOPBACK), ("::", NEVER), ("ff02::1", NEVER)],
 )  # fmt: skip
 def test_how_private_an_address_is(address: str, wanted: int) -> None:

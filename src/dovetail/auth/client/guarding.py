@@ -15,7 +15,11 @@ from ..core.problems import AuthError, Fault
 
 PUBLIC, PRIVATE, LOOPBACK, NEVER = range(4)
 
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
+_INSIDE = [
+    ipaddress.ip_network(network)
+    for network in ("100.64.0.0/10", "192.0.0.0/24", "168.63.129.16/32", "fec0::/10")
+]
+"""What no list calls private, and yet is: of carriers, of protocols, of a cloud's own host, of sites in the old way."""
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -95,6 +99,7 @@ def level(text: str) -> int:
         return LOOPBACK
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return NEVER
-    if address.is_private or address.is_reserved or (address.version == 4 and address in _SHARED):
+    inside = address.is_private or address.is_reserved or any(address in network for network in _INSIDE)
+    if inside:
         return PRIVATE
     return PUBLIC
