@@ -241,6 +241,17 @@ async def test_the_layers_of_the_child_stand_around_its_calls_alone() -> None:
 
 
 @run
+async def test_a_list_with_others_in_it_is_not_for_shared_caches() -> None:
+    child = Server("child", "1")
+    child.add_tool(lambda: "secret", name="secret", description="d", scopes=["admin"])
+    server = Server("parent", "1", ttl_ms=1000, cache_scope="public")
+    server.mount(child, prefix="c")
+    listed = await server.handle(message("tools/list", _meta=MODERN))
+    assert listed is not None
+    assert b'"cacheScope":"private"' in listed
+
+
+@run
 async def test_rights_of_the_child_hold_in_lists_and_calls() -> None:
     child = Server("child", "1")
     child.add_tool(lambda: "secret", name="secret", description="d", scopes=["admin"])

@@ -319,7 +319,9 @@ class Mounts:
         kept = self._merged.get(key)
         if kept is None or kept[0] != versions:
             entries = self._joined(kind, own, shown)
-            listing = Listing(self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind])
+            listing = Listing(
+                self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
+            )
             kept = self._merged[key] = (versions, listing, entries)
             if len(self._merged) > LISTINGS_KEPT:
                 self._merged.popitem(last=False)

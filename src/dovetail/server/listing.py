@@ -43,12 +43,16 @@ class Listing:
         name: str,
         entries: Callable[[], Iterable[tuple[Any, Rights]]],
         result: Callable[[list[Any]], PaginatedResult],
+        *,
+        private: bool = False,
     ) -> None:
         self._server = server
         self._name = name
         self._entries = entries
         """What is in it, and who may see it."""
         self._result = result
+        self._private = private
+        """Whoever made the list left out what its caller may not see."""
         self._restricted: list[tuple[int, Rights]] | None = None
         """Which entries have rights, by their place in the list; None until somebody asks."""
         self._pages: dict[Key, Raw] = {}
@@ -92,7 +96,7 @@ class Listing:
         offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
-        if call.principal is not None or self._restricted:
+        if call.principal is not None or self._restricted or self._private:
             result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
             position = digest + str(offset + size).encode()

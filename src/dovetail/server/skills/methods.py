@@ -119,7 +119,8 @@ class Skills:
         if skill is None or unknown(self._rights(uri), call.principal):
             raise _not_found(uri)
         server = self._server
-        return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=server.cache_scope)
+        scope = "private" if self._rights(uri) else server.cache_scope
+        return m.GetSkillResult(skill.entry, ttl_ms=server.ttl_ms, cache_scope=scope)
 
     async def read_directory(self, call: Call, channel: Channel) -> Raw:
         uri = call.params.uri.rstrip("/") if call.params.uri != SCHEME else SCHEME
