@@ -109,3 +109,14 @@ async def test_nobody_hears_of_files_he_may_not_read(root: Path) -> None:
     server = offering(root, {"one": {"who": "bob"}})
     legacy = Caller(server, ann(), "2025-06-18")
     assert "error" in await legacy.send("resources/subscribe", uri="skill://team/one/more/a%20b.txt")
+
+
+@run
+async def test_a_skill_with_rights_is_not_for_shared_caches(root: Path) -> None:
+    server = offering(root, {"one": {"scopes": ["a"]}, "two": {}}, ttl_ms=1000, cache_scope="public")
+    peer = Caller(server, ann("a"))
+    scopes = {
+        name: (await peer.send("skills/get", uri=f"skill://team/{name}/SKILL.md"))["result"]["cacheScope"]
+        for name in ("one", "two")
+    }
+    assert scopes == {"one": "private", "two": "public"}
