@@ -18,8 +18,9 @@ RANKS: tuple[frozenset[str], ...] = (
     frozenset({"codec", "core", "json_schema"}),
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
-    frozenset({"gateway", "sync"}),
-    frozenset({"testing", "cli", "inspector"}),
+    frozenset({"gateway", "openapi", "surface", "sync"}),
+    frozenset({"compat"}),
+    frozenset({"testing", "cli", "inspector", "tooling"}),
 )
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 
