@@ -51,6 +51,7 @@ WANTING = {
     "joserfc": "from dovetail.auth import DPoP",
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",
+    "pydantic": "import dovetail.compat",
 }
 """Module → a program that wants it, and says so where it is not there."""
 

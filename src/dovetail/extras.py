@@ -18,6 +18,7 @@ EXTRAS: Final = {
     "joserfc": "auth",
     "keyring": "keyring",
     "opentelemetry": "otel",
+    "pydantic": "compat",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

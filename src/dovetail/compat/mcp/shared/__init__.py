@@ -1,0 +1,1 @@
+"""What client and server of SDK 1.x share."""

@@ -1,0 +1,40 @@
+"""`McpError`: a failure with its JSON-RPC code, which reaches the peer as that error."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..types import URL_ELICITATION_REQUIRED, ElicitRequestURLParams, ErrorData
+
+
+class McpError(Exception):
+    """Raise it in a handler, and the client gets ``error``; a client raises it when a server answers with one."""
+
+    error: ErrorData
+
+    def __init__(self, error: ErrorData) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class UrlElicitationRequiredError(McpError):
+    """The user has to visit these addresses before the request can be served."""
+
+    def __init__(self, elicitations: list[ElicitRequestURLParams], message: str | None = None) -> None:
+        words = f"URL elicitation{'s' if len(elicitations) > 1 else ''} required"
+        data = {"elicitations": [one.model_dump(by_alias=True, exclude_none=True) for one in elicitations]}
+        super().__init__(ErrorData(code=URL_ELICITATION_REQUIRED, message=message or words, data=data))
+        self._elicitations = elicitations
+
+    @property
+    def elicitations(self) -> list[ElicitRequestURLParams]:
+        return self._elicitations
+
+    @classmethod
+    def from_error(cls, error: ErrorData) -> UrlElicitationRequiredError:
+        """The exception that an error of this code stands for."""
+        if error.code != URL_ELICITATION_REQUIRED:
+            raise ValueError(f"Expected error code {URL_ELICITATION_REQUIRED}, got {error.code}")
+        data = cast("dict[str, Any]", error.data or {})
+        asked = [ElicitRequestURLParams.model_validate(one) for one in data.get("elicitations", [])]
+        return cls(asked, error.message)

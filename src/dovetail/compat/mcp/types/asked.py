@@ -1,0 +1,128 @@
+"""What a server asks of a client: roots, a message from its model, an answer from its user."""
+
+from typing import Any, Literal
+
+from pydantic import Field, FileUrl
+
+from .base import Notification, NotificationParams, Open, Request, RequestParams, Result, Role
+from .content import SamplingContent, SamplingMessage, SamplingMessageContentBlock
+from .offered import Tool
+
+IncludeContext = Literal["none", "thisServer", "allServers"]
+StopReason = Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str
+ElicitRequestedSchema = dict[str, Any]
+
+
+class ModelHint(Open):
+    name: str | None = None
+
+
+class ModelPreferences(Open):
+    hints: list[ModelHint] | None = None
+    costPriority: float | None = None
+    speedPriority: float | None = None
+    intelligencePriority: float | None = None
+
+
+class ToolChoice(Open):
+    mode: Literal["auto", "required", "none"] | None = None
+
+
+class CreateMessageRequestParams(RequestParams):
+    model_config = Open.model_config
+    messages: list[SamplingMessage]
+    modelPreferences: ModelPreferences | None = None
+    systemPrompt: str | None = None
+    includeContext: IncludeContext | None = None
+    temperature: float | None = None
+    maxTokens: int
+    stopSequences: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    tools: list[Tool] | None = None
+    toolChoice: ToolChoice | None = None
+
+
+class CreateMessageRequest(Request[Any, Any]):
+    method: Literal["sampling/createMessage"] = "sampling/createMessage"
+    params: CreateMessageRequestParams
+
+
+class CreateMessageResult(Result):
+    role: Role
+    content: SamplingContent
+    model: str
+    stopReason: StopReason | None = None
+
+
+class CreateMessageResultWithTools(Result):
+    role: Role
+    content: SamplingMessageContentBlock | list[SamplingMessageContentBlock]
+    model: str
+    stopReason: StopReason | None = None
+
+    @property
+    def content_as_list(self) -> list[SamplingMessageContentBlock]:
+        """The content as a list, whichever of the two it is."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+
+class ListRootsRequest(Request[Any, Any]):
+    method: Literal["roots/list"] = "roots/list"
+    params: RequestParams | None = None
+
+
+class Root(Open):
+    uri: FileUrl
+    name: str | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ListRootsResult(Result):
+    roots: list[Root]
+
+
+class RootsListChangedNotification(Notification[Any, Any]):
+    method: Literal["notifications/roots/list_changed"] = "notifications/roots/list_changed"
+    params: NotificationParams | None = None
+
+
+class ElicitCompleteNotificationParams(NotificationParams):
+    model_config = Open.model_config
+    elicitationId: str
+
+
+class ElicitCompleteNotification(Notification[Any, Any]):
+    method: Literal["notifications/elicitation/complete"] = "notifications/elicitation/complete"
+    params: ElicitCompleteNotificationParams
+
+
+class ElicitRequestFormParams(RequestParams):
+    model_config = Open.model_config
+    mode: Literal["form"] = "form"
+    message: str
+    requestedSchema: ElicitRequestedSchema
+
+
+class ElicitRequestURLParams(RequestParams):
+    model_config = Open.model_config
+    mode: Literal["url"] = "url"
+    message: str
+    url: str
+    elicitationId: str
+
+
+ElicitRequestParams = ElicitRequestURLParams | ElicitRequestFormParams
+
+
+class ElicitRequest(Request[Any, Any]):
+    method: Literal["elicitation/create"] = "elicitation/create"
+    params: ElicitRequestParams
+
+
+class ElicitResult(Result):
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, str | int | float | bool | list[str] | None] | None = None
+
+
+class ElicitationRequiredErrorData(Open):
+    elicitations: list[ElicitRequestURLParams]

@@ -1,0 +1,117 @@
+"""What is shown to a model or a user: text, images, audio, resources, and the messages made of them."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .base import Annotations, BaseMetadata, Icon, Open, Role, Url
+
+
+class ResourceContents(Open):
+    uri: Url
+    mimeType: str | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class TextResourceContents(ResourceContents):
+    text: str
+
+
+class BlobResourceContents(ResourceContents):
+    blob: str
+
+
+class Resource(BaseMetadata):
+    model_config = Open.model_config
+    uri: Url
+    description: str | None = None
+    mimeType: str | None = None
+    size: int | None = None
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ResourceTemplate(BaseMetadata):
+    model_config = Open.model_config
+    uriTemplate: str
+    description: str | None = None
+    mimeType: str | None = None
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class TextContent(Open):
+    type: Literal["text"]
+    text: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ImageContent(Open):
+    type: Literal["image"]
+    data: str
+    mimeType: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class AudioContent(Open):
+    type: Literal["audio"]
+    data: str
+    mimeType: str
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class EmbeddedResource(Open):
+    type: Literal["resource"]
+    resource: TextResourceContents | BlobResourceContents
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ResourceLink(Resource):
+    type: Literal["resource_link"]
+
+
+ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+Content = ContentBlock
+
+
+class ToolUseContent(Open):
+    type: Literal["tool_use"]
+    name: str
+    id: str
+    input: dict[str, Any]
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ToolResultContent(Open):
+    type: Literal["tool_result"]
+    toolUseId: str
+    content: list[ContentBlock] = Field(default=[])
+    structuredContent: dict[str, Any] | None = None
+    isError: bool | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+SamplingContent = TextContent | ImageContent | AudioContent
+SamplingMessageContentBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+
+
+class SamplingMessage(Open):
+    role: Role
+    content: SamplingMessageContentBlock | list[SamplingMessageContentBlock]
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+    @property
+    def content_as_list(self) -> list[SamplingMessageContentBlock]:
+        """The content as a list, whichever of the two it is."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+
+class PromptMessage(Open):
+    role: Role
+    content: ContentBlock
