@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance soak tables peers lock clean
+.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,9 @@ conformance: setup ## the official suite against our server and our client
 
 tables: setup    ## put the last results of conformance and bench into docs/ and the README
 	$(BIN)/python scripts/tables.py
+
+docs: setup      ## the documentation site, every link followed; in results/site/html
+	$(BIN)/python scripts/site.py
 
 interop: setup peers ## the matrix of peers, both ways
 	$(BIN)/python -m bench.interop

@@ -1,0 +1,275 @@
+"""Build the documentation site: lay out its pages, have zensical turn them into HTML, follow every link.
+
+usage: site.py — writes results/site/html; fails on a warning of zensical, a link that leads nowhere, or a page that
+asks another host for anything. The guides are those of docs/; the reference is made of the docstrings.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "results" / "site"
+PAGES = SITE / "pages"
+HTML = SITE / "html"
+ABOUT = ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
+MODULES = (
+    "dovetail",
+    "dovetail.auth",
+    "dovetail.gateway",
+    "dovetail.layers",
+    "dovetail.stores",
+    "dovetail.sync",
+    "dovetail.testing",
+)
+"""What the reference covers: the modules people import from."""
+SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
+
+
+# --- laying out --------------------------------------------------------------------------------------------------
+
+
+def lay_out() -> None:
+    shutil.rmtree(SITE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES)
+    for name in ABOUT:
+        shutil.copy(ROOT / name, PAGES / name)
+    (PAGES / "index.md").write_text(start())
+    for page in PAGES.rglob("*.md"):
+        page.write_text(within_the_site(page.read_text()))
+    (PAGES / "design" / "index.md").write_text(contents_of_design())
+    reference = PAGES / "reference"
+    reference.mkdir()
+    for name in MODULES:
+        (reference / f"{name}.md").write_text(module_page(name))
+    (reference / "index.md").write_text(contents_of_reference())
+
+
+def start() -> str:
+    """The README, whose links lead to docs/ and to files of the repository that are no pages."""
+    text = (ROOT / "README.md").read_text()
+    return text.replace("](docs/", "](")
+
+
+def within_the_site(text: str) -> str:
+    """Links to what stands beside docs/ in the repository stand beside the pages here."""
+    for name in ABOUT:
+        text = text.replace(f"](../{name}", f"]({name}")
+    return text
+
+
+def title_of(page: Path) -> str:
+    return page.read_text().partition("\n")[0].removeprefix("# ")
+
+
+def contents_of_design() -> str:
+    pages = sorted((PAGES / "design").glob("*.md"))
+    lines = [f"- [{title_of(page)}]({page.name})" for page in pages if page.name != "index.md"]
+    return "# Design\n\nHow it is built, and why so.\n\n" + "\n".join(lines) + "\n"
+
+
+def contents_of_reference() -> str:
+    lines = ["# Reference", "", "Every public name, made from the docstrings.", ""]
+    for name in MODULES:
+        module = importlib.import_module(name)
+        links = ", ".join(f"[`{one}`]({name}.md#{anchor(one)})" for one in public(module))
+        lines += [f"## [`{name}`]({name}.md)", "", links, ""]
+    return "\n".join(lines)
+
+
+# --- the reference -----------------------------------------------------------------------------------------------
+
+
+def public(module: Any) -> list[str]:
+    named = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    ]
+    return sorted(name for name in named if not name.startswith("_"))
+
+
+def anchor(name: str) -> str:
+    return name.lower()
+
+
+def module_page(name: str) -> str:
+    module = importlib.import_module(name)
+    lines = [f"# {name}", "", *described(module.__doc__ or "")]
+    for one in public(module):
+        lines += entry(one, getattr(module, one), f"{name}.{one}")
+    return "\n".join(lines) + "\n"
+
+
+def entry(name: str, value: Any, whole: str) -> Iterator[str]:
+    yield from ("", f"## {name} {{#{anchor(name)}}}", "")
+    if inspect.isclass(value):
+        yield from signature(whole, value)
+        yield from described(own_doc(value))
+        for attribute, member in members(value):
+            yield from ("", f"### {name}.{attribute} {{#{anchor(name)}.{anchor(attribute)}}}", "")
+            if not isinstance(member, property):
+                yield from signature(attribute, member)
+            yield from described(inspect.getdoc(member) or "")
+    elif callable(value):
+        yield from signature(whole, value)
+        yield from described(inspect.getdoc(value) or "")
+    else:
+        yield f"`{value!r}`"
+
+
+def own_doc(kind: type) -> str:
+    """The docstring of a class, if it has one of its own: dataclasses and Structs make up theirs."""
+    text = kind.__dict__.get("__doc__") or ""
+    return "" if text.startswith(f"{kind.__name__}(") else inspect.cleandoc(text)
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What a reader finds on a class, but not what a class with an entry of its own gives it."""
+    told = {
+        name for base in kind.__mro__[1:] if base.__qualname__ in described_classes() for name in vars(base)
+    }
+    for name, member in sorted(inspect.getmembers(kind)):
+        mine = getattr(member, "__module__", None) or getattr(getattr(member, "fget", None), "__module__", "")
+        if name.startswith("_") or not (mine or "").startswith("dovetail"):
+            continue
+        inherited = name in told and name not in vars(kind)
+        if not inherited and (callable(member) or isinstance(member, property)):
+            yield name, member
+
+
+@functools.cache
+def described_classes() -> frozenset[str]:
+    return frozenset(name for module in MODULES for name in public(importlib.import_module(module)))
+
+
+def signature(name: str, value: Callable[..., Any]) -> Iterator[str]:
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return
+    shown = list(laid([one for one in found.parameters.values() if one.name != "self"]))
+    nothing = inspect.isclass(value) or found.return_annotation is found.empty
+    back = "" if nothing else f" -> {text_of(found.return_annotation)}"
+    whole = f"{name}({', '.join(shown)}){back}"
+    if len(whole) > 100:
+        whole = f"{name}(\n{''.join(f'    {one},{chr(10)}' for one in shown)}){back}"
+    yield from ("```py", whole, "```", "")
+
+
+def laid(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    """Each parameter as it is written in code, with the star before those that have to be named."""
+    starred = False
+    for one in parameters:
+        starred = starred or one.kind is one.VAR_POSITIONAL
+        if one.kind is one.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        typed = "" if one.annotation is one.empty else f": {text_of(one.annotation)}"
+        equals = " = " if typed else "="
+        yield f"{stars}{one.name}{typed}" + (
+            "" if one.default is one.empty else equals + default_of(one.default)
+        )
+
+
+def default_of(value: Any) -> str:
+    """A default as it is written; what has no short spelling is an ellipsis."""
+    text = repr(value)
+    return "…" if text.startswith("<") or len(text) > 60 else text
+
+
+def text_of(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:typing|collections\.abc|dovetail(?:\.\w+)+)\.(?=\w)", "", text)
+
+
+def described(doc: str) -> Iterator[str]:
+    """A docstring as Markdown: the sections of arguments and errors become lists."""
+    listing = False
+    for line in doc.splitlines():
+        if SECTION.match(line):
+            listing = True
+            yield from ("", f"**{line[:-1]}**", "")
+        elif listing and re.match(r"    \S", line):
+            name, colon, rest = line.strip().partition(": ")
+            yield f"- `{name}`: {rest}" if colon and " " not in name else f"- {line.strip()}"
+        elif listing and line.startswith("     "):
+            yield f"  {line.strip()}"
+        else:
+            listing = listing and not line.strip()
+            yield line.replace("``", "`")
+
+
+# --- following links ---------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and the places in it that can be linked to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.places.update(found[name] for name in ("id", "name") if name in found)
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        elif "src" in found:
+            self.loads.append(found["src"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loads.append(found.get("href", ""))
+
+
+def faults() -> Iterator[str]:
+    pages = {path: Page(path.read_text()) for path in HTML.rglob("*.html")}
+    for path, page in pages.items():
+        where = path.relative_to(HTML).as_posix()
+        for load in page.loads:
+            if urlsplit(load).netloc:
+                yield f"{where} loads {load}"
+        for link in [*page.links, *page.loads]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            root = HTML if parts.path.startswith("/") else path.parent
+            target = (root / unquote(parts.path).lstrip("/")).resolve() if parts.path else path.resolve()
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                yield f"{where} links to {link}, which is not there"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
+                yield f"{where} links to {link}, which has no such place"
+
+
+def main() -> int:
+    lay_out()
+    zensical = Path(sys.executable).with_name("zensical")
+    built = subprocess.run(
+        [str(zensical), "build", "--strict", "--clean", "-f", str(ROOT / "zensical.toml")],
+        cwd=ROOT,
+        check=False,
+    )
+    if built.returncode:
+        return built.returncode
+    wrong = sorted(set(faults()))
+    print(*wrong, sep="\n")
+    count = sum(1 for _ in HTML.rglob("*.html"))
+    print(f"{count} pages in {HTML.relative_to(ROOT)}, {len(wrong)} links or loads that are wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The documentation site is built, asks nobody for anything, and none of its links leads nowhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dovetail
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "scripts" / "site.py"
+
+
+def loaded(site: Path) -> Any:
+    """The script as a module that works below ``site``."""
+    spec = importlib.util.spec_from_file_location("site_script", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.HTML = site
+    return module
+
+
+@pytest.mark.xdist_group("site")
+def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
+    built = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, timeout=120, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    html = ROOT / "results" / "site" / "html"
+    reference = (html / "reference" / "dovetail.html").read_text()
+    assert [
+        name for name in dovetail.__all__ if name[0] != "_" and f'id="{name.lower()}"' not in reference
+    ] == []
+    assert (html / "tutorial.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("link", "fault"),
+    [
+        ('<a href="nothing.html">', "links to nothing.html, which is not there"),
+        ('<a href="index.html#nowhere">', "links to index.html#nowhere, which has no such place"),
+        ('<a href="#nowhere">', "links to #nowhere, which has no such place"),
+        ('<script src="https://cdn.example/x.js">', "loads https://cdn.example/x.js"),
+        ('<link rel="stylesheet" href="//fonts.example/x.css">', "loads //fonts.example/x.css"),
+    ],
+)
+def test_what_is_wrong_with_a_page_is_said(tmp_path: Path, link: str, fault: str) -> None:
+    (tmp_path / "index.html").write_text(f'<h1 id="top">Start</h1>{link}<a href="#top">')
+    assert list(loaded(tmp_path).faults()) == [f"index.html {fault}"]
+
+
+def test_every_guide_is_in_the_navigation() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text())
+    text = str(config["project"]["nav"])
+    guides = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "design"]
+    names = [page.relative_to(ROOT / "docs").as_posix() for page in guides]
+    assert [name for name in names if f"'{name}'" not in text] == []
