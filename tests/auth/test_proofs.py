@@ -26,11 +26,13 @@ from dovetail.auth.client.signing import KeySigner, digest
 from dovetail.auth.core.challenge import read
 from dovetail.auth.server.links import environment_principal
 from dovetail.errors import DovetailError
+from dovetail.stores import MemoryStore
 from tests.support.aio import run
 from tests.support.web import Response, Site, modern, served
 
 from .documents import documents
 from .oidc import free_port, oidc
+from .stores import FullStore
 from .test_gate import call, post
 from .test_oidc_provider import come_back
 
@@ -59,10 +61,9 @@ def proof(bearer: str, signer: KeySigner = MINE, header: dict[str, Any] | None =
     return signer.sign(kept, {"typ": "dpop+jwt", "jwk": signer.public, **(header or {})})
 
 
-def behind() -> Server:
-    server = Server(
-        "shop", "1", auth=JwtVerifier(issuer=ISSUER, audience=AUDIENCE, keys=KEY.as_dict(private=False))
-    )
+def behind(store: Any = None) -> Server:
+    auth = JwtVerifier(issuer=ISSUER, audience=AUDIENCE, keys=KEY.as_dict(private=False))
+    server = Server("shop", "1", auth=auth, store=store)
 
     @server.tool
     async def who(ctx: Context) -> str:
@@ -202,6 +203,36 @@ async def test_other_bindings_are_refused_clearly(cnf: Any, reason: str) -> None
             answer = await send(site, mine, shown, scheme)
             assert answer.status == 401
             assert reason in said(answer)[2]
+
+
+@run
+async def test_a_proof_is_good_once_also_where_several_servers_share_a_store() -> None:
+    store = MemoryStore()
+    async with served(behind(store)) as one, served(behind(store)) as two:
+        mine = token()
+        shown = proof(mine)
+        assert (await send(one, mine, shown)).status == 200
+        answer = await send(two, mine, shown)
+        assert (answer.status, said(answer)[2]) == (401, "the proof was used before (jti)")
+        assert (await send(two, mine, proof(mine))).status == 200
+
+
+@run
+async def test_a_proof_is_good_once_also_in_a_race_with_a_store() -> None:
+    async with served(behind(MemoryStore())) as site:
+        mine = token()
+        shown = proof(mine)
+        answers = await asyncio.gather(*(send(site, mine, shown) for _ in range(8)))
+        assert sorted(answer.status for answer in answers) == [200] + [401] * 7
+
+
+@run
+async def test_who_cannot_look_whether_a_proof_was_used_lets_nobody_in() -> None:
+    store = FullStore()
+    async with served(behind(store)) as site:
+        store.full = True
+        mine = token()
+        assert (await send(site, mine, proof(mine))).status == 503
 
 
 @run

@@ -197,7 +197,10 @@ def described(url: str) -> dict[str, Any]:
 async def test_a_client_is_known_by_its_document_which_is_fetched_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with client_document(tmp_path, monkeypatch, described) as (id, asked), visitor() as one:
+    async with (
+        client_document(tmp_path, monkeypatch, described) as (id, asked),
+        visitor(allow_private=True) as one,
+    ):
         status, _, body = await one.visit(one.authorize_url(id))
         assert status == 200
         assert b"described at <b>localhost</b>" in body
@@ -221,7 +224,10 @@ async def test_a_document_that_says_something_else_is_refused(
     def answer(url: str) -> dict[str, Any]:
         return {name: value for name, value in {**described(url), **change}.items() if value is not None}
 
-    async with client_document(tmp_path, monkeypatch, answer) as (id, asked), visitor() as one:
+    async with (
+        client_document(tmp_path, monkeypatch, answer) as (id, asked),
+        visitor(allow_private=True) as one,
+    ):
         for _ in range(3):
             status, headers, _ = await one.visit(one.authorize_url(id))
             assert (status, "location" in headers) == (400, False)
@@ -243,6 +249,8 @@ async def test_a_document_in_a_private_network_is_not_fetched(
                 "https://localhost",
             ):
                 assert (await one.visit(one.authorize_url(url)))[0] == 400
+        async with visitor() as one:  # that we are on this machine ourselves lets nobody else in
+            assert (await one.visit(one.authorize_url(id)))[0] == 400
         assert asked == []
         async with visitor(audience="https://outside.example/mcp", allow_private=True) as one:
             resource = {"resource": "https://outside.example/mcp"}

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dovetail.auth.proxy import login
 from dovetail.stores import MemoryStore, SqliteStore
 from tests.support.aio import run
 
@@ -530,34 +529,6 @@ async def test_a_refresh_token_used_by_two_at_once_ends_the_login() -> None:
         for renewed in given:
             assert not await one.accepted(renewed["access_token"])
             assert (await one.renew(id, renewed["refresh_token"]))[1]["error"] == "invalid_grant"
-
-
-@run
-async def test_whoever_registers_asks_and_renews_all_day_fills_nothing() -> None:
-    store = MemoryStore()
-    async with visitor(store=store) as one:
-        id = await one.register()
-        _, tokens = await one.redeem(id, await one.code(id))
-        before = len(store)
-        for _ in range(20):
-            status, tokens = await one.renew(id, tokens["refresh_token"])
-            assert status == 200
-            await one.visit(one.authorize_url(await one.register()))
-        assert len(store) == before
-
-
-@run
-async def test_answers_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login, "LOGINS_WAITING", 3)
-    now = [1_000_000.0]
-    async with visitor(clock=lambda: now[0]) as one:
-        id = await one.register()
-        for _ in range(3):
-            await one.answer({**await one.consent_fields(id), "decision": "deny"})
-        status, headers, _ = await one.answer(await one.consent_fields(id))
-        assert (status, "location" in headers) == (503, False)
-        now[0] += 601
-        await one.agree(id)
 
 
 @run

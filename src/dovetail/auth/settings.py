@@ -80,8 +80,12 @@ INTROSPECTIONS: Final = 64
 
 CONSENT_SECONDS: Final = 600.0
 """Seconds a user has for the consent page and the provider's login together, each."""
-LOGINS_WAITING: Final = 20_000
-"""Answers to consent pages within `CONSENT_SECONDS` that one process takes: each is kept for that long."""
+LOGINS_WAITING: Final = 2_000
+"""Users who have agreed and are at the provider, of one process: of one more the oldest begins again."""
+LOGINS_OF_USER: Final = 32
+"""Logins of one user; of one more the one used longest ago is over."""
+LOGINS_KEPT: Final = 3_000
+"""Logins that a proxy without a store keeps in its memory; of one more the one used longest ago is over."""
 CODE_SECONDS: Final = 60.0
 """Seconds for which a code of ours may be redeemed, once."""
 ACCESS_SECONDS: Final = 3600.0

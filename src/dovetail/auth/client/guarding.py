@@ -1,4 +1,4 @@
-"""Where a flow may send requests: a server that names its authorization server must not lead us into our network."""
+"""Where requests may go that others name: neither a server nor a client must lead us into our own network."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 class AddressGuard:
-    """Lets requests of a flow through to addresses that are no more private than the server's own.
+    """Lets requests through to addresses that are no more private than that of the ``server`` which names them.
 
-    A server on this machine may name an authorization server on this machine; one on the internet may not. Addresses
-    of links (the metadata of clouds lies there), groups and nobody are never let through.
+    A server on this machine may name an authorization server on this machine; one on the internet may not. Whoever has
+    no address of its own, such as a client that says where its metadata lies (None), may name public ones alone.
+    Addresses of links (the metadata of clouds lies there), groups and nobody are never let through.
     """
 
-    def __init__(self, server: str, *, allow_private: bool) -> None:
+    def __init__(self, server: str | None, *, allow_private: bool) -> None:
         self._server = server
         self._allow = allow_private
         self._level: int | None = None
@@ -51,10 +52,10 @@ class AddressGuard:
         if level == PUBLIC:
             return addresses
         if self._level is None:
-            self._level = highest(await addresses_of(self._server))
+            self._level = PUBLIC if self._server is None else highest(await addresses_of(self._server))
         if level == NEVER or level > self._level:
             raise AuthError(
-                f"{what} lies in a private network ({urls.origin(url)}), and the server does not",
+                f"{what} lies in a private network ({urls.origin(url)}), and whoever names it does not",
                 fault=fault,
                 advice="give allow_private=True if that is meant to be",
             )

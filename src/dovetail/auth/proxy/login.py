@@ -15,7 +15,6 @@ import hmac
 import inspect
 import re
 import secrets
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -23,21 +22,24 @@ import msgspec
 from msgspec import Struct
 
 from ...core.principal import Principal
+from ...stores.base import StoreError
 from ..core import urls
 from ..core.client_metadata import choose_redirect
 from ..core.code_request import CodeRequest, parameters, read_code_request, redirect_to
 from ..core.denial import Denial, Unrecognised
 from ..server.pages import PageAnswer, PageRequest
 from ..server.verifier import Unavailable
-from ..settings import CODE_SECONDS, CONSENT_SECONDS, LOGINS_WAITING, REFRESH_SECONDS
+from ..settings import CODE_SECONDS, CONSENT_SECONDS, LOGINS_WAITING
 from .clients import ProxyClients
 from .pages import consent_page, error_page, redirect
 from .provider import Provider
-from .records import Asked, Away, Code, Login, ProviderTokens, Reference
+from .records import Asked, Away, Code, Login, ProviderTokens
+from .users import digest_of
 from .vault import Vault
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _FLAGS: Final = "; Path=/; Secure; HttpOnly; SameSite=Lax"
+_FULL: Final = "Nobody can log in now. Try again in a minute."
 _STALE: Final = "This page is too old, was answered before, or belongs to another browser. Begin again."
 
 
@@ -73,7 +75,8 @@ class Logins:
         self._provider = provider
         self._admit = admit
         self._clock = clock
-        self._waiting: deque[float] = deque()
+        self._waiting: dict[str, float] = {}
+        """Until when the states of those at the provider are kept, the oldest first."""
 
     # --- what the client wants --------------------------------------------------------------------------------------
 
@@ -117,35 +120,41 @@ class Logins:
         asked = None if browser is None else self._vault.open("consent", text, Asked, browser)
         if asked is None or browser is None or asked.id != id or asked.expires <= self._clock():
             return error_page(_STALE, 403)
-        if not self._room():
-            return error_page("Too many users are logging in. Try again in a minute.", 503)
-        if not await self._vault.store.put(f"oauth/asked/{id}", b"1", ttl=CONSENT_SECONDS, only_new=True):
-            return error_page(_STALE)
-        if form.get("decision") != "allow":
+        if (
+            form.get("decision") != "allow"
+        ):  # nothing is kept of it: without the cookie, nobody can agree later
             denied = Denial("access_denied", "the user did not agree")
             return self._refused(asked.request.redirect_uri, asked.request.state, denied, _gone(_cookie(id)))
-        return await self._send_away(asked.request, browser, _cookie(id))
+        try:
+            return await self._send_away(asked, browser)
+        except StoreError:
+            return error_page(_FULL, 503)
 
-    def _room(self) -> bool:
-        """Whether one more answer may be kept: each is, until it cannot come again."""
-        now = self._clock()
-        while self._waiting and self._waiting[0] <= now:
-            self._waiting.popleft()
-        if len(self._waiting) >= LOGINS_WAITING:
-            return False
-        self._waiting.append(now + CONSENT_SECONDS)
-        return True
-
-    async def _send_away(self, wanted: CodeRequest, browser: str, cookie: str) -> PageAnswer:
-        state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
+    async def _send_away(self, asked: Asked, browser: str) -> PageAnswer:
+        wanted, cookie = asked.request, _cookie(asked.id)
+        # One page, one state: that of a page which was answered before is there already.
+        state = self._vault.digests("state", f"{asked.id} {browser}")[0]
+        verifier, nonce = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         try:
             url = await self._provider.login_url(self._place.callback, state, verifier, nonce)
         except Unavailable:
             denied = Denial("temporarily_unavailable", "nobody can log in now")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(cookie))
+        await self._make_room(state)
         away = Away(wanted, browser, cookie, verifier, nonce)
-        await self._vault.put("away", state, away, CONSENT_SECONDS)
+        if not await self._vault.put("away", state, away, CONSENT_SECONDS, only_new=True):
+            return error_page(_STALE)
         return redirect(url)
+
+    async def _make_room(self, state: str) -> None:
+        """Anybody may agree to anything, without an account: whoever does it very often keeps nobody else out."""
+        now, waiting = self._clock(), self._waiting
+        waiting.setdefault(state, now + CONSENT_SECONDS)
+        while (oldest := next(iter(waiting))) != state and waiting[oldest] <= now:
+            del waiting[oldest]
+        if len(waiting) > LOGINS_WAITING:
+            del waiting[oldest]
+            await self._vault.delete("away", oldest)
 
     # --- back from the provider -------------------------------------------------------------------------------------
 
@@ -162,14 +171,16 @@ class Logins:
         # The cookie first: whoever lures a browser here must not end the login of another one.
         if away is None or browser is None or not hmac.compare_digest(browser, away.browser):
             return error_page(_STALE, 403)
-        if await self._vault.take("away", state, Away) is None:
-            return error_page(_STALE)
         wanted = away.request
         try:
+            if await self._vault.change("away", state, Away, _spend, CONSENT_SECONDS) is None:
+                return error_page(_STALE)
             code = await self._logged_in(given, away)
+        except _Spent:
+            return error_page(_STALE)
         except Denial as error:
             return self._refused(wanted.redirect_uri, wanted.state, error, _gone(away.cookie))
-        except Unavailable:
+        except (Unavailable, StoreError):
             denied = Denial("temporarily_unavailable", "the provider cannot be asked now")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(away.cookie))
         answer = {"code": code, "state": wanted.state, "iss": self._place.base}
@@ -184,15 +195,8 @@ class Logins:
         claims = await self._provider.identify(tokens, away.nonce)
         id = secrets.token_urlsafe(32)
         login = await self._admitted(away.request, claims, tokens, id)
-        await self._vault.put("login", id, login, REFRESH_SECONDS)
-        await self._vault.put(
-            "last", last_key(login.issuer, login.subject, login.client_id), Reference(id), REFRESH_SECONDS
-        )
-        code = secrets.token_urlsafe(32)
-        wanted = away.request
-        record = Code(id, wanted.client_id, wanted.redirect_uri, wanted.challenge)
-        await self._vault.put("code", code, record, CODE_SECONDS)
-        return code
+        await self._vault.put("login", id, login, CODE_SECONDS)  # whoever redeems the code has it for longer
+        return self._vault.seal("code", Code(id))
 
     async def _admitted(
         self, wanted: CodeRequest, claims: dict[str, Any], tokens: ProviderTokens, id: str
@@ -203,7 +207,7 @@ class Logins:
         if subject is None and claims:
             raise Denial("server_error", "the provider does not say who the user is")
         # Where nobody says who it is, each login is somebody of its own.
-        subject = subject or f"login-{last_key(id)[:16]}"
+        subject = subject or f"login-{digest_of(id)[:16]}"
         scopes = wanted.scopes
         if self._admit is not None:
             given = self._admit(Principal(subject, issuer, frozenset(scopes), claims, wanted.client_id))
@@ -213,7 +217,16 @@ class Logins:
             if allowed is not True:
                 held = frozenset(allowed)
                 scopes = tuple(scope for scope in scopes if scope in held)
-        return Login(wanted.client_id, subject, issuer, scopes, claims, tokens)
+        return Login(
+            wanted.client_id,
+            subject,
+            issuer,
+            scopes,
+            claims,
+            tokens,
+            redirect_uri=wanted.redirect_uri,
+            challenge=wanted.challenge,
+        )
 
     def _refused(
         self, uri: str, state: str | None, error: Denial, headers: tuple[tuple[str, str], ...] = ()
@@ -228,11 +241,14 @@ class Logins:
         return redirect(redirect_to(uri, answer), headers)
 
 
-def last_key(*parts: str) -> str:
-    """What the last login of a user with a client is found by."""
-    import hashlib
+class _Spent(Exception):
+    """Somebody came back with this before."""
 
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+def _spend(found: Away) -> Away:
+    if found.spent:
+        raise _Spent
+    return msgspec.structs.replace(found, spent=True)
 
 
 def cookie_of(header: str | None, name: str) -> str | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ...core.principal import Principal
 from ...stores.base import Store
+from ...stores.memory import MemoryStore
 from ..client.guarding import AddressGuard
 from ..core import urls
 from ..core.client_metadata import METHODS, SCHEMES
@@ -70,7 +71,7 @@ class ProxySettings(Struct, frozen=True, eq=False, kw_only=True):
     key: Key | None = None
     """What lies in the store is encrypted with it: several to rotate, the first encrypts. By default client_secret."""
     store: Store | None = None
-    """By default the server's."""
+    """By default the server's, and without one a memory of its own: who logs in takes no room from anybody else."""
     clock: Callable[[], float] = time.time
 
 
@@ -181,16 +182,19 @@ class OAuthProxy(Verifier):
 
     # --- a verifier -------------------------------------------------------------------------------------------------
 
-    def attach(self, store: Callable[[], Store]) -> None:
+    def attach(self, store: Store | None) -> None:
         """Keep everything in ``store``, unless another one was given."""
         if self._tokens is not None:
             return
         settings, place = self._settings, self._place
-        vault = Vault(self._keys, store() if settings.store is None else settings.store)
-        guard = AddressGuard(place.base, allow_private=settings.allow_private)
+        given = store if settings.store is None else settings.store
+        vault = Vault(self._keys, MemoryStore(clock=settings.clock) if given is None else given)
+        guard = AddressGuard(None, allow_private=settings.allow_private)
         self._clients = clients = ProxyClients(vault, guard, settings.redirect_schemes, settings.clock)
         self._logins = Logins(place, vault, clients, self._provider, settings.admit, settings.clock)
-        self._tokens = ProxyTokens(place, vault, clients, self._provider, settings.clock)
+        self._tokens = ProxyTokens(
+            place, vault, clients, self._provider, settings.clock, bounded=given is None
+        )
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         return None if self._tokens is None else await self._tokens.verify(token)

@@ -26,6 +26,8 @@ class Away(Quiet, frozen=True):
     """How that cookie is called."""
     verifier: str
     nonce: str
+    spent: bool = False
+    """The user has come back: this is kept only so that nobody agrees with the same page again."""
 
 
 class ProviderTokens(Quiet, frozen=True, omit_defaults=True):
@@ -49,15 +51,15 @@ class Login(Quiet, frozen=True):
     tokens: ProviderTokens
     serial: int = 0
     """How often it was renewed: the refresh token that says so is the good one."""
+    redirect_uri: str = ""
+    challenge: str = ""
+    """What whoever redeems its code has to know; nothing once that was done."""
 
 
 class Code(Quiet, frozen=True):
-    """A code that may be redeemed once."""
+    """A code that may be redeemed once: the text that clients have is this, sealed. Its login says whether it was."""
 
     login: str
-    client_id: str
-    redirect_uri: str = ""
-    challenge: str = ""
 
 
 class Issued(Quiet, frozen=True):
@@ -72,9 +74,16 @@ class Issued(Quiet, frozen=True):
 
 
 class Reference(Quiet, frozen=True):
-    """Which login is meant."""
+    """One login of a user, and whose client it was made with."""
 
     login: str
+    client: str
+
+
+class Held(Quiet, frozen=True):
+    """The logins of one user, the one used last at the end."""
+
+    logins: tuple[Reference, ...] = ()
 
 
 class Named(Quiet, frozen=True):

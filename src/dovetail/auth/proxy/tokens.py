@@ -1,8 +1,8 @@
 """What clients get in the end: tokens of our own, renewed, revoked and recognised. The provider's stay here.
 
-A token is what it stands for, sealed: nothing of it is kept, however often a client renews. It is good as long as its
-login, which lies in the vault. A refresh token has the number that the login has come to; one with another number, like
-a code that comes a second time, is somebody's copy, and ends the login.
+Codes and tokens are what they stand for, sealed: nothing of them is kept, however often a client renews. They are good
+as long as their login, which lies in the vault. A refresh token has the number that the login has come to; one with
+another number, like a code that comes a second time, is somebody's copy, and ends the login.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,7 @@ from ..server.verdicts import Verdicts
 from ..server.verifier import InvalidToken, Unavailable
 from ..settings import (
     ACCESS_SECONDS,
+    LOGINS_KEPT,
     PROVIDER_LEASE,
     REFRESH_SECONDS,
     REMEMBERED_SECONDS,
@@ -34,10 +36,11 @@ from ..settings import (
     VERDICTS,
 )
 from .clients import ProxyClients
-from .login import Place, last_key
+from .login import Place
 from .pages import ANYBODY, json_answer
 from .provider import Provider
-from .records import Code, Issued, Login, Reference
+from .records import Code, Issued, Login
+from .users import Users, digest_of
 from .vault import Vault
 
 log = logging.getLogger("dovetail.auth")
@@ -57,14 +60,21 @@ class ProxyTokens:
         clients: ProxyClients,
         provider: Provider,
         clock: Callable[[], float],
+        *,
+        bounded: bool,
     ) -> None:
+        """``bounded``: the store is this process's memory alone, and has no room for all who might come."""
         self._place = place
         self._vault = vault
         self._clients = clients
         self._provider = provider
         self._clock = clock
+        self._users = Users(vault)
+        self._kept: dict[str, None] | None = {} if bounded else None
+        """Logins, the one used longest ago first."""
         self._verdicts = Verdicts(VERDICTS)
-        vault.store.subscribe(_ENDED, lambda _: self._verdicts.clear())
+        self._endings = 0
+        vault.store.subscribe(_ENDED, lambda _: self._forget_verdicts())
 
     # --- what clients ask -------------------------------------------------------------------------------------------
 
@@ -100,23 +110,51 @@ class ProxyTokens:
         raise Denial("unsupported_grant_type", "grant_type is authorization_code or refresh_token")
 
     async def _redeemed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
-        text = form.get("code", "")
-        known = await self._vault.get("code", text, Code)
-        spent = Code("" if known is None else known.login, client.client_id)
-        code, first = await self._vault.spend("code", text, Code, spent, REFRESH_SECONDS)
-        if code is None:
+        code = self._vault.open("code", form.get("code", ""), Code)
+
+        def spend(found: Login) -> Login:
+            good = (
+                found.challenge != ""
+                and found.client_id == client.client_id
+                and found.redirect_uri == form.get("redirect_uri", found.redirect_uri)
+                and proves(form.get("code_verifier"), found.challenge)
+            )
+            if not good:
+                raise Denial(
+                    "invalid_grant", "the code was used before, or is not of this client and this login"
+                )
+            return msgspec.structs.replace(found, redirect_uri="", challenge="")
+
+        login = None if code is None else await self._spent(code.login, spend)
+        if code is None or login is None:
             raise Denial("invalid_grant", "the code is unknown, or too old")
-        good = (
-            code.client_id == client.client_id
-            and code.redirect_uri == form.get("redirect_uri", code.redirect_uri)
-            and proves(form.get("code_verifier"), code.challenge)
-        )
-        login = await self._vault.get("login", code.login, Login)
-        if not first or not good or login is None:
-            # RFC 6749, 4.1.2: a code that comes twice ends what was issued for it. One that is tried wrongly does, too.
-            await self._end(code.login)
-            raise Denial("invalid_grant", "the code was used before, or is not of this client and this login")
         return await self._issued(code.login, login, login.scopes)
+
+    async def _spent(self, id: str, spend: Callable[[Login], Login]) -> Login | None:
+        """The login after ``spend``, which is used from now on; None when there is none.
+
+        Raises:
+            Denial: what was to be spent was not good.
+        """
+        try:
+            login = await self._vault.change("login", id, Login, spend, REFRESH_SECONDS)
+        except Denial:
+            # RFC 6749, 4.1.2: a code that comes twice ends what was issued for it; one that is tried wrongly does, too.
+            # OAuth 2.1, 4.3.1: one of two who have the same refresh token has stolen it.
+            await self._end(id)
+            raise
+        if login is not None:
+            await self._make_room(id, await self._users.used(id, login))
+        return login
+
+    async def _make_room(self, id: str, over: list[str]) -> None:
+        kept = self._kept
+        if kept is not None:
+            kept.pop(id, None)
+            kept[id] = None
+            over = [*over, *islice(kept, max(0, len(kept) - LOGINS_KEPT))]
+        for one in over:
+            await self._end(one)
 
     async def _renewed(self, client: ProxyClient, form: Mapping[str, str]) -> dict[str, Any]:
         known = self._open(_REFRESH, form.get("refresh_token", ""))
@@ -133,14 +171,9 @@ class ProxyTokens:
                 raise Denial("invalid_grant", "the refresh token was used before")
             return msgspec.structs.replace(found, serial=found.serial + 1)
 
-        try:
-            login = await self.current(known.login)
-            if login is not None:
-                login = await self._vault.change("login", known.login, Login, spend, REFRESH_SECONDS)
-        except Denial:
-            # OAuth 2.1, 4.3.1: one of two who have the same refresh token has stolen it.
-            await self._end(known.login)
-            raise
+        login = await self.current(known.login)
+        if login is not None:
+            login = await self._spent(known.login, spend)
         if login is None:
             raise Denial("invalid_grant", "the login is over")
         return await self._issued(known.login, login, scopes)
@@ -181,9 +214,18 @@ class ProxyTokens:
         return {}
 
     async def _end(self, id: str) -> None:
+        if self._kept is not None:
+            self._kept.pop(id, None)
+        login = await self._vault.get("login", id, Login)
         if await self._vault.delete("login", id):
-            self._verdicts.clear()
+            self._forget_verdicts()
             await self._vault.store.publish(_ENDED, b"")
+        if login is not None:
+            await self._users.ended(id, login)
+
+    def _forget_verdicts(self) -> None:
+        self._endings += 1
+        self._verdicts.clear()
 
     async def _give_back(self, login: Login) -> None:
         try:
@@ -199,13 +241,14 @@ class ProxyTokens:
         known = self._verdicts.find(token, now)
         if known is not None and known[0] is not None:
             return known[0]
-        found = self._open(_ACCESS, token)
+        found, endings = self._open(_ACCESS, token), self._endings
         login = None if found is None else await self._vault.get("login", found.login, Login)
         if found is None or login is None or found.expires_at <= now:
             raise InvalidToken("the token is unknown, revoked or over")
         claims = {**login.claims, "exp": found.expires_at, LOGIN: found.login}
         principal = Principal(login.subject, login.issuer, frozenset(found.scopes), claims, login.client_id)
-        self._verdicts.keep(token, principal, min(found.expires_at, now + REMEMBERED_SECONDS))
+        if endings == self._endings:  # else it may have been over before the store's answer was here
+            self._verdicts.keep(token, principal, min(found.expires_at, now + REMEMBERED_SECONDS))
         return principal
 
     async def provider_token(self, principal: Principal) -> str:
@@ -216,9 +259,8 @@ class ProxyTokens:
         """
         id = principal.claims.get(LOGIN)
         if not isinstance(id, str):  # work that goes on after the call has no claims
-            key = last_key(principal.issuer or "", principal.subject, principal.client_id or "")
-            last = await self._vault.get("last", key, Reference)
-            id = "" if last is None else last.login
+            issuer, client_id = principal.issuer or "", principal.client_id or ""
+            id = await self._users.last(issuer, principal.subject, client_id) or ""
         login = await self.current(id)
         if login is None:
             raise DovetailError(
@@ -235,7 +277,7 @@ class ProxyTokens:
         login = await self._vault.get("login", id, Login)
         if login is None or not self._due(login):
             return login
-        store, owner, key = self._vault.store, secrets.token_hex(8), f"oauth/renewing/{last_key(id)[:40]}"
+        store, owner, key = self._vault.store, secrets.token_hex(8), f"oauth/renewing/{digest_of(id)[:40]}"
         while not await store.lease(key, owner, PROVIDER_LEASE):  # noqa: ASYNC110  maybe another process has it
             await asyncio.sleep(RENEWAL_POLL)
         try:

@@ -42,9 +42,13 @@ class Vault:
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
-    async def put(self, kind: str, secret: str, record: Struct, ttl: float) -> None:
+    async def put(
+        self, kind: str, secret: str, record: Struct, ttl: float, *, only_new: bool = False
+    ) -> bool:
         name = _name(kind, secret)
-        await self.store.put(name, self._encrypt(kind, secret, name, record), ttl=ttl)
+        return await self.store.put(
+            name, self._encrypt(kind, secret, name, record), ttl=ttl, only_new=only_new
+        )
 
     async def get(self, kind: str, secret: str, type: type[R]) -> R | None:
         """The entry; None when there is none, or none that we have written."""
@@ -52,28 +56,13 @@ class Vault:
         data = await self.store.get(name)
         return None if data is None else self._decrypt(kind, secret, name, data, type)
 
-    async def take(self, kind: str, secret: str, type: type[R]) -> R | None:
-        """The entry, once: of many who ask at the same time one gets it."""
-        record = await self.get(kind, secret, type)
-        return record if record is not None and await self.store.delete(_name(kind, secret)) else None
-
-    async def spend(
-        self, kind: str, secret: str, type: type[R], spent: R, ttl: float
-    ) -> tuple[R | None, bool]:
-        """The entry, and whether we are the first to spend it; from now on it is ``spent``, for ``ttl`` seconds."""
-        name = _name(kind, secret)
-        data = await self.store.get(name)
-        record = None if data is None else self._decrypt(kind, secret, name, data, type)
-        if record is None:
-            return None, False
-        return record, await self.store.put(
-            name, self._encrypt(kind, secret, name, spent), ttl=ttl, expect=data
-        )
-
     async def change(
         self, kind: str, secret: str, type: type[R], edit: Callable[[R], R], ttl: float
     ) -> R | None:
-        """The entry as ``edit`` makes it; None when it has gone, and then it stays gone."""
+        """The entry as ``edit`` makes it; None when it has gone, and then it stays gone.
+
+        ``edit`` sees the entry as it is at that moment: what it raises when somebody else was first is raised.
+        """
         name = _name(kind, secret)
         while (data := await self.store.get(name)) is not None:
             record = self._decrypt(kind, secret, name, data, type)

@@ -6,7 +6,7 @@ from a header and from nowhere else; it is handed to the verifiers, and neither 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from ...core.principal import Principal
@@ -59,7 +59,7 @@ class Gate:
         path: str,
         resource: str | None = None,
         authorization_servers: Iterable[str] = (),
-        store: Callable[[], Store],
+        store: Store | None = None,
     ) -> None:
         whole = as_verifier(auth)
         self._verifiers = tuple(whole.members())
@@ -68,7 +68,7 @@ class Gate:
         for one in self._verifiers:
             one.attach(store)
             self.pages |= one.pages(path)
-        self._proofs: Proofs | None = Proofs() if any(one.proves for one in self._verifiers) else None
+        self._proofs: Proofs | None = Proofs(store) if any(one.proves for one in self._verifiers) else None
         named = [one.header for one in self._verifiers] + (["dpop"] if self._proofs is not None else [])
         self.headers: tuple[str, ...] = tuple(dict.fromkeys(named))
         """Where tokens come from, in lower case."""
@@ -98,7 +98,7 @@ class Gate:
                     continue
                 principal = await verifier.verify(token, head.scope)
                 if principal is not None and ("cnf" in principal.claims or _is_proved(head.headers)):
-                    self._prove(head, token, principal)
+                    await self._prove(head, token, principal)
             except InvalidToken as error:
                 refusal = error
                 continue
@@ -113,7 +113,7 @@ class Gate:
                 return principal
         raise away or refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
 
-    def _prove(self, head: Head, token: str, principal: Principal) -> None:
+    async def _prove(self, head: Head, token: str, principal: Principal) -> None:
         """Raises `InvalidToken`: the token is bound to a key, and the caller has not proved that he has it."""
         if self._proofs is None or not _is_proved(head.headers):
             raise InvalidProof("the token is bound to a key (cnf): send it with the scheme DPoP, and a proof")
@@ -123,7 +123,7 @@ class Gate:
             places = [f"{urls.origin(self._resource)}{head.prefix}{head.path}"]
             if head.path.rstrip("/") == self._path.rstrip("/"):
                 places.append(self._resource)
-        self._proofs.check(head.headers.get("dpop"), token, principal, head.method, places)
+        await self._proofs.check(head.headers.get("dpop"), token, principal, head.method, places)
 
     def challenge(self, error: DovetailError, head: Head, offered: Iterable[str] = ()) -> str:
         """The value of ``WWW-Authenticate`` for ``error``; ``offered`` are the scopes of all components."""

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...core.principal import Principal
+from ...stores.base import Store, StoreError
 from ..core.pkce import base64url
 from ..core.urls import origin_of
 from ..settings import PROOF_AHEAD, PROOF_SECONDS, PROOF_SIZE, PROOFS_KEPT
-from .verifier import InvalidToken
+from .verifier import InvalidToken, Unavailable
 
 ALGORITHMS: Final = (
     "ES256",
@@ -39,13 +40,17 @@ class InvalidProof(InvalidToken):
 
 
 class Proofs:
-    """The proofs of one server. Each is good once; what was seen is remembered for as long as it could come again."""
+    """The proofs of one server. Each is good once; what was seen is remembered for as long as it could come again.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    With a ``store`` all processes that share it remember together.
+    """
+
+    def __init__(self, store: Store | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
         self._clock = clock
         self._seen: dict[bytes, float] = {}
 
-    def check(
+    async def check(
         self, proof: str | None, token: str, principal: Principal, method: str, places: Collection[str]
     ) -> None:
         """Whether ``proof`` lets ``principal`` use ``token`` for a request by ``method`` to one of ``places``.
@@ -53,6 +58,7 @@ class Proofs:
         Raises:
             InvalidToken: the token is bound to no key, so that nothing can be proved.
             InvalidProof: it does not; the text says why.
+            Unavailable: that cannot be told now.
         """
         bound = principal.claims.get("cnf")
         if bound is None:
@@ -68,7 +74,7 @@ class Proofs:
             raise InvalidProof("the proof is for another method (htm)")
         if _place(_text(claims, "htu")) not in {_place(place) for place in places}:
             raise InvalidProof("the proof is for another URL (htu)")
-        self._once(claims, bound)
+        await self._once(claims, bound)
 
     def _signed(self, proof: str, header: dict[str, Any], thumbprint: str) -> dict[str, Any]:
         """The claims of a proof whose signature is that of the key which the token is bound to."""
@@ -89,7 +95,7 @@ class Proofs:
             raise InvalidProof("the signature of the proof is wrong")
         return _decoded(payload)
 
-    def _once(self, claims: dict[str, Any], bound: Any) -> None:
+    async def _once(self, claims: dict[str, Any], bound: Any) -> None:
         now, made = self._clock(), claims.get("iat")
         if isinstance(made, bool) or not isinstance(made, int | float):
             raise InvalidProof("the proof does not say when it was made (iat)")
@@ -99,9 +105,15 @@ class Proofs:
         seen = self._seen
         while seen and (seen[first := next(iter(seen))] < now or len(seen) >= PROOFS_KEPT):
             del seen[first]
-        if name in seen:
+        first = name not in seen
+        seen[name] = now + (lifetime := PROOF_SECONDS + PROOF_AHEAD)
+        if first and self._store is not None:
+            try:
+                first = await self._store.put(f"proofs/{name.hex()}", b"", ttl=lifetime, only_new=True)
+            except StoreError:
+                raise Unavailable("it cannot be told now whether the proof was used before") from None
+        if not first:
             raise InvalidProof("the proof was used before (jti)")
-        seen[name] = now + PROOF_SECONDS + PROOF_AHEAD
 
 
 def _read(part: str) -> dict[str, Any]:

@@ -65,8 +65,8 @@ class Verifier:
         """The verifiers this one is made of, in the order they are asked."""
         yield self
 
-    def attach(self, store: Callable[[], Store]) -> None:
-        """Before anything is asked: how to have the store of the server, for verifiers that keep something."""
+    def attach(self, store: Store | None) -> None:
+        """Before anything is asked: the store of the server, if it has one, for verifiers that keep something."""
 
     def pages(self, path: str) -> Mapping[str, Page]:
         """Pages of its own beside the endpoint at ``path``: most verifiers have none."""

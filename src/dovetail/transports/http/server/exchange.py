@@ -78,11 +78,6 @@ class HttpService(Service, Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def kept(self) -> Store:
-        """Where things lie that outlive a request."""
-        ...
-
     def component_scopes(self) -> frozenset[str]:
         """The scopes that anything here asks for."""
         ...

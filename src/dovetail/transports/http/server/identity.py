@@ -38,7 +38,7 @@ class Identity:
                 path=options.path,
                 resource=options.resource,
                 authorization_servers=options.authorization_servers,
-                store=lambda: service.kept,
+                store=service.store,
             )
         self.asked = auth is not None or options.principal is not None
         """Whether anybody wants to know who calls."""
