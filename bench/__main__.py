@@ -12,12 +12,13 @@ import time
 import msgspec
 
 from . import chart, idle, peers, report, wrk
-from .measures import calls, erlmcp, guarded, programs, sessions, start, tools, verified, workers
+from .measures import calls, erlmcp, guarded, listeners, programs, sessions, start, tools, verified, workers
 from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
 PARTS = (
-    "start", "stdio", "http", "auth", "tcp", "sessions", "guarded", "workers", "tools", "erlmcp", "handle", "clients",
+    "start", "stdio", "http", "auth", "tcp", "sessions", "guarded", "workers", "listeners", "tools", "erlmcp", "handle",
+    "clients",
 )  # fmt: skip
 RESULTS = peers.ROOT / "results"
 
@@ -62,6 +63,7 @@ def measured(options: Options) -> Figures:
         "sessions": lambda: sessions.measure(figures, options),
         "guarded": lambda: guarded.measure(figures, options),
         "workers": lambda: workers.measure(figures, options),
+        "listeners": lambda: listeners.measure(figures, options),
         "tools": lambda: tools.measure(figures, options),
         "erlmcp": lambda: erlmcp.measure(figures, options),
         "handle": lambda: programs.handle(figures, options),

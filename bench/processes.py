@@ -86,11 +86,7 @@ class Child:
 
     def cpu(self) -> float:
         """Seconds of processor time the process has used."""
-        exact = _scheduled(self.pid)
-        if exact is not None:
-            return exact
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        return processor_seconds(self.pid)
 
     def stop(self) -> None:
         """End it: politely, then not."""
@@ -119,6 +115,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used of the processors."""
+    exact = _scheduled(pid)
+    if exact is not None:
+        return exact
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def _scheduled(pid: int) -> float | None:

@@ -218,6 +218,17 @@ TARGETS = (
     ),
     Target("http", "an open listen stream", alone("memory_stream", "dovetail"), 40.0, True, "KiB"),
     Target(
+        "state", "news to 1,000 listeners on 4 workers, p99", alone("news_p99", "dovetail"), 50.0, True, "ms"
+    ),
+    Target(
+        "state",
+        "the start of a task on SQLite",
+        alone("handle", "dovetail", "task start, SQLite"),
+        1000.0,
+        True,
+        "µs of CPU",
+    ),
+    Target(
         "client",
         "stdio, one by one: rate against the official client",
         _client("stdio", "client_rate_1"),

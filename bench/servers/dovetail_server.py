@@ -8,6 +8,7 @@ from typing import Any
 
 from dovetail import Context, Server
 from dovetail.settings import Limits
+from dovetail.stores import SqliteStore
 
 
 @dataclass
@@ -105,6 +106,12 @@ async def text() -> str:
     return "some text"
 
 
+async def touch() -> str:
+    """Tell everybody that the text has changed."""
+    await server.notify_resource_updated("bench://text")
+    return "told"
+
+
 @server.prompt
 async def greet(name: str) -> str:
     return f"Say hello to {name}."
@@ -141,6 +148,9 @@ if __name__ == "__main__":
         server.auth = JwtVerifier(
             issuer="https://id.example", audience="https://bench.example/mcp", keys=os.environ["BENCH_KEYS"]
         )
+    if "BENCH_STORE" in os.environ:
+        server.use_store(SqliteStore(os.environ["BENCH_STORE"]))
+        server.add_tool(touch)
     if sys.argv[1] == "stdio":
         server.run()
     elif sys.argv[1] == "tcp":

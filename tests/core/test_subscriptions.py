@@ -212,7 +212,8 @@ def test_a_task_is_told_to_the_streams_that_named_it() -> None:
     assert hub.publish_task(detailed_task(task)) == 1
     task.id = "t2"
     assert hub.publish_task(detailed_task(task)) == 0
-    ((method, params),) = heard
+    ((method, told),) = heard
+    params = told.params
     assert (method, params.task_id, params.meta) == ("notifications/tasks", "t1", {SUBSCRIPTION_ID: 9})
 
 

@@ -3,7 +3,7 @@
 A legacy session hears of every list that changes and of the resources it subscribed to. A listen stream hears
 of exactly what its filter asked for and the server honours, and every notification names the listen request
 in ``_meta``, in the very JSON type of its id. `Hub` decides; the ``notify`` callables it was given do the
-sending.
+sending, with `ParamsFor` each of them, which are written once for all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..errors import DovetailError, ProtocolError, Refusal
 from ..model.meta import SUBSCRIPTION_ID, TASKS_EXTENSION
 from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
+from ..wire.shared_params import ParamsFor, SharedParams
 from .budget import Account, busy
 from .channel import Session
 from .metadata import require
@@ -47,10 +48,6 @@ class Subscriber(Struct, eq=False, kw_only=True):
     tasks: frozenset[str] = frozenset()
     principal: Principal | None = None
     """Who subscribed, with the rights of that moment."""
-
-    @property
-    def meta(self) -> dict[str, Any] | UnsetType:
-        return UNSET if self.id is None else {SUBSCRIPTION_ID: self.id}
 
     @property
     def listens(self) -> bool:
@@ -316,12 +313,18 @@ def _tell(
     method: str,
     params: Callable[[dict[str, Any] | UnsetType], Struct],
 ) -> int:
+    shared = SharedParams(params)
+    to_sessions = ParamsFor(shared)
     told = 0
     for subscriber in tuple(interested):
-        if not subscriber.listens:
+        if subscriber.session is None:
+            own = ParamsFor(shared, subscriber.id)
+        elif subscriber.listens:
+            own = to_sessions
+        else:
             continue
         try:
-            subscriber.notify(method, params(subscriber.meta))
+            subscriber.notify(method, own)
         except DovetailError:
             continue  # one stream that cannot be told must not keep the news from the others
         told += 1

@@ -39,6 +39,7 @@ from .frames import (
 from .leniency import explain, known_blocks
 from .methods import METHODS, Method, OpenParams, Reader, result_type_of
 from .revisions import Revision, sieve_for
+from .shared_params import ParamsFor
 
 _EMPTY = Raw(b"{}")
 _UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
@@ -233,7 +234,7 @@ class Codec:
     def encode_notification(
         self, method: str, params: Struct | Raw | dict[str, Any] | None, most: int | None = None
     ) -> bytes:
-        """Write a whole notification.
+        """Write a whole notification; `ParamsFor` one of many only the first time.
 
         Raises:
             LocalProtocolError: this revision has no such method; or the params have no JSON form, or one of more than
@@ -241,7 +242,10 @@ class Codec:
         """
         kind = "progress_update_failed" if method == "notifications/progress" else "notification_failed"
         try:
-            data = _line(NotificationFrame(*self._outgoing(method, params)))
+            if type(params) is ParamsFor:
+                data = params.write(self, lambda own: _line(NotificationFrame(*self._outgoing(method, own))))
+            else:
+                data = _line(NotificationFrame(*self._outgoing(method, params)))
         except _UNWRITABLE as error:
             raise LocalProtocolError(kind, f"{method} cannot be written as JSON") from error
         if most is not None and len(data) > most:

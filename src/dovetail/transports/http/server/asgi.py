@@ -198,6 +198,9 @@ class AsgiSink(Struct, eq=False):
         except GONE:
             raise gone() from None
 
+    def take(self, data: bytes) -> bool:
+        return False  # ``send`` may be anybody's, and wants a task of its own
+
     async def close(self) -> None:
         try:
             if not self.begun:

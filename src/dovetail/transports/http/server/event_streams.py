@@ -1,8 +1,9 @@
 """Event streams: one response that carries messages as they come.
 
 `EventStream` turns messages into a response body. Whoever has something to say calls `write`, which never
-blocks; whoever can wait calls `drain`. What nobody waits for is flushed by a short task of its own. A
-client that does not read makes the buffer grow to its limit, and then loses the stream.
+blocks; whoever can wait calls `drain`. What nobody waits for is handed to the host in one go where it takes it
+so, else flushed by a short task of its own. A client that does not read makes the buffer grow to its limit, and then
+loses the stream.
 """
 
 from __future__ import annotations
@@ -91,8 +92,18 @@ class EventStream(Struct, eq=False):
     def _wake(self) -> None:
         """Nobody may have waited for what was written."""
         self._woken = False
-        if self.pending and self._flushed is None:
-            self._task = asyncio.get_running_loop().create_task(self._flush())
+        if not self.pending or self._flushed is not None:
+            return
+        data = b"".join(self.pending)
+        try:
+            if self._sink is None or not self._sink.take(data):
+                self._task = asyncio.get_running_loop().create_task(self._flush())
+                return
+        except TransportError:
+            self._give_up()
+        else:
+            self.pending.clear()
+            self._size -= len(data)
 
     async def _flush(self) -> None:
         flushed = self._flushed = asyncio.get_running_loop().create_future()

@@ -146,6 +146,10 @@ class Sink(Protocol):
         """
         ...
 
+    def take(self, data: bytes) -> bool:
+        """Send ``data`` without waiting, as `write` would; False: this needs `write`."""
+        ...
+
     async def close(self) -> None:
         """End the response properly. Raises nothing for a client that has gone."""
         ...

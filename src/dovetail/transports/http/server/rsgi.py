@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+import types
+from collections.abc import Generator, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from .connections import Connections
 from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, SHORT_LENGTH, Headers, HttpService, Living, gone, hold
 
 _JSON: Final = [JSON_TYPE]
+_TAKEN: Final = object()
 CLOSED, BINARY = 0, 1
 """Kinds of a WebSocket message; a text is the third."""
 
@@ -255,9 +257,28 @@ class RsgiSink(Struct, eq=False):
     transport: Any = None
     unsent: int = 0
     """Bytes since we last knew that all had been taken: RSGI itself never waits."""
+    rest: Any = None
+    """What `take` would have had to wait for."""
+
+    def take(self, data: bytes) -> bool:
+        if self.transport is None or self.rest is not None or self.unsent + len(data) > UNSENT_STREAM:
+            return False
+        try:
+            # Granian takes it with the call, and what it returns has nothing to wait for.
+            steps = self.transport.send_bytes(data).__await__()
+            first = next(steps, _TAKEN)
+        except GONE:
+            raise gone() from None
+        self.unsent += len(data)
+        if first is not _TAKEN:
+            self.rest = _resumed(first, steps)
+        return True
 
     async def write(self, data: bytes) -> None:
+        rest, self.rest = self.rest, None
         try:
+            if rest is not None:
+                await rest
             if self.transport is None:
                 self.transport = self.protocol.response_stream(200, self.head)
             await self.transport.send_bytes(data)
@@ -272,6 +293,13 @@ class RsgiSink(Struct, eq=False):
         if self.transport is None:
             self.protocol.response_empty(200, self.head)  # ignored where an answer has begun
         self.transport = None
+
+
+@types.coroutine
+def _resumed(first: Any, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """An awaitable whose first step has been taken."""
+    yield first
+    yield from steps
 
 
 class RsgiSocket(RsgiHead, eq=False):
