@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-class Session(Struct, kw_only=True, eq=False):
+class Session(Struct, kw_only=True, eq=False, weakref=True):
     """A legacy session: what `initialize` settled, and what changed since."""
 
     revision: Revision

@@ -68,7 +68,7 @@ class InputRequired(Result):
 class Unread(Question[Any]):
     """A question of an `InputRequired`: its answer stays as plain as JSON."""
 
-    def __init__(self, request: InputRequest, key: str) -> None:
+    def __init__(self, request: InputRequest, key: str | None) -> None:
         super().__init__(request, key)
         self.method = method_of(request)
 

@@ -1,0 +1,252 @@
+"""A server of ours that is answered for by handlers of SDK 1.x: one per low-level `Server`.
+
+Transports, revisions, sessions, tokens and layers are ours. A request that was admitted becomes the pydantic model that
+the handler expects, and what the handler returns becomes a result of ours, so that older revisions are spared what
+they do not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from .....core.channel import Call, Channel, Notice
+from .....drivers.run import from_outside
+from .....errors import DovetailError, ProtocolError, kind_of_code
+from .....model import ServerCapabilities
+from .....server import Context, Server
+from .....server.asking.ask import CannotAsk, LegacyAsking, asking_for
+from .....server.failures import missing_capability
+from .....wire.methods import METHODS
+from .... import serving
+from ... import types
+from ...shared.context import RequestContext
+from ...shared.exceptions import McpError
+from ..session import Unasked, current, session_of
+
+if TYPE_CHECKING:
+    from .server import Server as LowLevel
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx")
+"""The request that is being served here."""
+
+REQUESTS: Final[Mapping[str, type[types.Request[Any, Any]]]] = {
+    "tools/list": types.ListToolsRequest,
+    "tools/call": types.CallToolRequest,
+    "resources/list": types.ListResourcesRequest,
+    "resources/templates/list": types.ListResourceTemplatesRequest,
+    "resources/read": types.ReadResourceRequest,
+    "resources/subscribe": types.SubscribeRequest,
+    "resources/unsubscribe": types.UnsubscribeRequest,
+    "prompts/list": types.ListPromptsRequest,
+    "prompts/get": types.GetPromptRequest,
+    "completion/complete": types.CompleteRequest,
+    "logging/setLevel": types.SetLevelRequest,
+}
+"""The requests that handlers may be registered for."""
+NOTIFICATIONS: Final[Mapping[str, type[types.Notification[Any, Any]]]] = {
+    "notifications/progress": types.ProgressNotification,
+    "notifications/cancelled": types.CancelledNotification,
+    "notifications/initialized": types.InitializedNotification,
+    "notifications/roots/list_changed": types.RootsListChangedNotification,
+}
+_OURS: Final = ("inputResponses", "requestState")
+"""Members of params that belong to the rounds of 2026-07-28, not to the handler."""
+_PLAIN: Final = {"resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
+"""Methods that change something of ours beside what the handler does."""
+
+
+class LazyRequestContext(RequestContext[Any, Any, Any]):
+    """A `RequestContext` of which only the parts are made that a handler looks at."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        make = _PARTS.get(name)
+        if make is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = vars(self)[name] = make(self._context)
+        return value
+
+
+def http_request(context: Context) -> Any:
+    """The HTTP request that carried this call, as Starlette's; None on other transports."""
+    headers: Mapping[str, str] | None = context.scope.get("headers")
+    if headers is None:
+        return None
+    from starlette.requests import Request  # whoever looks at requests has it
+
+    own: Any = context.scope.get("asgi")
+    if own is not None:
+        return Request(own)
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    client = context.scope.get("client")
+    return Request(
+        {
+            "type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
+            "root_path": "", "scheme": "http", "headers": raw, "state": {},
+            "client": (client, 0) if isinstance(client, str) else client,
+            "server": None, "http_version": "1.1",
+        }
+    )  # fmt: skip
+
+
+def _meta(context: Context) -> types.RequestParams.Meta | None:
+    meta = context.meta
+    return types.RequestParams.Meta.model_validate(dict(meta)) if meta else None
+
+
+_PARTS: Final[Mapping[str, Callable[[Context], Any]]] = {
+    "request_id": lambda context: context.request_id,
+    "meta": _meta,
+    "session": session_of,
+    "lifespan_context": lambda context: context.lifespan if context.lifespan is not None else {},
+    "experimental": lambda context: None,
+    "request": http_request,
+    "close_sse_stream": lambda context: context.close_stream,
+    "close_standalone_sse_stream": lambda context: None,
+}
+
+
+class Bridge(Server):
+    """Answers with the handlers of ``front``."""
+
+    def __init__(self, front: LowLevel[Any, Any], options: Mapping[str, Any]) -> None:
+        super().__init__(**options)
+        self.front = front
+        self._own = dict(self.methods)
+        self._notes: set[asyncio.Task[None]] = set()
+        for method in REQUESTS:
+            self.methods[method] = partial(self.answer, method)
+        self.methods["subscriptions/listen"] = self.listen
+
+    def declare(self, capabilities: types.ServerCapabilities) -> None:
+        """Offer exactly this."""
+        told = ServerCapabilities(capabilities.model_dump(by_alias=True, exclude_none=True))
+        handled = {
+            method.partition("/")[0]
+            for method, kind in REQUESTS.items()
+            if kind in self.front.request_handlers
+        }
+        for name in ("tools", "resources", "prompts"):
+            if name in handled:
+                told.setdefault(name, {})  # without a list they are called all the same
+        if "resources" in told:
+            told["resources"]["subscribe"] = types.SubscribeRequest in self.front.request_handlers
+        if not told.get("experimental"):
+            told.pop("experimental", None)
+        self.capabilities = told
+        self.admission.offer(told)
+
+    async def answer(self, method: str, call: Call, channel: Channel) -> Struct | Raw:
+        """Have the handler of ``method`` answer."""
+        kind = REQUESTS[method]
+        handler = self.front.request_handlers.get(kind)
+        if handler is None:
+            raise ProtocolError("method_not_found", "Method not found")
+        wire: Any = msgspec.json.decode(msgspec.json.encode(call.params))
+        for name in _OURS:
+            wire.pop(name, None)
+        request = kind.model_validate({"method": method, "params": wire})
+        value = await self.run_handler(handler, request, call, channel)
+        if isinstance(value, Struct):
+            return value
+        if method in _PLAIN:
+            return await self._own[method](call, channel)
+        data = value.model_dump_json(by_alias=True, exclude_none=True)
+        return msgspec.json.decode(data, type=METHODS[method].result)
+
+    async def run_handler(self, handler: Handler, request: Any, call: Call, channel: Channel) -> Any:
+        """What the handler returned, or the `InputRequiredResult` that asks for it.
+
+        Raises:
+            DovetailError: it failed.
+        """
+        # Only some requests may be asked back on 2026-07-28; elsewhere a question finds that there is no way.
+        asks = not call.revision.modern or METHODS[call.method].may_ask
+        asking = asking_for(self, call, channel) if asks else LegacyAsking(self, call, channel)
+        context = Context(self, call, channel, asking)
+        before, token = current.set(context), request_ctx.set(LazyRequestContext(context))
+        try:
+            value = await handler(request)
+            if asking.open:
+                return asking.result()
+            return value.root if isinstance(value, types.ServerResult) else value
+        except BaseException as error:
+            if from_outside(error, call) and not asking.open:
+                raise
+            if asking.open and not call.cancelled and not isinstance(error, asyncio.CancelledError):
+                return asking.result()
+            raise failure(self, error, call) from None
+        finally:
+            context.close()
+            request_ctx.reset(token)
+            current.reset(before)
+
+    async def listen(self, call: Call, channel: Channel) -> Struct | Raw:
+        """Subscriptions of 2026-07-28: the handlers hear of them as of those before."""
+        uris = call.params.notifications.resource_subscriptions
+        watched: list[str] = [] if uris is UNSET else list(uris)
+        await self._subscribe(types.SubscribeRequest, watched, call, channel)
+        try:
+            return await self._own["subscriptions/listen"](call, channel)
+        finally:
+            await self._subscribe(types.UnsubscribeRequest, watched, call, channel)
+
+    async def _subscribe(self, kind: Any, uris: list[str], call: Call, channel: Channel) -> None:
+        handler = self.front.request_handlers.get(kind)
+        if handler is not None:
+            for uri in uris:
+                await self.run_handler(handler, kind.model_validate({"params": {"uri": uri}}), call, channel)
+
+    def take_note(self, notice: Notice) -> None:
+        """Give notifications to the handlers that were registered for them."""
+        kind = NOTIFICATIONS.get(notice.method)
+        handler = None if kind is None else self.front.notification_handlers.get(kind)
+        if kind is None or handler is None:
+            super().take_note(notice)
+            return
+        params: Any = (
+            None if notice.params is None else msgspec.json.decode(msgspec.json.encode(notice.params))
+        )
+        note = kind.model_validate({"method": notice.method, "params": params})
+        task = asyncio.get_running_loop().create_task(_noted(handler, note))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+
+async def _noted(handler: Handler, note: Any) -> None:
+    try:
+        await handler(note)
+    except Exception:  # noqa: BLE001  a notification has nobody to tell
+        serving.log.exception("the handler of %s failed", note.method)
+
+
+def failure(server: Server, error: BaseException, call: Call) -> DovetailError:
+    """The error that a client gets for what a handler raised."""
+    if isinstance(error, DovetailError):
+        return error
+    if isinstance(error, Unasked) and call.revision.modern and isinstance(error.cause, CannotAsk):
+        return missing_capability(error.cause)
+    if isinstance(error, McpError):
+        given = error.error
+        kind = kind_of_code(given.code, modern=call.revision.modern)
+        return ProtocolError(
+            kind, given.message, code=given.code, data=UNSET if given.data is None else given.data
+        )
+    if serving.strict():
+        try:
+            server.failures.raise_other(error, call.method, call)
+        except DovetailError as masked:
+            return masked
+    serving.log.debug("%s failed", call.method, exc_info=error)
+    return ProtocolError("internal_error", str(error), code=0)

@@ -1,0 +1,343 @@
+"""The low-level `Server` of SDK 1.x: a handler per method, registered with a decorator."""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import inspect
+import typing
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Generic, cast
+
+import msgspec
+from pydantic import AnyUrl
+from typing_extensions import TypeVar
+
+from .....model import Icon
+from .....server import Server as Native
+from ....serving import Served
+from ... import types
+from ...shared.context import RequestContext
+from ..models import InitializationOptions
+from ..session import ServerSession
+from .bridge import Bridge, Handler, request_ctx
+from .helper_types import ReadResourceContents
+from .tool_calls import ToolCall
+
+LifespanResultT = TypeVar("LifespanResultT", default=Any)
+RequestT = TypeVar("RequestT", default=Any)
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+_TEXT: Final = "text/plain"
+_BINARY: Final = "application/octet-stream"
+
+
+class NotificationOptions:
+    """Which lists may change while a session lasts."""
+
+    def __init__(
+        self, prompts_changed: bool = False, resources_changed: bool = False, tools_changed: bool = False
+    ) -> None:
+        self.prompts_changed = prompts_changed
+        self.resources_changed = resources_changed
+        self.tools_changed = tools_changed
+
+
+@asynccontextmanager
+async def lifespan(_: Any) -> AsyncGenerator[dict[str, Any], None]:
+    """The lifespan of a server that needs none."""
+    yield {}
+
+
+class Server(Served, Generic[LifespanResultT, RequestT]):
+    """A server made of handlers. `native` is the server of ours that carries it."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str | None = None,
+        instructions: str | None = None,
+        website_url: str | None = None,
+        icons: list[types.Icon] | None = None,
+        lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] = lifespan,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self.website_url = website_url
+        self.icons = icons
+        self.lifespan = lifespan
+        self.request_handlers: dict[type, Handler] = {types.PingRequest: _pong}
+        self.notification_handlers: dict[type, Handler] = {}
+        self.notification_options = NotificationOptions()
+        self._tool_cache: dict[str, types.Tool] = {}
+        self._native: Bridge | None = None
+
+    # --- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def native(self) -> Native:
+        """The server of ours, made when it is first served: by then all that it says about itself is known."""
+        return self.bridge()
+
+    def bridge(self, options: InitializationOptions | None = None) -> Bridge:
+        """As `native`, with what ``options`` say about it."""
+        options = options or self.create_initialization_options()
+        if self._native is None:
+            icons = [icon.model_dump(by_alias=True, exclude_none=True) for icon in options.icons or ()]
+            self._native = Bridge(
+                self,
+                {
+                    "name": options.server_name,
+                    "version": options.server_version,
+                    "instructions": options.instructions,
+                    "website_url": options.website_url,
+                    "icons": msgspec.convert(icons, list[Icon]) or None,
+                    "lifespan": None if self.lifespan is lifespan else self._live,
+                },
+            )
+        self._native.declare(options.capabilities)
+        return self._native
+
+    def _live(self, _: Native) -> AbstractAsyncContextManager[Any]:
+        return self.lifespan(self)
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What this server says about itself when a session begins."""
+        return InitializationOptions(
+            server_name=self.name,
+            server_version=self.version or _library_version(),
+            capabilities=self.get_capabilities(
+                notification_options or self.notification_options, experimental_capabilities or {}
+            ),
+            instructions=self.instructions,
+            website_url=self.website_url,
+            icons=self.icons,
+        )
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions,
+        experimental_capabilities: dict[str, dict[str, Any]],
+    ) -> types.ServerCapabilities:
+        """What there are handlers for."""
+        handlers, changed = self.request_handlers, notification_options
+        prompts = types.PromptsCapability(listChanged=changed.prompts_changed)
+        resources = types.ResourcesCapability(subscribe=False, listChanged=changed.resources_changed)
+        tools = types.ToolsCapability(listChanged=changed.tools_changed)
+        return types.ServerCapabilities(
+            prompts=prompts if types.ListPromptsRequest in handlers else None,
+            resources=resources if types.ListResourcesRequest in handlers else None,
+            tools=tools if types.ListToolsRequest in handlers else None,
+            logging=types.LoggingCapability() if types.SetLevelRequest in handlers else None,
+            completions=types.CompletionsCapability() if types.CompleteRequest in handlers else None,
+            experimental=experimental_capabilities,
+        )
+
+    @property
+    def request_context(self) -> RequestContext[ServerSession, LifespanResultT, RequestT]:
+        """The request that is being served here.
+
+        Raises:
+            LookupError: there is none.
+        """
+        return request_ctx.get()
+
+    # --- handlers -------------------------------------------------------------------------------------------
+
+    def _handle(self, kind: type, handler: Handler) -> None:
+        self.request_handlers[kind] = handler
+        if self._native is not None:
+            self._native.declare(self.create_initialization_options().capabilities)
+
+    def _listed(self, kind: Any, result: Any, member: str) -> Decorator[Any]:
+        def decorate(function: F) -> F:
+            call = _with_request(function, kind)
+
+            async def handler(request: Any) -> types.ServerResult:
+                found = await call(request)
+                if not isinstance(found, result):
+                    found = result(**{member: found})
+                if member == "tools":
+                    self._remember(found.tools)
+                return types.ServerResult(found)
+
+            self._handle(kind, handler)
+            return function
+
+        return decorate
+
+    def list_prompts(self) -> Decorator[Any]:
+        """Register who lists prompts."""
+        return self._listed(types.ListPromptsRequest, types.ListPromptsResult, "prompts")
+
+    def list_resources(self) -> Decorator[Any]:
+        """Register who lists resources."""
+        return self._listed(types.ListResourcesRequest, types.ListResourcesResult, "resources")
+
+    def list_resource_templates(self) -> Decorator[Any]:
+        """Register who lists templates of resources."""
+        return self._listed(
+            types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult, "resourceTemplates"
+        )
+
+    def list_tools(self) -> Decorator[Any]:
+        """Register who lists tools."""
+        return self._listed(types.ListToolsRequest, types.ListToolsResult, "tools")
+
+    def call_tool(self, *, validate_input: bool = True) -> Decorator[Any]:
+        """Register who calls tools: ``async def call(name, arguments)``."""
+
+        def decorate(function: F) -> F:
+            self._handle(types.CallToolRequest, ToolCall(self, function, validate=validate_input))
+            return function
+
+        return decorate
+
+    def _remember(self, tools: Iterable[types.Tool]) -> None:
+        self._tool_cache.clear()
+        self._tool_cache.update((tool.name, tool) for tool in tools)
+
+    async def tool_definition(self, name: str) -> types.Tool | None:
+        """A tool as it was listed last; one that was not is looked for in a list made anew."""
+        lister = self.request_handlers.get(types.ListToolsRequest)
+        if name not in self._tool_cache and lister is not None:
+            await lister(None)
+        return self._tool_cache.get(name)
+
+    def _simple(self, kind: Any, call: Callable[[Any, Any], Awaitable[Any]]) -> Decorator[Any]:
+        """A decorator whose function is called by ``call(function, params)``; None becomes an empty result."""
+
+        def decorate(function: F) -> F:
+            async def handler(request: Any) -> types.ServerResult:
+                value = await call(function, request.params)
+                return types.ServerResult(types.EmptyResult() if value is None else value)
+
+            self._handle(kind, handler)
+            return function
+
+        return decorate
+
+    def get_prompt(self) -> Decorator[Any]:
+        """Register who renders prompts: ``async def get(name, arguments)``."""
+        return self._simple(types.GetPromptRequest, lambda get, asked: get(asked.name, asked.arguments))
+
+    def read_resource(self) -> Decorator[Any]:
+        """Register who reads resources: ``async def read(uri)``."""
+
+        async def call(read: Any, asked: Any) -> types.ReadResourceResult:
+            return _read_result(asked.uri, await read(asked.uri))
+
+        return self._simple(types.ReadResourceRequest, call)
+
+    def set_logging_level(self) -> Decorator[Any]:
+        """Register who hears which messages of the log a client wants."""
+        return self._simple(types.SetLevelRequest, lambda hear, asked: hear(asked.level))
+
+    def subscribe_resource(self) -> Decorator[Any]:
+        """Register who hears that a client wants to know of changes."""
+        return self._simple(types.SubscribeRequest, lambda hear, asked: hear(asked.uri))
+
+    def unsubscribe_resource(self) -> Decorator[Any]:
+        """Register who hears that it does not want to any more."""
+        return self._simple(types.UnsubscribeRequest, lambda hear, asked: hear(asked.uri))
+
+    def completion(self) -> Decorator[Any]:
+        """Register who completes arguments: ``async def complete(ref, argument, context)``."""
+
+        async def call(complete: Any, asked: types.CompleteRequestParams) -> types.CompleteResult:
+            found = await complete(asked.ref, asked.argument, asked.context)
+            return types.CompleteResult(
+                completion=found or types.Completion(values=[], total=None, hasMore=None)
+            )
+
+        return self._simple(types.CompleteRequest, call)
+
+    def progress_notification(self) -> Decorator[Any]:
+        """Register who hears of the progress of a client's own work."""
+
+        def decorate(function: F) -> F:
+            async def handler(note: Any) -> None:
+                said = note.params
+                await function(said.progressToken, said.progress, said.total, said.message)
+
+            self.notification_handlers[types.ProgressNotification] = handler
+            return function
+
+        return decorate
+
+    # --- serving --------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        initialization_options: InitializationOptions,
+        raise_exceptions: bool = False,
+        stateless: bool = False,
+    ) -> None:
+        """Serve the client at the other end of these streams; the way they came from decides how."""
+        await read_stream.serve(self.bridge(initialization_options))
+
+
+def _library_version() -> str:
+    for name in ("mcp", "dovetail-mcp"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "0.0.0"
+
+
+async def _pong(_: Any) -> types.ServerResult:
+    return types.ServerResult(types.EmptyResult())
+
+
+def _with_request(function: Callable[..., Any], kind: type) -> Handler:
+    """Call ``function`` with the request if it takes one, and without if it takes nothing."""
+    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):
+        hints = {}
+    for parameter in parameters:
+        if hints.get(parameter.name) is kind:
+            return lambda request: function(**{parameter.name: request})
+    if any(parameter.default is inspect.Parameter.empty for parameter in parameters):
+        return lambda request: function(request)
+    return lambda _: function()
+
+
+def _read_result(uri: AnyUrl, value: Any) -> types.ReadResourceResult:
+    if isinstance(value, str | bytes):
+        warnings.warn(
+            "Returning str or bytes from read_resource is deprecated. Use Iterable[ReadResourceContents] instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        value = [ReadResourceContents(value)]
+    if isinstance(value, types.ReadResourceResult):
+        return value
+    if not isinstance(value, Iterable):
+        raise ValueError(f"Unexpected return type from read_resource: {type(value)}")
+    return types.ReadResourceResult(
+        contents=[_contents(uri, item) for item in cast("Iterable[ReadResourceContents]", value)]
+    )
+
+
+def _contents(
+    uri: AnyUrl, item: ReadResourceContents
+) -> types.TextResourceContents | types.BlobResourceContents:
+    if isinstance(item.content, str):
+        return types.TextResourceContents(
+            uri=uri, text=item.content, mimeType=item.mime_type or _TEXT, _meta=item.meta
+        )
+    blob = base64.b64encode(item.content).decode()
+    return types.BlobResourceContents(uri=uri, blob=blob, mimeType=item.mime_type or _BINARY, _meta=item.meta)

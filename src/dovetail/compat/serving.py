@@ -1,0 +1,96 @@
+"""Where servers of others are put onto a wire: here the command line of ``dovetail run --compat`` wins.
+
+Whatever such a program calls (``mcp.run(transport=…)``, ``run_stdio_async()``, a low-level ``Server.run`` between the
+streams of ``stdio_server()``, ``uvicorn.run`` with an application of ours) ends in `run` or `serve`. Without a command
+line the transport that it asked for is used; with one, that of the command line, whatever it asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ..server import Server
+
+log = logging.getLogger("dovetail.compat")
+
+HTTP: Final = {"http", "streamable-http", "sse", "ws"}
+"""What others call the transports that one HTTP application of ours has."""
+
+
+class Served(ABC):
+    """What both families call a server: found under any name, and served by ours."""
+
+    @property
+    @abstractmethod
+    def native(self) -> Server:
+        """The server of ours that answers for it."""
+
+
+class Command(Struct, kw_only=True, eq=False):
+    """What the command line says about serving."""
+
+    run: Callable[[Server], int]
+    """Serve and be the process; gives the exit status."""
+    serve: Callable[[Server], Awaitable[Any]]
+    """Serve in an event loop that somebody else has started."""
+    http: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8000
+    strict: bool = False
+    """Be as strict as a server of ours, where theirs are not."""
+    served: bool = False
+    """Something has been served: the program asked for it itself."""
+
+
+_command: Command | None = None
+
+
+def command() -> Command | None:
+    """The command line that this process obeys; None when a program runs on its own."""
+    return _command
+
+
+def obey(given: Command | None) -> None:
+    """Let this command line win from now on."""
+    global _command
+    _command = given
+
+
+def strict() -> bool:
+    """Whether the process is to be as strict as ours are by design: unknown arguments refused, errors masked."""
+    return _command is not None and _command.strict
+
+
+def run(server: Server, transport: str = "stdio", **options: Any) -> None:
+    """Serve and be the process; ``options`` are those of the transport, and count without a command line only.
+
+    Raises:
+        SystemExit: with the status, when it is not 0.
+    """
+    if _command is None:
+        server.run("http" if transport in HTTP else "stdio", **options)
+        return
+    _tell(transport, _command)
+    if status := _command.run(server):
+        raise SystemExit(status)
+
+
+async def serve(server: Server, transport: str = "stdio", **options: Any) -> None:
+    """As `run`, in the event loop of the caller."""
+    if _command is None:
+        await server.serve("http" if transport in HTTP else "stdio", **options)
+        return
+    _tell(transport, _command)
+    await _command.serve(server)
+
+
+def _tell(transport: str, command: Command) -> None:
+    command.served = True
+    if (transport in HTTP) != command.http:
+        given = "HTTP" if command.http else "stdio"
+        log.info("the program asks for %s; the command line says %s, and wins", transport, given)
