@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from dovetail.server import current
 from tests.support.every_layer import everywhere
 
 
@@ -14,3 +15,9 @@ from tests.support.every_layer import everywhere
 def _every_layer() -> None:
     if os.environ.get("EVERY_LAYER"):
         everywhere()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some test of this process has imported `get_context`; the others are those of a program that has not."""
+    monkeypatch.setattr(current, "wanted", False)

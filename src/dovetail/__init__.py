@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .client import Client, SkillError
     from .core.principal import Principal
+    from .core.routes import Request, Response
     from .errors import (
         CapabilityError,
         DovetailError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         Audio,
         Context,
         Declined,
+        Depends,
         Elicit,
         ElicitUrl,
         File,
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
         Sampled,
         Server,
     )
+    from .server.ambient import get_context
+    from .server.apps import App
+    from .server.resources import FileResource, FolderResource, TextResource, UrlResource
     from .settings import Limits, Reconnect, TaskOptions, Timeouts
     from .wire.seal import Keys
 
@@ -70,13 +75,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "client": "Client SkillError",
     "core.principal": "Principal",
+    "core.routes": "Request Response",
     "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
         RemoteProtocolError RequestTimeout SessionLost StateError ToolError TransportError""",
     "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
         Icon ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
         TextContent Tool ToolAnnotations""",
-    "server": """Accepted Audio Context Declined Elicit ElicitUrl File Handle Image InputRequired Roots
+    "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image InputRequired Roots
         Sample Sampled Server""",
+    "server.ambient": "get_context",
+    "server.apps": "App",
+    "server.resources": "FileResource FolderResource TextResource UrlResource",
     "gateway": "Clients",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",
@@ -84,14 +93,15 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Accepted", "Annotations", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client", "Clients",
-    "Completion", "Context", "Declined", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File",
-    "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputRequired", "Keys", "Limits",
-    "LocalProtocolError", "Principal", "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal",
-    "RegistrationError", "RemoteProtocolError", "RequestTimeout", "ResourceContents", "ResourceLink", "Root",
-    "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError", "StateError",
-    "TaskOptions", "TextContent", "Timeouts", "Tool", "ToolAnnotations", "ToolError", "TransportError",
-    "__version__",
+    "Accepted", "Annotations", "App", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client",
+    "Clients", "Completion", "Context", "Declined", "Depends", "DovetailError", "Elicit", "ElicitUrl",
+    "EmbeddedResource", "File", "FileResource", "FolderResource", "GetPromptResult", "Handle", "Icon", "Image",
+    "ImageContent", "InputRequired", "Keys", "Limits", "LocalProtocolError", "Principal", "PromptMessage",
+    "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal", "RegistrationError", "RemoteProtocolError",
+    "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response", "Root", "Roots", "Sample",
+    "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError", "StateError", "TaskOptions",
+    "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations", "ToolError", "TransportError",
+    "UrlResource", "__version__", "get_context",
 ]  # fmt: skip
 
 

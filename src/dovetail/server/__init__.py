@@ -7,6 +7,7 @@ from .handles import Handle
 from .media import Audio, File, Image
 from .registering.register import RegisteredPrompt, RegisteredResource, RegisteredTool
 from .server import Layer, Server
+from .signatures.depends import Depends
 
 __all__ = [
     "Accepted",
@@ -14,6 +15,7 @@ __all__ = [
     "CannotAsk",
     "Context",
     "Declined",
+    "Depends",
     "Elicit",
     "ElicitUrl",
     "File",

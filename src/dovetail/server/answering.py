@@ -19,6 +19,7 @@ from ..core.rights import unknown
 from ..errors import ProtocolError
 from ..settings import NAME_ECHO, URI_ECHO, Limits
 from ..wire.dialects import Dialect
+from . import current
 from .asking.ask import InputRequired, asking_for
 from .context import Context
 from .elsewhere import Elsewhere
@@ -57,7 +58,7 @@ class Answering:
             return await self._elsewhere(call, channel, "tool")
         function = tool.function
         try:
-            if tool.context_parameter is None and params.request_state is UNSET:
+            if tool.context_parameter is None and params.request_state is UNSET and not current.wanted:
                 value = await tool.call(**function.decode(params.arguments))
                 return _needs_context() if type(value) is InputRequired else tool_result(value, function)
             # From here on the handler may ask, or claims to have asked.
@@ -180,11 +181,12 @@ class Answering:
     ) -> Any:
         """Run a handler that may ask: its value, or the `InputRequiredResult` that asks."""
         parameter = entry.context_parameter
-        if parameter is None and call.params.request_state is UNSET:
+        if parameter is None and call.params.request_state is UNSET and not current.wanted:
             value = await entry.call(**decode())
             return _needs_context() if type(value) is InputRequired else value
         asking = asking_for(cast("Server", self), call, channel)
         context = Context(cast("Server", self), call, channel, asking)
+        before = current.context.set(context) if current.wanted else None
         try:
             while True:
                 arguments = decode()
@@ -208,6 +210,8 @@ class Answering:
                     return required
         finally:
             context.close()
+            if before is not None:
+                current.context.reset(before)
 
     def context(self, call: Call, channel: Channel) -> Context:
         """A context for ``call``, for handlers of methods added with `add_method`."""

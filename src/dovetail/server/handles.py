@@ -28,6 +28,7 @@ from ..errors import ProtocolError, StateError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
 from ..stores.base import Store
 from ..stores.records import Records
+from .signatures.depends import CONTEXT
 from .signatures.plain_types import encode
 from .signatures.schemas import Schemas
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONTEXT: Final = "dovetail_context"
-"""The keyword for the context of a function that has handles but asks for no context itself."""
 _ON_THE_WIRE: Final = typing.Annotated[
     str, msgspec.Meta(min_length=1, max_length=128, description="A handle that this server gave before.")
 ]

@@ -73,11 +73,16 @@ class Listing:
         size = page_size(self._server, call)
         restricted = self._find_restricted() if self._restricted is None else self._restricted
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
+        apps = self._server.apps if self._name == "tools" else None
+        unseen = set[str]() if apps is None else apps.unseen(call)
+        if unseen:
+            seen = (*seen, False)  # the same list is another one for clients that show no apps
         owner = None if call.principal is None else call.principal.key
         key = (call.revision.index, call.codec.dialect.name, cursor, size, seen, owner)
         page = self._pages.get(key)
         if page is None:
-            hidden = {place for (place, _), shown in zip(restricted, seen, strict=True) if not shown}
+            hidden = {place for (place, _), shown in zip(restricted, seen, strict=False) if not shown}
+            hidden.update(place for place, (one, _) in enumerate(self._entries()) if one.name in unseen)
             page = call.codec.prepare(self._build(call, cursor, size, hidden))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
@@ -96,7 +101,7 @@ class Listing:
         offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
-        if call.principal is not None or self._restricted or self._private:
+        if call.principal is not None or self._restricted or self._private or self._server.apps is not None:
             result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
             position = digest + str(offset + size).encode()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -292,6 +292,27 @@ class Lifespan:
         finally:
             self.running = False
             self.value = None
+
+
+def composed(lifespans: Sequence[Callable[[Any], AbstractAsyncContextManager[Any]]], server: Any) -> Enter:
+    """Several lifespans as one: entered in order, left in reverse, each that was entered whatever becomes of the rest.
+
+    Mappings that they yield become one dict, the later ones win; anything else makes a list of what each yielded.
+    """
+
+    @asynccontextmanager
+    async def enter() -> AsyncGenerator[Any, None]:
+        async with AsyncExitStack() as stack:
+            values: list[Any] = [await stack.enter_async_context(lifespan(server)) for lifespan in lifespans]
+            if all(value is None or isinstance(value, Mapping) for value in values):
+                merged: dict[str, Any] = {}
+                for value in values:
+                    merged.update(value or {})
+                yield merged
+            else:
+                yield values
+
+    return enter
 
 
 class Lifecycle:

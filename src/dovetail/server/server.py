@@ -39,7 +39,7 @@ from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .running import Lifecycle, resumed
+from .running import Enter, Lifecycle, composed, resumed
 from .serving import Serving
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 logger = logging.getLogger("dovetail.server")
+Life = Callable[[Any], AbstractAsyncContextManager[Any]]
+"""Takes the server, and is entered and left with it."""
 
 
 class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
@@ -76,9 +78,9 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     ``instructions`` tell the model what the server is for. ``revisions`` and ``dialect`` say which clients are
     served and how other systems are spoken to; ``strict`` understands none of their names. ``lifespan`` is an
-    async context manager around everything; what it yields is ``ctx.lifespan``. ``limits`` bound what one
-    peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms`` and
-    ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
+    async context manager around everything, or a list of them; what it yields is ``ctx.lifespan``. ``limits`` bound
+    what one peer may hold, ``timeout`` (seconds) what one handler may take, ``page_size`` a page of a list. ``ttl_ms``
+    and ``cache_scope`` let modern clients cache lists and resources. ``layers`` wrap every call.
     ``seal_keys`` protect what travels through clients (cursors, the state of questions): give all workers
     the same ones. ``tasks`` says how tools run as tasks; ``store`` (or its URL, or the environment's
     ``DOVETAIL_STORE``) keeps what is to survive this process and to be known to others. ``auth`` verifies tokens: one
@@ -99,7 +101,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         description: str | None = None,
         icons: Sequence[Icon | Mapping[str, Any]] | None = None,
         website_url: str | None = None,
-        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+        lifespan: Life | Sequence[Life] | None = None,
         dialect: str | Dialect = "official",
         limits: Limits | None = None,
         revisions: Sequence[str | Revision] = REVISIONS,
@@ -126,7 +128,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.task_options, self.log_level = tasks or TaskOptions(), log_level
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
-        Lifecycle.__init__(self, None if lifespan is None else partial(lifespan, self))
+        Lifecycle.__init__(self, _lifespan(lifespan, self))
         self._open(_revisions(revisions), tuple(layers), strict=strict)
         self._keep(_keys(seal_keys) or persistence.environment_keys(), persistence.store_of(store))
 
@@ -428,6 +430,12 @@ def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
         what = f"there is no revision {unknown[0]!r}" if unknown else "a server needs a revision to speak"
         raise ValueError(f"{what}: use some of {', '.join(BY_NAME)}")
     return [BY_NAME[name] if isinstance(name, str) else name for name in names]
+
+
+def _lifespan(lifespan: Life | Sequence[Life] | None, server: Server) -> Enter | None:
+    if lifespan is None:
+        return None
+    return partial(lifespan, server) if callable(lifespan) else composed(lifespan, server)
 
 
 def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | None:

@@ -6,8 +6,8 @@ Transports are imported when asked for: a pipe costs no HTTP stack.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -19,7 +19,10 @@ from ..model import ClientCapabilities
 from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
+    from ..core.routes import Routes
     from .server import Server
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _HTTP: Final = "dovetail.transports.http.host.serving"
 TRANSPORTS: Final[Mapping[str, str]] = {
@@ -35,6 +38,31 @@ Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 
 class Serving:
     """The part of a `Server` that is spoken to."""
+
+    routes: Routes | None = None
+    """The author's own, beside the endpoint; made with the first one."""
+
+    def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
+        """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.
+
+        It takes a `dovetail.Request` and returns text, bytes, something for JSON, None (204) or a
+        `Response`; plain functions run in a worker thread. Host and Origin are checked as for the endpoint. Where the
+        server verifies tokens the caller needs one, unless ``auth=False`` opens the route to everybody.
+
+        Raises:
+            RegistrationError: the path is none or taken, or a method is none.
+        """
+        from ..core.routes import Route, Routes  # most servers have none
+
+        if self.routes is None:
+            self.routes = Routes()
+        routes = self.routes
+
+        def add(handler: F) -> F:
+            routes.add(Route(path, handler, frozenset(name.upper() for name in methods), auth))
+            return handler
+
+        return add
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
         """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, overload
 
 from msgspec import UNSET
 
@@ -42,6 +42,10 @@ from .options import (
 )
 from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
 
+if TYPE_CHECKING:
+    from ..apps import Apps
+    from ..server import Server
+
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")
 
@@ -67,6 +71,8 @@ class Registration:
 
     dialect: Dialect
     limits: Limits
+    apps: Apps | None = None
+    """Made with the first tool that has a page."""
 
     def __init__(self, timeout: float | None) -> None:
         self.timeout = timeout
@@ -137,12 +143,21 @@ class Registration:
             headers=header_map(prepared.input_schema),
             **self._shared(prepared, what, options),
         )
+        if options.get("app") is not None and entry.name not in self.register.tools.entries:
+            self._attach(entry, options.get("app"))
         self.register.tools.add(entry.name, entry)
         if entry.headers:
             self.param_headers[entry.name] = entry.headers
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
             self.enable_tasks()
         return entry
+
+    def _attach(self, entry: RegisteredTool, app: Any) -> None:
+        from ..apps import Apps, app_of  # a server without apps never loads them
+
+        if self.apps is None:
+            self.apps = Apps(cast("Server", self))
+        self.apps.attach(entry, app_of(app))
 
     def enable_tasks(self) -> None:
         """Serve the methods of tasks from now on; done by itself with the first tool that may run as one."""
@@ -151,6 +166,8 @@ class Registration:
     def remove_tool(self, name: str) -> None:
         """Take a tool out of the list; ``list_changed`` goes out by itself."""
         self.register.tools.remove(name)
+        if self.apps is not None:
+            self.apps.only.discard(name)
         self.param_headers.pop(name, None)
 
     # Resources

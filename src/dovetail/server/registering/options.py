@@ -73,6 +73,8 @@ class ToolOptions(SharedOptions, total=False):
     """On 2026-07-28 it becomes a task only with ``await ctx.detach()``; until then it asks within the call."""
     resume: bool
     """A task whose worker died is run again by another; `ctx.step` results and answers are kept for it."""
+    app: Any
+    """The page that shows its results: an `App`, a path, or the ``ui://`` URI of a resource."""
     version: str | None
     deprecated: bool | str
     """True, or a sentence that says what to use in its place."""

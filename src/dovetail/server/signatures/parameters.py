@@ -22,6 +22,7 @@ from msgspec import NODEFAULT, Struct
 from ...errors import RegistrationError
 from ...settings import ANNOTATIONS_KEPT
 from . import pydantic_models
+from .depends import with_dependencies
 from .docstrings import NOTHING, Docstring, parse
 from .objects import Field
 
@@ -55,12 +56,21 @@ class Signature(Struct, frozen=True, eq=False):
 
 
 def read_signature(function: Any, *, name: str | None = None, may_be_open: bool = False) -> Signature:
-    """Take ``function`` apart; one that takes ``**arguments`` is refused unless it ``may_be_open``.
+    """Take ``function`` apart, and provide what it takes with `Depends`.
+
+    One that takes ``**arguments`` is refused unless it ``may_be_open``.
 
     Raises:
         RegistrationError: it cannot be called with named arguments, or an annotation cannot be resolved.
     """
-    function = _callable(function)
+    return with_dependencies(take_apart(function, name=name, may_be_open=may_be_open), take_apart)
+
+
+def take_apart(
+    function: Any, *, name: str | None = None, may_be_open: bool = False, may_yield: bool = False
+) -> Signature:
+    """The signature as it stands; dependencies are parameters like others."""
+    function = _callable(function, may_yield=may_yield)
     plain, bound = _unwrap(function)
     name = name or _name(function, plain)
     scope = _Scope(plain)
@@ -171,14 +181,14 @@ def _settled(annotation: Any) -> bool:
     return bool(parts) and all(isinstance(part, type) for part in parts)
 
 
-def _callable(function: Any) -> Any:
+def _callable(function: Any, *, may_yield: bool) -> Any:
     if isinstance(function, classmethod):
         raise RegistrationError("a classmethod can only be registered through its class: pass Class.method")
     if isinstance(function, staticmethod):
         return function.__func__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not callable(function):
         raise RegistrationError(f"a function is needed, not {type(function).__name__}")
-    if inspect.isasyncgenfunction(function):
+    if inspect.isasyncgenfunction(function) and not may_yield:
         raise RegistrationError("an async generator gives no single result: return a list instead")
     return function
 

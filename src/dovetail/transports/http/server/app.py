@@ -14,7 +14,6 @@ from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from ....auth.settings import PAGE_BYTES
@@ -38,9 +37,10 @@ from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from . import guards
+from .beside import Beside
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
-from .exchange import CLOSE, TEXT_TYPE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
+from .exchange import CLOSE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
 from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
@@ -79,11 +79,14 @@ class HttpApp:
         self.modern = life.modern = Modern(*shared)
         mail = None if self.legacy.shared is None else self.legacy.shared.mail
         self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail)
+        self._beside = Beside(
+            service, life, self.identity, doors=self._doors, enter=self._entered, read=self._read
+        )
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
             options.path.rstrip("/") + "/": self._endpoint,
-            "/livez": self._alive,
-            "/readyz": self._ready,
+            "/livez": self._beside.alive,
+            "/readyz": self._beside.ready,
         }
         if options.sse_path is not None:
             self._routes[options.sse_path] = self._sse
@@ -161,7 +164,7 @@ class HttpApp:
 
         True when it is a POST to the endpoint, which is still to be read; everything else has been answered.
         """
-        route = self._routes.get(exchange.path)
+        route = self._routes.get(exchange.path) or self._beside.own(exchange.path)
         if route is None:
             await exchange.answer(404)
             return False
@@ -205,7 +208,7 @@ class HttpApp:
     def _wanted(self) -> int:
         return JSON if self.options.json_only else JSON | EVENTS
 
-    async def _entered(self, exchange: Exchange) -> bool:
+    async def _entered(self, exchange: Exchange, methods: str = guards.METHODS) -> bool:
         """Whether the caller may go on; if not it has been told."""
         headers = exchange.headers
         refusal = self._guard.refusal(exchange.local, headers)
@@ -219,7 +222,7 @@ class HttpApp:
             await self._refuse(exchange, ShuttingDown(), 503)
             return False
         if exchange.method == "OPTIONS" and self.options.cors:
-            await exchange.answer(204, headers=guards.preflight(headers))
+            await exchange.answer(204, headers=guards.preflight(headers, methods))
             return False
         return True
 
@@ -422,21 +425,6 @@ class HttpApp:
         finally:
             del life.sockets[duplex]
             life.unread.pop(duplex, None)
-
-    async def _alive(self, exchange: Exchange) -> bool:
-        await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)
-        return False
-
-    async def _ready(self, exchange: Exchange) -> bool:
-        health = self.service.health
-        word = "draining" if self.life.draining else health.status
-        status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
-        if "application/json" in exchange.headers.get("accept", ""):
-            body = msgspec.json.encode({"status": word, "components": health.told()})
-            await exchange.answer(status, body, headers)
-        else:
-            await exchange.answer(status, f"{word}\n".encode(), headers, TEXT_TYPE)
-        return False
 
     async def _refuse_stranger(self, exchange: Exchange, error: DovetailError) -> None:
         status = status_of_stranger(error)

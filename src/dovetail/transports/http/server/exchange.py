@@ -17,6 +17,7 @@ from ....core.admit import Admission
 from ....core.budget import Account, busy
 from ....core.channel import Service
 from ....core.principal import Principal
+from ....core.routes import Routes
 from ....drivers.layering import Door, Layer, Wrapper
 from ....errors import (
     LATER,
@@ -56,6 +57,12 @@ CLOSE: Final = (("connection", "close"),)
 """For answers after which the rest of what the client sends is not worth reading."""
 
 
+class Caller(Protocol):
+    """Calls an author's function where it belongs: on the loop, or in a worker thread."""
+
+    async def call(self, function: Callable[..., Any], /, *args: Any) -> Any: ...
+
+
 class HttpService(Service, Protocol):
     """What HTTP asks of a server: a service with keys for what it hands out."""
 
@@ -63,6 +70,9 @@ class HttpService(Service, Protocol):
     clock: Callable[[], float]
     health: Health
     layers: tuple[Layer | Wrapper, ...]
+    routes: Routes | None
+    """The author's own, beside the endpoint."""
+    runner: Caller
     store: Store | None
     """Where sessions live that every process may serve."""
 

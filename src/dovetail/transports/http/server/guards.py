@@ -108,12 +108,12 @@ _REQUEST_HEADERS: Final = (
 _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
 
 
-def preflight(headers: Mapping[str, str]) -> Headers:
+def preflight(headers: Mapping[str, str], methods: str) -> Headers:
     """The answer to a preflight. Which ``Mcp-Param-*`` headers there are only the page knows."""
     asked = headers.get("access-control-request-headers", "").split(",")[:PREFLIGHT_NAMES]
     named = [name.strip() for name in asked if _PARAMETER.fullmatch(name.strip())]
     return (
-        ("access-control-allow-methods", METHODS),
+        ("access-control-allow-methods", methods),
         ("access-control-allow-headers", ", ".join([_REQUEST_HEADERS, *named])),
         ("access-control-max-age", "600"),
     )

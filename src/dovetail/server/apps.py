@@ -1,0 +1,180 @@
+"""MCP Apps (extension ``io.modelcontextprotocol/ui``, 2026-01-26): tools whose results a host shows in a page of ours.
+
+```python
+@server.tool(app=App(file="chart.html", csp={"resourceDomains": ["https://cdn.example.com"]}))
+def sales(year: int) -> list[Month]: ...
+```
+
+The page is a ``ui://`` resource with what it may load and use in its ``_meta``; the tool names it in its own. A client
+that does not declare the extension gets the tool as any other, with ``fallback`` for text; tools for the page alone
+(``visibility=["app"]``) are not listed for it. That is no access control: use ``scopes``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.channel import Call
+from ..errors import RegistrationError
+from ..model import CallToolResult, ResourceContents, TextContent
+from .asking.ask import InputRequired
+from .signatures.depends import CONTEXT
+from .signatures.functions import Function
+from .signatures.returns import tool_result
+
+if TYPE_CHECKING:
+    from .registering.register import RegisteredTool
+    from .server import Server
+
+EXTENSION: Final = "io.modelcontextprotocol/ui"
+HTML: Final = "text/html;profile=mcp-app"
+"""UI Resource Format: ``mimeType`` MUST be this one."""
+SCHEME: Final = "ui://"
+_CSP: Final = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
+_PERMISSIONS: Final = ("camera", "microphone", "geolocation", "clipboardWrite")
+_ORIGIN: Final = re.compile(r"(https|wss|http|ws)://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?")
+"""What a host may put into a Content-Security-Policy: nothing that could end one and begin another."""
+Visibility = Sequence[Literal["model", "app"]]
+
+
+class App(Struct, frozen=True, kw_only=True):
+    """The page of a tool: its ``html``, a ``file`` that holds it, or the ``uri`` of a resource registered otherwise.
+
+    ``csp`` has the members of the specification: ``connectDomains``, ``resourceDomains``, ``frameDomains``,
+    ``baseUriDomains``; without any the page may load nothing from elsewhere. ``fallback`` is what clients without apps
+    are told: a text, or a function of what the tool returned.
+    """
+
+    html: str | None = None
+    file: str | os.PathLike[str] | None = None
+    uri: str | None = None
+    csp: Mapping[str, Sequence[str]] = {}
+    permissions: Sequence[str] = ()
+    domain: str | None = None
+    prefers_border: bool | None = None
+    visibility: Visibility = ("model", "app")
+    fallback: str | Callable[[Any], str] | None = None
+
+    def meta(self) -> dict[str, Any]:
+        """What the resource says of itself."""
+        said: dict[str, Any] = {
+            "csp": {name: list(origins) for name, origins in self.csp.items()},
+            "permissions": {name: {} for name in self.permissions},
+            "domain": self.domain,
+        }
+        found = {name: value for name, value in said.items() if value}
+        return found if self.prefers_border is None else {**found, "prefersBorder": self.prefers_border}
+
+
+class Apps:
+    """The apps of one server; made with the first."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.only: set[str] = set()
+        """Tools that are for pages alone."""
+        server.add_capability(f"extensions.{EXTENSION}", {"mimeTypes": [HTML]})
+
+    def unseen(self, call: Call) -> set[str]:
+        """The tools that are not listed for this client, whose host would show them to its model."""
+        return self.only if self.only and not supported(call.capabilities) else set()
+
+    def attach(self, entry: RegisteredTool, app: App) -> None:
+        """Give ``entry`` its page."""
+        _check(app, entry.name)
+        uri = app.uri or f"{SCHEME}{re.sub('[^A-Za-z0-9._-]+', '-', self._server.name)}/{entry.name}.html"
+        if app.html is not None or app.file is not None:
+            reader = partial(_page, uri, app)
+            self._server.add_resource(
+                uri, reader, name=entry.name, mime_type=HTML, meta={"ui": app.meta()} if app.meta() else None
+            )
+        elif uri not in self._server.resources:
+            raise RegistrationError(
+                f"tool {entry.name!r}: register the resource {uri} before the tool, or give html or file"
+            )
+        definition = entry.definition
+        shown = {"resourceUri": uri, "visibility": list(app.visibility)}
+        definition.meta = {**(definition.meta or {}), "ui": shown}
+        if "model" not in app.visibility:
+            self.only.add(entry.name)
+        if app.fallback is not None:
+            own = entry.context_parameter
+            entry.call = partial(_with_fallback, entry.call, own, entry.function, app.fallback)
+            entry.context_parameter = own or CONTEXT
+
+
+def app_of(value: Any) -> App:
+    """What ``app=`` means: an `App`, the path of a page, or the URI of one.
+
+    Raises:
+        RegistrationError: it means nothing.
+    """
+    if isinstance(value, App):
+        return value
+    if isinstance(value, str) and value.startswith(SCHEME):
+        return App(uri=value)
+    if isinstance(value, str | os.PathLike):
+        return App(file=value)  # pyright: ignore[reportUnknownArgumentType]
+    raise RegistrationError(f"app is an App, a path or a ui:// URI, not {type(value).__name__}")
+
+
+def supported(capabilities: Any) -> bool:
+    """Whether a client shows apps of the kind we have."""
+    settings = capabilities.extension(EXTENSION)
+    return settings is not None and HTML in (settings.get("mimeTypes") or (HTML,))
+
+
+def _page(uri: str, app: App) -> ResourceContents:
+    text = app.html if app.file is None else Path(app.file).read_text(encoding="utf-8")
+    found = ResourceContents(uri, mime_type=HTML, text=text or "")
+    if app.meta():
+        found.meta = {"ui": app.meta()}
+    return found
+
+
+async def _with_fallback(
+    call: Callable[..., Any], own: str | None, function: Function, fallback: Any, /, **arguments: Any
+) -> Any:
+    context = arguments[own or CONTEXT]
+    if own is None:
+        del arguments[CONTEXT]
+    value = await call(**arguments)
+    if type(value) is InputRequired or supported(context.client_capabilities):
+        return value
+    result = tool_result(value, function)
+    if not isinstance(result, CallToolResult) or result.is_error is True:
+        return result
+    text = fallback if isinstance(fallback, str) else fallback(value)
+    return replace(result, content=[TextContent(text)])
+
+
+def _check(app: App, name: str) -> None:
+    """Refuse what a host would, or should not, take."""
+    if app.html is not None and app.file is not None:
+        raise RegistrationError(f"the app of tool {name!r} has html or a file, not both")
+    if app.file is not None and not Path(app.file).is_file():
+        raise RegistrationError(f"the app of tool {name!r}: there is no file {app.file}")
+    if app.html is None and app.file is None and app.uri is None:
+        raise RegistrationError(f"the app of tool {name!r} needs html, a file or a uri")
+    if app.uri is not None and not app.uri.startswith(SCHEME):
+        raise RegistrationError(f"the page of tool {name!r} needs a {SCHEME} URI, not {app.uri!r}")
+    for member, origins in app.csp.items():
+        wrong = [origin for origin in origins if not _ORIGIN.fullmatch(origin)]
+        if member not in _CSP or isinstance(origins, str) or wrong:
+            said = f"{wrong[0]!r} is no origin" if member in _CSP and wrong else f"not {member!r}"
+            raise RegistrationError(f"csp of tool {name!r} has lists of origins as {', '.join(_CSP)}: {said}")
+    for one in app.permissions:
+        if one not in _PERMISSIONS:
+            raise RegistrationError(
+                f"permissions of tool {name!r} are {', '.join(_PERMISSIONS)}, not {one!r}"
+            )
+    if not app.visibility or isinstance(app.visibility, str) or not {*app.visibility} <= {"model", "app"}:
+        raise RegistrationError(f"visibility of tool {name!r} is some of 'model' and 'app'")

@@ -1,0 +1,153 @@
+"""What is answered beside the endpoint: whether we live and are ready, and the routes of the server's author.
+
+A route of the author's own passes the guards of the endpoint (Host, Origin, draining, the doors of layers), and its
+caller has to be known where the server has somebody who asks, unless it was registered with ``auth=False``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ....core.principal import Principal
+from ....core.routes import Request, Response, Route
+from ....drivers.layering import Door
+from ....drivers.run import mask
+from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
+from .identity import Identity
+from .life import Life
+
+_BYTES = ("content-type", "application/octet-stream")
+Found = list[tuple[Route, dict[str, str]]]
+
+
+class Beside:
+    """The places of one app beside its endpoint."""
+
+    def __init__(
+        self,
+        service: HttpService,
+        life: Life,
+        identity: Identity,
+        *,
+        doors: Sequence[tuple[Any, Door]],
+        enter: Callable[[Exchange, str], Awaitable[bool]],
+        read: Callable[[Exchange], Awaitable[bytes | None]],
+    ) -> None:
+        self._service = service
+        self._life = life
+        self._identity = identity
+        self._doors = doors
+        self._enter = enter
+        self._read = read
+
+    async def alive(self, exchange: Exchange) -> bool:
+        """``/livez``: whoever can answer is alive."""
+        await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)
+        return False
+
+    async def ready(self, exchange: Exchange) -> bool:
+        """``/readyz``: whether calls should come here."""
+        health = self._service.health
+        word = "draining" if self._life.draining else health.status
+        status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
+        if "application/json" in exchange.headers.get("accept", ""):
+            body = msgspec.json.encode({"status": word, "components": health.told()})
+            await exchange.answer(status, body, headers)
+        else:
+            await exchange.answer(status, f"{word}\n".encode(), headers, TEXT_TYPE)
+        return False
+
+    def own(self, path: str) -> Callable[[Exchange], Awaitable[bool]] | None:
+        """Who answers ``path`` among the author's own routes, which may be added at any time."""
+        routes = self._service.routes
+        found = None if routes is None else routes.find(path)
+        return partial(self._route, found) if found else None
+
+    async def _route(self, found: Found, exchange: Exchange) -> bool:
+        methods = ", ".join(sorted({name for route, _ in found for name in route.methods}))
+        if not await self._enter(exchange, methods):
+            return False
+        chosen = _chosen(found, exchange.method)
+        if chosen is None:
+            await exchange.answer(405, headers=[("allow", methods)])
+            return False
+        for shut, door in self._doors:
+            if shut and await kept_out(exchange, self._service.admission, door):
+                return False
+        route, params = chosen
+        identity = self._identity
+        principal = await identity.of(exchange) if identity.asked and route.auth else None
+        body = await self._read(exchange)
+        if body is not None:
+            await self._answer(exchange, route, params, body, principal)
+        return False
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        route: Route,
+        params: Mapping[str, str],
+        body: bytes,
+        principal: Principal | None,
+    ) -> None:
+        """Have the author's handler answer; a client learns nothing of its exceptions."""
+        query = exchange.query
+        request = Request(
+            method=exchange.method,
+            path=exchange.path,
+            params=params,
+            query=dict(parse_qsl(query, keep_blank_values=True)),
+            query_string=query,
+            headers=exchange.headers,
+            body=body,
+            principal=principal,
+            scope=exchange.scope,
+        )
+        try:
+            value = await self._service.runner.call(route.handler, request)
+            status, said, headers, kind = _written(value)
+        except msgspec.DecodeError:
+            await exchange.answer(400, b"the body is not the JSON that is wanted\n", kind=TEXT_TYPE)
+        except Exception:  # noqa: BLE001  whatever it was, it is in the log
+            error = mask(f"the route {route.path}")
+            await exchange.answer(500, f"{error.message}\n".encode(), kind=TEXT_TYPE)
+        else:
+            await exchange.answer(status, b"" if exchange.method == "HEAD" else said, headers, kind)
+
+
+def _chosen(found: Found, method: str) -> tuple[Route, dict[str, str]] | None:
+    """Who answers ``method``: HEAD is a GET whose body is not sent."""
+    for wanted in (method, "GET") if method == "HEAD" else (method,):
+        for route, params in found:
+            if wanted in route.methods:
+                return route, params
+    return None
+
+
+def _written(value: Any) -> tuple[int, bytes, Headers, tuple[str, str]]:
+    response = value if isinstance(value, Response) else Response(value, 204 if value is None else 200)
+    body = response.body
+    kind = TEXT_TYPE if isinstance(body, str) else JSON_TYPE
+    if isinstance(body, bytes | bytearray):
+        said, kind = bytes(body), _BYTES
+    elif body is None:
+        said = b""
+    else:
+        said = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    if response.content_type is not None:
+        kind = ("content-type", response.content_type)
+    headers = [(name.lower(), text) for name, text in response.headers.items()]
+    for name, text in (*headers, kind):
+        # A line end in a value would let whoever chose it write headers of their own.
+        if (
+            not name.isascii()
+            or not text.isprintable()
+            or not name.replace("-", "").replace("_", "").isalnum()
+        ):
+            raise ValueError(f"{name!r} is no header that can be sent")
+    return response.status, said, headers, kind
