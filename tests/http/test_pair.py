@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from dovetail.settings import Limits
+import pytest
+
+from dovetail.settings import Limits, Timeouts
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
@@ -107,3 +109,46 @@ async def test_the_stream_ends_properly_when_the_server_does() -> None:
         await hear(events)
         site.end()
         assert [event async for event in events] == []
+
+
+def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.3)
+
+    @run
+    async def scenario() -> None:
+        async with served(build()) as site:
+            used, heard, path = await open_pair(site)
+            assert await say(site, path, initialize()) == 202
+            await hear(heard, "initialize")
+            unused, events, forgotten = await open_pair(site)
+            assert [event async for event in events if event.data] == []
+            assert await say(site, forgotten, initialize()) == 404
+            assert await say(site, path, request("ping", None, id=7)) == 202
+            assert (await hear(heard))["id"] == 7
+            for one in (used, unused):
+                await one.close()
+
+    scenario()
+
+
+def test_a_quiet_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.2))
+
+    @run
+    async def scenario() -> None:
+        async with served(build(), session_ping=0.1) as site:
+            connection, events, path = await open_pair(site)
+            assert await say(site, path, initialize()) == 202
+            await hear(events, "initialize")
+            for _ in range(2):
+                question = await hear(events)
+                assert question["method"] == "ping"
+                answer = {"jsonrpc": "2.0", "id": question["id"], "result": {}}
+                assert await say(site, path, answer) == 202
+            assert (await hear(events))["method"] == "ping"
+            rest = [json.loads(event.data)["method"] async for event in events if event.data]
+            assert rest == ["notifications/cancelled"]
+            assert await say(site, path, initialize()) == 404
+            await connection.close()
+
+    scenario()

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from dovetail.settings import Limits
+from dovetail.settings import Limits, Timeouts
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.rawclient import MODERN
@@ -195,3 +195,40 @@ def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
                 assert refused.status in (400, 426)
 
     scenario()
+
+
+def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
+    hosted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.2))
+
+    @run
+    async def scenario() -> None:
+        async with served(build(), session_ping=0.1) as site, dial(site) as socket:
+            params = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "c", "version": "1"},
+            }
+            await socket.send(json.dumps(request("initialize", params)))
+            assert "protocolVersion" in await socket.recv()
+            for _ in range(2):
+                question = json.loads(await socket.recv())
+                assert question["method"] == "ping"
+                await socket.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": {}}))
+            assert json.loads(await socket.recv())["method"] == "ping"
+            assert await closed(socket) == code(hosted, 1001)
+
+    scenario()
+
+
+@run
+async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
+    async with served(build(), session_ping=0.05) as site, dial(site) as socket:
+        for words in ("one", "two"):
+            await socket.send(
+                json.dumps(modern("tools/call", {"name": "shout", "arguments": {"words": words}}))
+            )
+            assert text(json.loads(await socket.recv())["result"]) == words.upper()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(socket.recv(), 0.2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import RequestTimeout, TransportError
-from dovetail.settings import Limits
+from dovetail.settings import Limits, Timeouts
 from dovetail.transports import tcp
 from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said
@@ -20,6 +20,10 @@ from tests.support.waiting import turns, until
 from .recorder import Recorder
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"c","version":"1"}}}\n'
+)
 
 
 @run
@@ -75,7 +79,7 @@ async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> Non
 
 
 def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.duplex.INITIALIZE_SECONDS", 0.05)
+    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.05)
 
     @run
     async def scenario() -> None:
@@ -90,6 +94,29 @@ def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
         for writer in (answer, unused):
             writer.close()
             await writer.wait_closed()
+        await listener.close()
+
+    scenario()
+
+
+def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.1))
+
+    @run
+    async def scenario() -> None:
+        listener = await tcp.listen(Parrot(), idle=0.2)
+        replies, writer = await asyncio.open_connection(*listener.address)
+        writer.write(INITIALIZE)
+        assert b"protocolVersion" in await replies.readline()
+        writer.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        for number in range(4):  # twice as long as a connection may be silent
+            question = json.loads(await replies.readline())
+            assert question["method"] == "ping"
+            answer = {"result": {}} if number % 2 else {"error": {"code": -32601, "message": "what?"}}
+            writer.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+        assert json.loads(await replies.readline())["method"] == "ping"
+        assert b"ping" not in await replies.read(), "nobody answered, and the connection is closed"
+        writer.close()
         await listener.close()
 
     scenario()

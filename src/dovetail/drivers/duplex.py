@@ -42,7 +42,6 @@ from ..settings import (
     AT_ONCE,
     FLUSH_SECONDS,
     GRACE_SECONDS,
-    INITIALIZE_SECONDS,
     SMALL_MESSAGE,
     VIOLATIONS,
     Limits,
@@ -50,6 +49,7 @@ from ..settings import (
 )
 from ..wire.frames import decode, too_large
 from .pacing import in_turns
+from .pulse import Pulse
 from .requests import Requests
 from .run import Runner, ShuttingDown
 
@@ -93,13 +93,24 @@ class Duplex:
     """One connection at work. Hand it to a link as its receiver; `wait_closed` returns when all is over."""
 
     def __init__(
-        self, endpoint: Endpoint, service: Service, *, grace: float = GRACE_SECONDS, wary: bool = False
+        self,
+        endpoint: Endpoint,
+        service: Service,
+        *,
+        grace: float = GRACE_SECONDS,
+        wary: bool = False,
+        begins: bool = False,
+        quiet: float | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.service = service
         self.limits = service.limits
         self.grace = grace
         self._wary = wary
+        self._begins = begins
+        self._quiet = quiet
+        self.heard = 0
+        """Messages that have come."""
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._tasks: dict[Call, asyncio.Task[None]] = {}  # by call: an id may be used again after a cancel
@@ -117,7 +128,7 @@ class Duplex:
         self._closer: asyncio.Task[None] | None = None
         self._holder: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
-        self._first: asyncio.TimerHandle | None = None
+        self._pulse: Pulse | None = None
         self._session: Session | None = None
         endpoint.on_session = self._opened
 
@@ -125,15 +136,11 @@ class Duplex:
 
     def connected(self, link: Link) -> None:
         self._link = link
-        if self._wary:
-            self._first = self._loop.call_later(INITIALIZE_SECONDS, self._silent)
-
-    def _silent(self) -> None:
-        """Whoever connects has something to say soon; document 000: 30 s for initialization."""
-        if not self.endpoint.understood and not self._closing:
-            self._hang_up()
+        if self._begins or self._quiet is not None:
+            self._pulse = Pulse(self, begins=self._begins, quiet=self._quiet)
 
     def received(self, message: bytes) -> None:
+        self.heard += 1
         if len(message) > SMALL_MESSAGE and not self._hold(message):
             return
         event = self.endpoint.receive(message)
@@ -155,7 +162,7 @@ class Duplex:
             endpoint = self.endpoint
             if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
                 self._flush()
-                self._hang_up()
+                self.hang_up()
 
     def _hold(self, message: bytes) -> bool:
         """Whether there is room for a large message, among those of all peers; until its calls have ended."""
@@ -202,8 +209,8 @@ class Duplex:
         self._requests.fail(error)
         for call in list(self._tasks):
             self._stop(call)
-        if self._first is not None:
-            self._first.cancel()
+        if self._pulse is not None:
+            self._pulse.stop()
         self._frames.clear()
         self._held.clear()
         self._session_over()
@@ -365,10 +372,11 @@ class Duplex:
         for call in list(self._tasks):
             self._stop(call)
         self._flush()
-        self._hang_up()
+        self.hang_up()
         await self.wait_closed(FLUSH_SECONDS)
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
+        """End the connection now."""
         if self._link is None:
             self.lost(None)
         else:
@@ -407,14 +415,17 @@ def accept(
     grace: float = GRACE_SECONDS,
     limits: Limits | None = None,
     wary: bool = False,
+    begins: bool = False,
+    quiet: float | None = None,
 ) -> Duplex:
     """The receiver for one new connection to ``service``; ``limits`` where the transport has some of its own.
 
     ``wary`` is for transports that strangers can reach: a peer that does not begin with a message is hung up on, since
     what it speaks is another protocol (the body of a web page's request, say); and so is one that goes on with rubbish.
+    With ``begins`` one that says nothing is, too; after ``quiet`` seconds a legacy client is asked whether it is there.
     """
     endpoint = Endpoint(service.admission, limits or service.limits, principal=principal, scope=scope)
-    return Duplex(endpoint, service, grace=grace, wary=wary)
+    return Duplex(endpoint, service, grace=grace, wary=wary, begins=wary or begins, quiet=quiet)
 
 
 _users: WeakKeyDictionary[Service, int] = WeakKeyDictionary()

@@ -2,8 +2,8 @@
 
 `listen` serves a service to everybody who connects; `connect` gives a client its link. A message that is too
 large is answered and ends the connection. Connections beyond the limit are closed at once, silent ones after
-``idle`` seconds unless a call is under way, those that take nothing of what we send in any case; a peer that
-vanished without a word is found by TCP keep-alive.
+``idle`` seconds unless a call is under way (a legacy client is asked before whether it is there), those that take
+nothing of what we send in any case; a peer that vanished without a word is found by TCP keep-alive.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ class Listener:
         self._server: asyncio.Server
 
     def accept(self) -> _Connection:
-        return _Connection(self, accept(self.service, grace=self.grace, wary=True))
+        # A legacy client that answers in time is not silent.
+        quiet = None if self.idle is None else self.idle / 2
+        return _Connection(self, accept(self.service, grace=self.grace, wary=True, quiet=quiet))
 
     @property
     def address(self) -> Any:

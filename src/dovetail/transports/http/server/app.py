@@ -404,8 +404,9 @@ class HttpApp:
         life = self.life
         task = current_task()
         assert task is not None
-        limits = self.service.limits.on_websocket()
-        duplex = accept(self.service, principal=principal, scope=socket.scope, limits=limits, wary=True)
+        service, scope = self.service, socket.scope
+        limits, quiet = service.limits.on_websocket(), self.options.session_ping
+        duplex = accept(service, principal=principal, scope=scope, limits=limits, wary=True, quiet=quiet)
         life.sockets[duplex] = task
         try:
             # Some hosts tell nobody that the client has left before the handshake was over.

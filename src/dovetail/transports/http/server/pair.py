@@ -79,7 +79,14 @@ class Pair:
         stream = EventStream(exchange, limits.write_buffer, self._options.write_timeout)
         stream.principal = principal
         scope = {**exchange.scope, "transport": "sse"}
-        duplex = accept(self._service, principal=principal, scope=scope, limits=limits.on_events())
+        duplex = accept(
+            self._service,
+            principal=principal,
+            scope=scope,
+            limits=limits.on_events(),
+            begins=True,
+            quiet=self._options.session_ping,
+        )
         stream.write(encode_event(self._address(exchange, id), event="endpoint"))
         receiver: Receiver = duplex
         receiver.connected(EventLink(stream))

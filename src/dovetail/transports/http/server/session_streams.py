@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
 from ....core.principal import Principal
+from ....drivers.pulse import PATIENCE
 from ....errors import DovetailError, ProtocolError
-from ....settings import PING_SECONDS, SESSION_STREAMS, HttpOptions, Timeouts
+from ....settings import SESSION_STREAMS, HttpOptions
 from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService
@@ -18,8 +18,6 @@ from .sessions import LiveSession, Sessions
 from .waiting import Watch
 
 log = logging.getLogger("dovetail.http")
-
-_PATIENCE: Final = Timeouts(connect=None, idle=None, total=PING_SECONDS)
 
 
 class SessionStreams:
@@ -46,7 +44,7 @@ class SessionStreams:
 
     async def _ping(self, live: LiveSession, general: LoggedStream) -> None:
         try:
-            await live.ask().request("ping", None, _PATIENCE, write=general.write)
+            await live.ask().request("ping", None, PATIENCE, write=general.write)
             live.used = self._service.clock()
         except DovetailError as error:
             log.info("a client does not answer, its streams are closed: %s", error.message)
