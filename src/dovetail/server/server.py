@@ -144,9 +144,11 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         With ``keep_keys`` the keys that seal are those of the store.
         """
+        from ..workers import life  # a server without a store does without it
+
         self.store = store
-        self.surround(lambda enter: persistence.life(self, store, enter, keep_keys=keep_keys))
-        self.health.add("store", partial(persistence.probe, store), every=STORE_LOOK, failures=1)
+        self.surround(lambda enter: life.life(self, store, enter, keep_keys=keep_keys))
+        self.health.add("store", partial(life.probe, store), every=STORE_LOOK, failures=1)
         if self.tasks is not None:
             self.tasks = None
             self.enable_tasks()
