@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,12 @@ from dovetail.auth.client.driving import Driver
 from dovetail.auth.client.guarding import LOOPBACK, NEVER, PRIVATE, PUBLIC, AddressGuard, level
 from dovetail.auth.core.steps import Answer, Ask, Flow, ask
 from dovetail.auth.server import documents
+from dovetail.client.fetch import Fetch
+from dovetail.transports.http.client.adapters import fetch_by
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.support.aio import run
+from tests.support.certificates import Authority
+from tests.support.http_clients import LIBRARIES, Bringing, made_by
 
 NAME = "rebound.localhost"
 
@@ -65,11 +70,11 @@ async def site(
         server.close()
 
 
-async def driven(url: str, guard: AddressGuard) -> Answer:
+async def driven(url: str, guard: AddressGuard, fetch: Fetch | None = None) -> Answer:
     def flow() -> Flow[Answer]:
         return (yield from ask(Ask(what="the document", url=url)))
 
-    async with HttpFetch().session() as send:
+    async with (fetch or HttpFetch()).session() as send:
         return await Driver(send, MemoryTokens(), guard).run(flow())
 
 
@@ -91,6 +96,47 @@ async def test_a_client_asks_the_address_that_was_checked(names: dict[str, list[
         answer = await driven(f"http://{NAME}:{port}/", AddressGuard("http://127.0.0.1", allow_private=False))
         assert json.loads(answer.body) == {"at": "127.0.0.1"}
         assert (len(good), bad) == (1, [])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@run
+async def test_a_client_of_another_library_asks_the_address_that_was_checked(
+    library: str, names: dict[str, list[str]]
+) -> None:
+    guard = AddressGuard("http://127.0.0.1", allow_private=False)
+    async with site("127.0.0.1") as (port, good), site("127.0.0.2", port) as (_, bad):
+        names[NAME] = ["127.0.0.1", "127.0.0.2"]
+        answer = await driven(f"http://{NAME}:{port}/", guard, Bringing(library))
+        assert json.loads(answer.body) == {"at": "127.0.0.1"}
+        assert (len(good), bad) == (1, [])
+        assert good[0].lower().count(f"\r\nhost: {NAME}:{port}\r\n") == 1
+        with pytest.raises(AuthError, match="cannot be resolved"):
+            await driven(f"http://nobody.invalid.localhost:{port}/", guard, Bringing(library))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@run
+async def test_the_certificate_of_an_address_is_that_of_the_name(
+    library: str, names: dict[str, list[str]], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    names["right.localhost"] = names["wrong.localhost"] = ["127.0.0.1"]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=authority.server("right.localhost"))
+    port = server.sockets[0].getsockname()[1]
+    guard = AddressGuard("http://127.0.0.1", allow_private=False)
+    async with made_by(library, verify=authority.client()) as client:
+        answer = await driven(f"https://right.localhost:{port}/", guard, fetch_by(client))
+        assert answer.body == b"{}"
+        with pytest.raises(AuthError, match="certificate"):
+            await driven(f"https://wrong.localhost:{port}/", guard, fetch_by(client))
+    server.close()
 
 
 @run

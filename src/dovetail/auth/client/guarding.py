@@ -64,7 +64,7 @@ class AddressGuard:
 
 @asynccontextmanager
 async def pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Send]:
-    """``send`` for one host at ``addresses``; HTTP clients of other libraries look the name up themselves."""
+    """``send`` for one host at ``addresses``; what an application brings that is no library's looks names up itself."""
     if addresses is None or not isinstance(send, Pinnable):
         yield send
         return

@@ -15,12 +15,13 @@ import io
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ....client.fetch import Fetch
 from ....errors import TransportError
 from ....settings import GOODBYE
+from .addresses import Address
 from .dialing import unreachable
 from .inflating import Body
 from .routes import ENCODINGS, request, route_to
@@ -74,12 +75,17 @@ class Library:
         self.name = name
         self.errors = (*own, OSError, ValueError, RuntimeError)
         """Everything it may raise."""
+        self.unconnected: type[Exception] = OSError
+        """What it raises when there is no connection, so that nothing was sent."""
 
     @property
     def is_closed(self) -> bool:
         raise NotImplementedError
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
+    ) -> Head:
+        """Send one request; ``name`` is what a certificate has to be for, where ``url`` has an address in its place."""
         raise NotImplementedError
 
     def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
@@ -93,10 +99,15 @@ class Library:
 class LibrarySession:
     """The requests of one connection; leave it to let go of the answers that are still open."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, addresses: Sequence[str] | None = None) -> None:
         self._library = library
+        self._addresses = addresses
         self._open: set[LibraryResponse] = set()
         self._closing: set[asyncio.Task[None]] = set()
+
+    def pinned(self, addresses: Sequence[str]) -> LibrarySession:
+        """For requests to one host that was looked up already: they go to its address, in its name."""
+        return LibrarySession(self._library, addresses)
 
     async def __aenter__(self) -> LibrarySession:
         return self
@@ -124,7 +135,10 @@ class LibrarySession:
         try:
             async with limit:
                 sent = _with_ours(headers, route.address.authorization)
-                head = await library.send(method, route.address.url, sent, body)
+                if self._addresses is None:
+                    head = await library.send(method, route.address.url, sent, body)
+                else:
+                    head = await self._send_to(self._addresses, route.address, where, method, sent, body)
         except (TimeoutError, *library.errors) as error:
             if limit.expired():
                 raise TransportError(f"{where} did not answer within {timeout} s", cause="timeout") from None
@@ -132,6 +146,28 @@ class LibrarySession:
         made = LibraryResponse(self, library, head, where)
         self._open.add(made)
         return made
+
+    async def _send_to(
+        self,
+        addresses: Sequence[str],
+        wanted: Address,
+        where: str,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Head:
+        secure, name, port = wanted.origin
+        # Their pools know connections by the address alone: one that was made in this name is for no other.
+        lines = {"Host": wanted.name, "Connection": "close", **headers}
+        failure: Exception = unreachable(socket.gaierror(socket.EAI_NONAME, "no address"), where)
+        for place in addresses:
+            host = f"[{place}]" if ":" in place else place
+            url = f"http{'s' if secure else ''}://{host}:{port}{wanted.path}"
+            try:
+                return await self._library.send(method, url, lines, body, name if secure else None)
+            except self._library.unconnected as error:
+                failure = error
+        raise failure
 
     def let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
         """Forget ``response``. What is left to close is closed in a task: libraries do it asynchronously."""
@@ -197,14 +233,20 @@ class HttpxClient(Library):
     def __init__(self, client: Any, library: str) -> None:
         self._httpx: Any = importlib.import_module(library)
         super().__init__(client, f"{library}.AsyncClient", self._httpx.HTTPError, self._httpx.InvalidURL)
+        self.unconnected = self._httpx.ConnectError
 
     @property
     def is_closed(self) -> bool:
         return self.client.is_closed
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
-        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-        request = self.client.build_request(method, url, headers=encoded, content=body, timeout=None)
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
+    ) -> Head:
+        encoded = [(each.encode(), value.encode()) for each, value in headers.items()]
+        more = None if name is None else {"sni_hostname": name}
+        request = self.client.build_request(
+            method, url, headers=encoded, content=body, timeout=None, extensions=more
+        )
         response = await self.client.send(request, stream=True, follow_redirects=False)
         pieces = response.aiter_raw()
 
@@ -244,12 +286,15 @@ class AiohttpSession(Library):
         self._aiohttp: Any = importlib.import_module(library)
         self._no_limit = self._aiohttp.ClientTimeout(total=None)
         super().__init__(session, f"{library}.ClientSession", self._aiohttp.ClientError)
+        self.unconnected = self._aiohttp.ClientConnectorError
 
     @property
     def is_closed(self) -> bool:
         return self.client.closed
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Head:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
+    ) -> Head:
         response = await self.client.request(
             method,
             url,
@@ -259,6 +304,7 @@ class AiohttpSession(Library):
             allow_redirects=False,
             raise_for_status=False,
             auto_decompress=False,
+            server_hostname=name,
         )
 
         async def close() -> None:
