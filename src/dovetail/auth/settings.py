@@ -105,11 +105,12 @@ PARAMETER_LENGTH: Final = 4096
 CLIENT_DOCUMENT_BYTES: Final = 16 << 10
 """Bytes of a Client ID Metadata Document."""
 CLIENT_DOCUMENTS: Final = 1000
-"""Client ID Metadata Documents that are remembered."""
+"""Client ID Metadata Documents that are remembered, and as many that are none."""
 CLIENT_DOCUMENT_SECONDS: Final = 300.0
 """Seconds for which they are."""
-CLIENT_DOCUMENT_FETCHES: Final = 16
-"""Fetches of such documents at once; a login more is asked to come back."""
+CLIENT_DOCUMENT_FETCHES: Final = 64
+CLIENT_DOCUMENT_FETCHES_OF_HOST: Final = 4
+"""Fetches of such documents at once, and from one host; a login more is asked to come back."""
 PROVIDER_LEASE: Final = 30.0
 """Seconds for which one process alone renews what the provider gave for a login."""
 RENEWAL_POLL: Final = 0.05

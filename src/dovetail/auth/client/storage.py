@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
@@ -18,10 +19,13 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from ...extras import missing
+from ..core.problems import AuthError
 from ..core.steps import Quiet
 from ..settings import STORE_LOCK_POLL
 
 Key = tuple[str, ...]
+_NO_LINK = 0 if sys.platform == "win32" else os.O_NOFOLLOW
+_NO_WAIT = 0 if sys.platform == "win32" else os.O_NONBLOCK
 
 
 @runtime_checkable
@@ -92,7 +96,8 @@ class TokenStore:
         import fcntl
 
         self._prepare()
-        handle = os.open(self._path(key).with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+        handle = os.open(self._path(key).with_suffix(".lock"), flags, 0o600)
         try:
             while True:
                 try:
@@ -109,11 +114,28 @@ class TokenStore:
         return self.folder / f"{name}.json"
 
     def _prepare(self) -> None:
+        """Have a folder that nobody else can put anything into.
+
+        Raises:
+            AuthError: it is another user's.
+        """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if sys.platform == "win32":
+            return
+        found = self.folder.stat()
+        if not _is_ours(found):
+            raise AuthError(f"the folder for tokens, {self.folder}, is another user's", fault="client")
+        if found.st_mode & 0o077:
+            self.folder.chmod(0o700)
 
     def _get(self, key: Key) -> bytes | None:
         try:
-            entry = msgspec.json.decode(self._path(key).read_bytes(), type=_Entry)
+            # Whoever could write here once may have left a link, or a pipe that nobody ever writes to.
+            handle = os.open(self._path(key), os.O_RDONLY | _NO_LINK | _NO_WAIT)
+            with os.fdopen(handle, "rb") as file:
+                found = os.fstat(handle)
+                data = file.read() if _is_ours(found) and stat.S_ISREG(found.st_mode) else b""
+            entry = msgspec.json.decode(data, type=_Entry)
         except (OSError, msgspec.MsgspecError):
             return None
         return bytes(entry.value) if entry.key == key else None
@@ -183,6 +205,11 @@ class KeyringStore:
 
     def lock(self, key: Key) -> AbstractAsyncContextManager[None]:
         return self._files.lock(("keyring", self._service, *key))
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    """Root takes what it is given: a volume of a container belongs to whoever has made it."""
+    return sys.platform == "win32" or os.geteuid() in (0, found.st_uid)
 
 
 def _name(key: Key) -> str:

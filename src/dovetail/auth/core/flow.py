@@ -11,6 +11,7 @@ old one gave is dropped, and never shown to the new one (2026-07-28).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from .demand import NOTHING, Demand
@@ -89,6 +90,7 @@ def log_in(
     if held is not None and held.issuer != place.issuer:
         yield from _leave(url, held, place, grant.identity)
         held = None
+    yield from _check_secret(place, grant)
     if held is not None and not more:
         renewed = yield from _refreshed(url, held, place, grant, sources)
         if renewed is not None:
@@ -150,6 +152,31 @@ def _known(held: Held | None, identity: Identity) -> tuple[str, ...]:
     if identity.issuer is not None:
         return (identity.issuer,)
     return () if held is None else (held.issuer,)
+
+
+class _Shown(Quiet, frozen=True):
+    issuer: str
+
+
+def _check_secret(place: Place, grant: Grant) -> Flow[None]:
+    """A secret is shown to one issuer: the one it was given for, or the first that a server named.
+
+    Raises:
+        AuthError: this server names another one, which would learn the secret.
+    """
+    identity, secret = grant.identity, grant.identity.client_secret
+    if (secret is None and not grant.shows_token) or identity.issuer is not None:
+        return
+    key = ("secret", identity.client_id or "", hashlib.sha256((secret or "").encode()).hexdigest()[:16])
+    shown = yield from load(key, _Shown)
+    if shown is None:
+        yield from save(key, _Shown(place.issuer))
+    elif shown.issuer != place.issuer:
+        raise AuthError(
+            f"what proves who we are is used with the issuer {shown.issuer}, but the server names {place.issuer}",
+            fault="client",
+            advice="give issuer=…, with what belongs to that issuer, if it is to be trusted",
+        )
 
 
 def _leave(url: str, held: Held, place: Place, identity: Identity) -> Flow[None]:

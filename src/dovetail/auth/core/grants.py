@@ -48,6 +48,11 @@ class Grant(Protocol):
         """It needs no user, so that it may be repeated at any time."""
         ...
 
+    @property
+    def shows_token(self) -> bool:
+        """Whoever is asked gets a token to see that may be good elsewhere, too."""
+        ...
+
     def obtain(self, place: Place, scopes: tuple[str, ...], sources: Sources) -> Flow[Obtained]:
         """Raises `AuthError`: no token was to be had."""
         ...
@@ -57,6 +62,7 @@ class AuthorizationCode:
     """The user logs in with a browser."""
 
     silent = False
+    shows_token = False
     signer = None
 
     def __init__(self, identity: Identity) -> None:
@@ -85,6 +91,7 @@ class Credentials:
     """A machine, recognised by a secret or a key (SEP-1046)."""
 
     silent = True
+    shows_token = False
 
     def __init__(self, identity: Identity, signer: Signer | None = None) -> None:
         self.identity = identity
@@ -122,6 +129,7 @@ class Device:
     """The user logs in with a browser on another device (RFC 8628)."""
 
     silent = False
+    shows_token = False
     signer = None
 
     def __init__(self, identity: Identity) -> None:
@@ -176,6 +184,7 @@ class Workload:
     """A workload that has a JWT from its platform (SEP-1933)."""
 
     silent = True
+    shows_token = True
     signer = None
 
     def __init__(self, identity: Identity, token: Callable[[], Any]) -> None:
@@ -194,6 +203,7 @@ class EnterpriseAssertion:
     """An employee whose company's identity provider vouches for him (SEP-990): ID token, ID-JAG, access token."""
 
     silent = True
+    shows_token = False
     signer = None
 
     def __init__(self, identity: Identity, idp: Identity, endpoint: str, token: Callable[[], Any]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..client.guarding import AddressGuard
 from ..core.client_metadata import ProxyClient, read_document, read_registration
@@ -23,6 +24,7 @@ from ..server.verifier import Unavailable
 from ..settings import (
     CLIENT_DOCUMENT_BYTES,
     CLIENT_DOCUMENT_FETCHES,
+    CLIENT_DOCUMENT_FETCHES_OF_HOST,
     CLIENT_DOCUMENT_SECONDS,
     CLIENT_DOCUMENTS,
     PARAMETER_LENGTH,
@@ -31,6 +33,7 @@ from ..settings import (
 from .records import Named
 from .vault import Vault
 
+T = TypeVar("T")
 _PREFIX = "dt-"
 
 
@@ -44,8 +47,10 @@ class ProxyClients:
         self._guard = guard
         self._schemes = frozenset(schemes)
         self._clock = clock
-        self._documents: dict[str, tuple[ProxyClient | Denial, float]] = {}
+        self._documents: dict[str, tuple[ProxyClient, float]] = {}
+        self._refused: dict[str, tuple[Denial, float]] = {}
         self._fetching: dict[str, asyncio.Task[ProxyClient]] = {}
+        self._hosts: Counter[str] = Counter()
 
     def register(self, body: bytes) -> dict[str, Any]:
         """A new client: what it is told (RFC 7591, 3.2.1).
@@ -117,17 +122,23 @@ class ProxyClients:
         now = self._clock()
         known = self._documents.get(url)
         if known is not None and known[1] > now:
-            if isinstance(known[0], Denial):
-                raise known[0]
             return known[0]
+        refused = self._refused.get(url)
+        if refused is not None and refused[1] > now:
+            raise refused[0]
         task = self._fetching.get(url)
         if task is None:
-            if len(self._fetching) >= CLIENT_DOCUMENT_FETCHES:
-                if known is not None and isinstance(known[0], ProxyClient):
+            host = url.split("/", 3)[2]
+            if (
+                len(self._fetching) >= CLIENT_DOCUMENT_FETCHES
+                or self._hosts[host] >= CLIENT_DOCUMENT_FETCHES_OF_HOST
+            ):
+                if known is not None:
                     return known[0]  # whoever keeps us busy with others does not keep out clients we know
                 raise Unavailable("too many client metadata documents are being fetched")
+            self._hosts[host] += 1
             task = self._fetching[url] = asyncio.get_running_loop().create_task(self._fetch(url))
-            task.add_done_callback(lambda done: self._fetched(url, done))
+            task.add_done_callback(lambda done: self._fetched(url, host, done))
         return await asyncio.shield(task)
 
     async def _fetch(self, url: str) -> ProxyClient:
@@ -138,15 +149,22 @@ class ProxyClients:
             raise Unrecognised("invalid_client", "the client metadata document cannot be had") from None
         return read_document(document, url, self._schemes)
 
-    def _fetched(self, url: str, task: asyncio.Task[ProxyClient]) -> None:
+    def _fetched(self, url: str, host: str, task: asyncio.Task[ProxyClient]) -> None:
         del self._fetching[url]
+        self._hosts[host] -= 1
+        if not self._hosts[host]:
+            del self._hosts[host]
         if task.cancelled():
             return
         failure = task.exception()
-        found = task.result() if failure is None else failure
-        if isinstance(found, ProxyClient | Denial):
-            self._documents.pop(url, None)
-            if len(self._documents) >= CLIENT_DOCUMENTS:
-                del self._documents[next(iter(self._documents))]
-            seconds = CLIENT_DOCUMENT_SECONDS if failure is None else REFUSED_SECONDS
-            self._documents[url] = (found, self._clock() + seconds)
+        if failure is None:
+            _remember(self._documents, url, (task.result(), self._clock() + CLIENT_DOCUMENT_SECONDS))
+        elif isinstance(failure, Denial):
+            _remember(self._refused, url, (failure, self._clock() + REFUSED_SECONDS))
+
+
+def _remember(table: dict[str, T], url: str, found: T) -> None:
+    table.pop(url, None)
+    if len(table) >= CLIENT_DOCUMENTS:
+        del table[next(iter(table))]
+    table[url] = found

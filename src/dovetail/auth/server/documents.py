@@ -73,7 +73,7 @@ async def ask(
                 finally:
                     response.close()
     except (DovetailError, TimeoutError, OSError) as error:
-        log.warning("%s cannot be had: %s", url, error or "it took too long")
+        log.warning("%s cannot be had: %s", url, str(error) or "it took too long")
         raise Unavailable("the authorization server cannot be asked now") from None
 
 

@@ -23,6 +23,10 @@ class Verdicts:
         found = self._kept.get(hashlib.blake2b(token.encode(), key=self._key).digest())
         return found if found is not None and found[1] > now else None
 
+    def knew(self, token: str) -> bool:
+        """Whether anything was ever found out about ``token`` that is not forgotten yet, be it over or not."""
+        return hashlib.blake2b(token.encode(), key=self._key).digest() in self._kept
+
     def keep(self, token: str, principal: Principal | None, until: float) -> None:
         """Remember what was found out, until the time ``until``."""
         kept = self._kept
