@@ -15,13 +15,12 @@ import io
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, cast
 
 from ....client.fetch import Fetch
 from ....errors import TransportError
 from ....settings import GOODBYE
-from .addresses import Address
 from .dialing import unreachable
 from .inflating import Body
 from .routes import ENCODINGS, request, route_to
@@ -99,15 +98,10 @@ class Library:
 class LibrarySession:
     """The requests of one connection; leave it to let go of the answers that are still open."""
 
-    def __init__(self, library: Library, addresses: Sequence[str] | None = None) -> None:
-        self._library = library
-        self._addresses = addresses
+    def __init__(self, library: Library) -> None:
+        self.library = library
         self._open: set[LibraryResponse] = set()
         self._closing: set[asyncio.Task[None]] = set()
-
-    def pinned(self, addresses: Sequence[str]) -> LibrarySession:
-        """For requests to one host that was looked up already: they go to its address, in its name."""
-        return LibrarySession(self._library, addresses)
 
     async def __aenter__(self) -> LibrarySession:
         return self
@@ -126,7 +120,7 @@ class LibrarySession:
         body: bytes | None = None,
         timeout: float | None = None,
     ) -> LibraryResponse:
-        library = self._library
+        library = self.library
         if library.is_closed:
             raise TransportError(f"the {library.name} given as http=… is closed", cause="closed")
         route = route_to(url, proxy=False)
@@ -135,10 +129,7 @@ class LibrarySession:
         try:
             async with limit:
                 sent = _with_ours(headers, route.address.authorization)
-                if self._addresses is None:
-                    head = await library.send(method, route.address.url, sent, body)
-                else:
-                    head = await self._send_to(self._addresses, route.address, where, method, sent, body)
+                head = await library.send(method, route.address.url, sent, body)
         except (TimeoutError, *library.errors) as error:
             if limit.expired():
                 raise TransportError(f"{where} did not answer within {timeout} s", cause="timeout") from None
@@ -146,28 +137,6 @@ class LibrarySession:
         made = LibraryResponse(self, library, head, where)
         self._open.add(made)
         return made
-
-    async def _send_to(
-        self,
-        addresses: Sequence[str],
-        wanted: Address,
-        where: str,
-        method: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> Head:
-        secure, name, port = wanted.origin
-        # Their pools know connections by the address alone: one that was made in this name is for no other.
-        lines = {"Host": wanted.name, "Connection": "close", **headers}
-        failure: Exception = unreachable(socket.gaierror(socket.EAI_NONAME, "no address"), where)
-        for place in addresses:
-            host = f"[{place}]" if ":" in place else place
-            url = f"http{'s' if secure else ''}://{host}:{port}{wanted.path}"
-            try:
-                return await self._library.send(method, url, lines, body, name if secure else None)
-            except self._library.unconnected as error:
-                failure = error
-        raise failure
 
     def let_go(self, response: LibraryResponse, closing: Coroutine[Any, Any, None] | None) -> None:
         """Forget ``response``. What is left to close is closed in a task: libraries do it asynchronously."""
