@@ -16,7 +16,7 @@ from dovetail.stores import SqliteStore
 from tests.http.talk import NEWEST, data, post, stream
 from tests.support.aio import run
 from tests.support.process import CLI
-from tests.support.waiting import until
+from tests.support.waiting import until, wait_until
 from tests.support.web import Site, Web, served, text
 
 
@@ -267,6 +267,31 @@ def test_a_process_that_ends_abnormally_leaves_a_report_without_secrets(tmp_path
     assert found["errors"][0]["message"] == "no database for [masked]"
     assert any("broken.py" in frame for frame in found["errors"][0]["frames"])
     assert secret not in report.read_text()
+
+
+def test_a_worker_that_ends_abnormally_leaves_a_report_too(tmp_path: Path) -> None:
+    path, folder = tmp_path / "broken.py", tmp_path / "crashes"
+    path.write_text(BROKEN)
+    secret = "Bearer abcdefghijklmnopqrstuvwxyz"
+    process = subprocess.Popen(
+        [*CLI, "run", str(path), "--http", "--port", "0", "--workers", "2"],
+        env={**os.environ, "DOVETAIL_CRASH_DIR": str(folder), "SECRET": secret},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(
+            lambda: folder.exists() and any(file.read_text().endswith("}") for file in folder.iterdir())
+        )
+    finally:
+        process.terminate()
+        process.wait(20)
+    for report in folder.iterdir():
+        if not report.stat().st_size:
+            continue  # the other one was ended meanwhile
+        assert int(report.stem.rpartition("-")[2]) != process.pid, "one of the workers wrote it"
+        assert report.stat().st_mode & 0o777 == 0o600
+        assert json.loads(report.read_text())["errors"][0]["message"] == "no database for [masked]"
+        assert secret not in report.read_text()
 
 
 BROKEN = """

@@ -26,7 +26,7 @@ from ..core.channel import Call
 from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
-from ..stores.base import Store
+from ..stores.base import Store, StoreUnreadable
 from ..stores.records import Records
 from .signatures.depends import CONTEXT
 from .signatures.plain_types import encode
@@ -111,10 +111,14 @@ async def load(store: Store, principal: Principal | None, id: str, read: Callabl
     data = None if "/" in id else await store.get(f"{folder}/{id}")
     if data is None:
         raise ProtocolError("handle_not_found")
-    kept = _records.read(data)
     try:
+        kept = _records.read(data)
         value = read(kept.value)
-    except (ValueError, RecursionError):  # of another type: it is no handle of this parameter
+    except (
+        ValueError,
+        RecursionError,
+        StoreUnreadable,
+    ):  # of another type, or version: none of this parameter
         raise ProtocolError("handle_not_found") from None
     return Handle(store, folder, id, value, kept.ttl)
 

@@ -33,7 +33,7 @@ from ..server.tasks.jobs import Job
 from ..server.tasks.kept import KeptTasks, key_of
 from ..server.tasks.task_channel import PROGRESS
 from ..server.tasks.telling import publish, tell
-from ..stores.base import Store, StoreError
+from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
 from ..wire.dialects.base import error_from_wire, wire_error
 from .spreading import Spreading
@@ -236,13 +236,19 @@ class Durable:
                 continue
             fence = await self._store.lease(key, self._me, LEASE_SECONDS)
             if fence and id not in self._held:
-                await self._take_up(id, key, fence)
+                try:
+                    await self._take_up(id, key, fence)
+                except StoreUnreadable:
+                    await self._store.lease(key, self._me, 0)  # for a process that can read it
 
     async def _awaits_worker(self, key: str) -> bool:
         """Whether a task was handed over and nobody has begun it: that is for workers, while there are any."""
         if self._spreading.working or not self._spreading.present:
             return False
-        machine = await self._kept.read(key)
+        try:
+            machine = await self._kept.read(key)
+        except StoreUnreadable:
+            return True  # of a newer version: not for us
         return machine is not None and machine.queued and machine.status == "pending"
 
     async def _take_up(self, id: str, key: str, fence: int) -> None:
