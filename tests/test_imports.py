@@ -44,7 +44,7 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.asking.ask": frozenset({"workers"}),  # steps that are run once
     "dovetail.server.tasks.work": frozenset({"workers"}),  # tasks that outlive their worker
     "dovetail.server.persistence": frozenset({"stores"}),  # the store that a URL names
-    "dovetail.server.elsewhere": frozenset({"gateway"}),  # Server.mount, Server.transform
+    "dovetail.server.elsewhere": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"telemetry", "workers"}),
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry

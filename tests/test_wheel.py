@@ -52,6 +52,7 @@ WANTING = {
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",
     "pydantic": "import dovetail.compat",
+    "yaml": "from dovetail.openapi.reading import read; read('openapi: 3.1.0\\npaths: {}\\n')",
 }
 """Module → a program that wants it, and says so where it is not there."""
 
@@ -76,7 +77,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-MODULES = {"opentelemetry_api": "opentelemetry", "pydocket": "docket"}
+MODULES = {"opentelemetry_api": "opentelemetry", "pydocket": "docket", "pyyaml": "yaml"}
 """Packages that are called otherwise than what one imports of them."""
 
 

@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "keyring": "keyring",
     "opentelemetry": "otel",
     "pydantic": "compat",
+    "yaml": "openapi",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import os
 import shlex
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..wire.revisions import BY_NAME
@@ -111,11 +107,9 @@ def _gateway(options: argparse.Namespace) -> Server | int:
 
 def _trusted(entry: Entry) -> bool:
     """Whether the command may be run: it was said once, or is said now at the terminal."""
-    mark = hashlib.sha256(
-        json.dumps([entry.command, entry.cwd, sorted(entry.env.items())]).encode()
-    ).hexdigest()
-    remembered = _remembered()
-    if mark in remembered:
+    from ..gateway.trust import is_trusted, trust
+
+    if is_trusted(entry):
         return True
     shown = printable(shlex.join(entry.command))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -127,25 +121,5 @@ def _trusted(entry: Entry) -> bool:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         return False
-    _remember([*remembered, mark])
+    trust(entry)
     return True
-
-
-def _file() -> Path:
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(home) / "dovetail" / "trusted-commands.json"
-
-
-def _remembered() -> list[str]:
-    try:
-        found: Any = json.loads(_file().read_text())
-    except (OSError, ValueError):
-        return []
-    return [str(mark) for mark in cast("list[Any]", found)] if isinstance(found, list) else []
-
-
-def _remember(marks: list[str]) -> None:
-    path = _file()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_text(json.dumps(marks))
-    path.chmod(0o600)

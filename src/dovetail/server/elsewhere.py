@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, Unpack, cast
 
 from msgspec import Raw, Struct
 
@@ -13,6 +13,8 @@ from ..drivers.layering import compose
 
 if TYPE_CHECKING:
     from ..gateway.parts import Part
+    from ..openapi.reading import Spec
+    from ..openapi.routes import Route
     from .server import Server
 
 ListName = Literal["tools", "resources", "templates", "prompts"]
@@ -83,6 +85,22 @@ class Composing:
     """What is mounted here; None without."""
     views: tuple[Any, ...] = ()
     """What `transform` made of what is shown."""
+
+    @classmethod
+    def from_openapi(
+        cls, spec: Spec, *, client: Any = None, routes: Sequence[Route] = (), **options: Any
+    ) -> Self:
+        """A server for the HTTP API that ``spec`` describes: see `openapi.building.from_openapi`."""
+        from ..openapi.building import from_openapi  # nobody else needs it
+
+        return from_openapi(cast("Any", cls), spec, client=client, routes=routes, **options)
+
+    @classmethod
+    def from_fastapi(cls, app: Any, *, routes: Sequence[Route] = (), **options: Any) -> Self:
+        """A server for a FastAPI application, run in this process: see `openapi.building.from_fastapi`."""
+        from ..openapi.building import from_fastapi
+
+        return from_fastapi(cast("Any", cls), app, routes=routes, **options)
 
     def mount(self, child: Server | Part, prefix: str | None = None) -> None:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.

@@ -22,6 +22,7 @@ from ...wire.dialects import Dialect
 from ...wire.headers import header_map
 from ..running import Runner
 from ..signatures.functions import (
+    Function,
     Prepared,
     PromptFunction,
     ResourceFunction,
@@ -113,7 +114,7 @@ class Registration:
 
     def add_tool(
         self,
-        function: Callable[..., Any] | None = None,
+        function: Callable[..., Any] | Function | None = None,
         *,
         input_schema: Mapping[str, Any] | None = None,
         handler: Callable[..., Any] | None = None,

@@ -227,6 +227,8 @@ def prepare_tool(
     Raises:
         RegistrationError: the signature or a schema cannot be offered to a client; the text says what to change.
     """
+    if isinstance(function, Function):
+        return function  # whoever made it has made all of this
     if input_schema is not None:
         prepared = RawFunction(read_signature(function, name=name, may_be_open=True), dict(input_schema))
         if output_schema is not None:

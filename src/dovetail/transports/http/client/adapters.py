@@ -254,6 +254,7 @@ class AiohttpSession(Library):
     def __init__(self, session: Any, library: str) -> None:
         self._aiohttp: Any = importlib.import_module(library)
         self._no_limit = self._aiohttp.ClientTimeout(total=None)
+        self._url: Any = importlib.import_module("yarl").URL
         super().__init__(session, f"{library}.ClientSession", self._aiohttp.ClientError)
         self.unconnected = self._aiohttp.ClientConnectorError
 
@@ -266,7 +267,7 @@ class AiohttpSession(Library):
     ) -> Head:
         response = await self.client.request(
             method,
-            url,
+            self._url(url, encoded=True),  # or else it takes escapes apart, which need not mean the same then
             headers=headers,
             data=None if body is None else io.BytesIO(body),  # bytes that are many come with a warning
             timeout=self._no_limit,

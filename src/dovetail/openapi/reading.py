@@ -1,0 +1,196 @@
+"""A description of an API, wherever it comes from, as a checked document: JSON or YAML, 3.0 or 3.1.
+
+Nothing in it is trusted: its size, its depth and the number of its values are bounded before anything is made of it,
+and references that lead out of it are never fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from .. import extras
+from ..errors import RegistrationError, TransportError
+from ..settings import NAME_SHOWN
+from ..shapes import Object, is_list, is_object
+from .bounds import REFERENCE_HOPS, SPEC_BYTES, SPEC_DEPTH, SPEC_NODES, SPEC_SECONDS
+
+Spec = Mapping[str, Any] | str | bytes | os.PathLike[str]
+
+_URL: Final = ("http://", "https://")
+# YAML 1.2, Core Schema: what OpenAPI asks for. In 1.1, which PyYAML reads, `no` is false and a date is no string.
+_PLAIN: Final = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+)
+
+
+class Document:
+    """A description, and where it came from."""
+
+    def __init__(self, root: Object, origin: str | None = None) -> None:
+        version = root.get("openapi")
+        if not isinstance(version, str) or re.match(r"3\.[01]\b", version) is None:
+            said = str(root.get("swagger", version))[:NAME_SHOWN]
+            raise RegistrationError(f"this is no description in OpenAPI 3.0 or 3.1 (it says {said!r})")
+        _measure(root)
+        self.root = root
+        self.origin = origin
+        """The URL it was read from, if any."""
+        self.old = version.startswith("3.0")
+        """Schemas are those of 3.0, which are no JSON Schema."""
+
+    def find(self, reference: str) -> Any:
+        """What ``reference`` leads to; None where that is nothing, or outside of the document."""
+        if not reference.startswith("#/"):
+            return None
+        found: Any = self.root
+        for step in reference[2:].split("/"):
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            if is_object(found):
+                found = found.get(key)
+            elif is_list(found) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                return None
+        return found
+
+    def follow(self, node: Any) -> Object:
+        """``node``, or the object its references lead to; an empty one where they lead nowhere."""
+        for _ in range(REFERENCE_HOPS):
+            if not is_object(node):
+                break
+            reference = node.get("$ref")
+            if not isinstance(reference, str):
+                return node
+            node = self.find(reference)
+        return {}
+
+
+def read(spec: Spec) -> Document:
+    """Read ``spec``: a dict, the text of a JSON or YAML document, a path, or an http(s) URL.
+
+    Raises:
+        RegistrationError: it cannot be read, is too large, or is no description of an API.
+    """
+    if isinstance(spec, Mapping):
+        return Document(dict(spec))
+    if isinstance(spec, str) and spec.startswith(_URL):
+        return Document(_parsed(_fetched(spec), "the description"), spec)
+    if isinstance(spec, bytes):
+        return Document(_parsed(spec, "the description"))
+    if isinstance(spec, str) and ("\n" in spec or spec.lstrip()[:1] == "{"):
+        return Document(_parsed(spec.encode(), "the description"))
+    path = Path(spec)
+    try:
+        if path.stat().st_size > SPEC_BYTES:
+            raise RegistrationError(f"{path} has more than {SPEC_BYTES} bytes")
+        return Document(_parsed(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise RegistrationError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _parsed(data: bytes, where: str) -> Object:
+    if len(data) > SPEC_BYTES:
+        raise RegistrationError(f"{where} has more than {SPEC_BYTES} bytes")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        found: Any = msgspec.json.decode(data) if data.lstrip()[:1] == b"{" else _yaml(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RegistrationError(f"{where} cannot be read: {error}") from None
+    if not is_object(found):
+        raise RegistrationError(f"{where} is no object")
+    return found
+
+
+def _yaml(data: bytes) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise extras.missing("yaml", "a description in YAML") from None
+    library = cast("Any", yaml)
+
+    class Loader(getattr(library, "CSafeLoader", library.SafeLoader)):
+        yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012  PyYAML's name and shape
+
+    for kind, pattern, starts in _PLAIN:
+        signs = [sign if sign != "\0" else "" for sign in starts]
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"^(?:{pattern})$"), signs)
+    try:
+        return _plain(library.load(data, Loader), 0)  # a safe loader: data and nothing else
+    except library.YAMLError as error:
+        raise RegistrationError(f"the description cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _plain(value: Any, depth: int, seen: list[int] | None = None) -> Any:
+    """``value`` with strings for keys (``200:`` is a number to YAML), as often as its aliases name it."""
+    seen = [0] if seen is None else seen
+    seen[0] += 1
+    if depth > SPEC_DEPTH or seen[0] > SPEC_NODES:
+        raise _too_much()
+    if is_object(value):
+        return {_key(key): _plain(one, depth + 1, seen) for key, one in cast("dict[Any, Any]", value).items()}
+    return [_plain(one, depth + 1, seen) for one in value] if is_list(value) else value
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else msgspec.json.encode(key).decode()
+
+
+def _measure(root: Object) -> None:
+    """Count what a description is made of: also one that holds itself ends here."""
+    count, level, depth = 0, [cast("Any", root)], 0
+    while level:
+        below: list[Any] = []
+        for value in level:
+            if is_object(value):
+                below += value.values()
+            elif is_list(value):
+                below += value
+        count += len(level)
+        level, depth = below, depth + 1
+        if count > SPEC_NODES or len(level) > SPEC_NODES or depth > SPEC_DEPTH:
+            raise _too_much()
+
+
+def _too_much() -> RegistrationError:
+    return RegistrationError(
+        f"the description has more than {SPEC_NODES} values, or more than {SPEC_DEPTH} levels of them"
+    )
+
+
+def _fetched(url: str) -> bytes:
+    """What lies behind ``url``. A server is made once, and where a loop runs already it is not ours to use."""
+
+    from ..transports.http.client.pool import HttpFetch  # a description in a file needs no HTTP
+
+    async def fetch() -> bytes:
+        async with HttpFetch().session() as send:
+            response = await send(
+                "GET", url, {"Accept": "application/json, application/yaml, */*"}, None, SPEC_SECONDS
+            )
+            try:
+                if response.status != 200:
+                    raise RegistrationError(f"the description cannot be fetched: HTTP {response.status}")
+                async with asyncio.timeout(SPEC_SECONDS):
+                    return await response.read(SPEC_BYTES)
+            finally:
+                response.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return thread.submit(lambda: asyncio.run(fetch())).result()
+        except (TransportError, TimeoutError) as error:
+            raise RegistrationError(
+                f"the description cannot be fetched: {error or 'it took too long'}"
+            ) from None
