@@ -43,6 +43,8 @@ class ResourceTemplate(BaseMetadata):
 
 
 class TextContent(Open):
+    """Text content for a message."""
+
     type: Literal["text"]
     text: str
     annotations: Annotations | None = None
@@ -50,6 +52,8 @@ class TextContent(Open):
 
 
 class ImageContent(Open):
+    """Image content for a message."""
+
     type: Literal["image"]
     data: str
     mimeType: str
@@ -58,6 +62,8 @@ class ImageContent(Open):
 
 
 class AudioContent(Open):
+    """Audio content for a message."""
+
     type: Literal["audio"]
     data: str
     mimeType: str

@@ -1,0 +1,39 @@
+"""`AccessToken`: what a verifier of FastMCP says of a token, and the principal of ours that carries it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from ....common.auth import TokenPrincipal
+
+if TYPE_CHECKING:
+    from .....server import Context
+
+
+class AccessToken(BaseModel):
+    """A token that was verified."""
+
+    token: str
+    client_id: str
+    scopes: list[str]
+    expires_at: int | None = None
+    resource: str | None = None
+    subject: str | None = None
+    claims: dict[str, Any] = Field(default_factory=dict)
+
+
+def access_token_of(context: Context) -> Any:
+    """The access token of the caller, made of its principal where another verifier has let it in."""
+    principal = context.principal
+    if principal is None or isinstance(principal, TokenPrincipal):
+        return None if principal is None else principal.access_token
+    headers = context.scope.get("headers") or {}
+    token = headers.get("authorization", "").partition(" ")[2]
+    expires = principal.expires
+    return AccessToken(
+        token=token, client_id=principal.client_id or principal.subject, scopes=sorted(principal.scopes),
+        expires_at=None if expires is None else int(expires), subject=principal.subject,
+        claims=dict(principal.claims),
+    )  # fmt: skip

@@ -1,0 +1,218 @@
+"""Proxies: a server that shows what another has, wherever that is."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic import Field, PrivateAttr
+
+from ....mcp.types import TextResourceContents
+from ...client.client import Client
+from ...exceptions import ResourceError, ToolError
+from ...prompts.base import Prompt, PromptArgument, PromptResult
+from ...resources.base import Resource, ResourceContent, ResourceResult
+from ...resources.template import ResourceTemplate
+from ...tools.base import Tool, ToolResult
+from ..server import FastMCP
+from .base import Provider
+
+
+class ProxyClient(Client):
+    """A client for proxies: what the server behind asks, it asks the client in front."""
+
+    def __init__(self, transport: Any, **options: Any) -> None:
+        options.setdefault("sampling_handler", _sample)
+        options.setdefault("elicitation_handler", _elicit)
+        options.setdefault("log_handler", _log)
+        options.setdefault("progress_handler", _progress)
+        super().__init__(transport, **options)
+
+
+StatefulProxyClient = ProxyClient
+
+
+def _session() -> Any:
+    from ..dependencies import get_context
+
+    return get_context().session
+
+
+async def _sample(messages: Any, params: Any, _: Any) -> Any:
+    return await _session().create_message(
+        messages, max_tokens=params.maxTokens, system_prompt=params.systemPrompt, temperature=params.temperature,
+        stop_sequences=params.stopSequences, metadata=params.metadata, model_preferences=params.modelPreferences,
+    )  # fmt: skip
+
+
+async def _elicit(message: str, _: Any, params: Any, __: Any) -> Any:
+    if getattr(params, "url", None) is not None:
+        return await _session().elicit_url(message, params.url, params.elicitationId)
+    return await _session().elicit(message, params.requestedSchema)
+
+
+async def _log(said: Any) -> None:
+    await _session().send_log_message(said.level, said.data, said.logger)
+
+
+async def _progress(progress: float, total: float | None, message: str | None) -> None:
+    from ..dependencies import get_context
+
+    await get_context().report_progress(progress, total, message)
+
+
+class ProxyTool(Tool):
+    """A tool of the server behind."""
+
+    provider: Any = Field(exclude=True)
+    _name: str = PrivateAttr("")
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        async with self.provider.client() as client:
+            result = await client.call_tool_mcp(self._name, arguments)
+        if result.isError:
+            raise ToolError(next((one.text for one in result.content if hasattr(one, "text")), ""))
+        return ToolResult(result.content, result.structuredContent, result.meta)
+
+
+class ProxyResource(Resource):
+    """A resource of the server behind."""
+
+    provider: Any = Field(exclude=True)
+    _uri: str = PrivateAttr("")
+
+    async def read_result(self) -> ResourceResult:
+        return await self.provider.read(self._uri)
+
+
+class ProxyTemplate(ResourceTemplate):
+    """A template of the server behind."""
+
+    provider: Any = Field(exclude=True)
+    _template: str = PrivateAttr("")
+
+    async def read_result(self, uri: str, arguments: dict[str, Any]) -> ResourceResult:
+        plain = self._template
+        for name, value in arguments.items():
+            plain = plain.replace("{" + name + "}", str(value)).replace("{" + name + "*}", str(value))
+        return await self.provider.read(plain)
+
+
+class ProxyPrompt(Prompt):
+    """A prompt of the server behind."""
+
+    provider: Any = Field(exclude=True)
+    _name: str = PrivateAttr("")
+
+    async def render_result(self, arguments: dict[str, Any] | None = None) -> PromptResult:
+        async with self.provider.client() as client:
+            result = await client.get_prompt(self._name, arguments)
+        return PromptResult(list(result.messages), result.description, result.meta)
+
+
+class ProxyProvider(Provider):
+    """What the server behind a client has."""
+
+    def __init__(self, client_factory: Callable[[], Any], cache_ttl: float | None = None) -> None:
+        super().__init__()
+        self.client_factory = client_factory
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """A client that is connected, for one call."""
+        made = self.client_factory()
+        async with await made if inspect.isawaitable(made) else made as client:
+            yield client
+
+    async def read(self, uri: str) -> ResourceResult:
+        async with self.client() as client:
+            contents = await client.read_resource(uri)
+        if not contents:
+            raise ResourceError(f"No content found for {uri}")
+        return ResourceResult([_content(one) for one in contents])
+
+    async def _list_tools(self) -> Sequence[Any]:
+        async with self.client() as client:
+            return [self._tool(one) for one in await client.list_tools()]
+
+    def _tool(self, tool: Any) -> ProxyTool:
+        made = ProxyTool(
+            provider=self, parameters=tool.inputSchema, output_schema=tool.outputSchema, annotations=tool.annotations,
+            **_common(tool),
+        )  # fmt: skip
+        made._name = tool.name
+        return made
+
+    async def _list_resources(self) -> Sequence[Any]:
+        async with self.client() as client:
+            found = await client.list_resources()
+        made: list[Any] = []
+        for one in found:
+            resource = ProxyResource(
+                provider=self, uri=str(one.uri), mime_type=one.mimeType or "text/plain", annotations=one.annotations,
+                **_common(one),
+            )  # fmt: skip
+            resource._uri = str(one.uri)
+            made.append(resource)
+        return made
+
+    async def _list_resource_templates(self) -> Sequence[Any]:
+        async with self.client() as client:
+            found = await client.list_resource_templates()
+        made: list[Any] = []
+        for one in found:
+            template = ProxyTemplate(
+                provider=self, uri_template=one.uriTemplate, mime_type=one.mimeType or "text/plain",
+                annotations=one.annotations, **_common(one),
+            )  # fmt: skip
+            template._template = one.uriTemplate
+            made.append(template)
+        return made
+
+    async def _list_prompts(self) -> Sequence[Any]:
+        async with self.client() as client:
+            found = await client.list_prompts()
+        made: list[Any] = []
+        for one in found:
+            blanks = [
+                PromptArgument(name=blank.name, description=blank.description, required=bool(blank.required))
+                for blank in one.arguments or ()
+            ]
+            prompt = ProxyPrompt(provider=self, arguments=blanks, **_common(one))
+            prompt._name = one.name
+            made.append(prompt)
+        return made
+
+
+def _common(component: Any) -> dict[str, Any]:
+    meta = dict(component.meta or {})
+    own = meta.get("fastmcp") or meta.get("_fastmcp") or {}
+    return {
+        "name": component.name, "title": component.title, "description": component.description,
+        "icons": component.icons, "meta": meta or None, "tags": set(own.get("tags", ())),
+    }  # fmt: skip
+
+
+def _content(one: Any) -> ResourceContent:
+    if isinstance(one, TextResourceContents):
+        return ResourceContent(one.text, one.mimeType, one.meta)
+    return ResourceContent(base64.b64decode(one.blob), one.mimeType, one.meta)
+
+
+class FastMCPProxy(FastMCP[Any]):
+    """A server that shows what the server behind a client has."""
+
+    def __init__(self, *, client_factory: Callable[[], Any], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.client_factory = client_factory
+        self.add_provider(ProxyProvider(client_factory))
+
+
+def create_proxy(target: Any, **settings: Any) -> FastMCPProxy:
+    """A server that shows what ``target`` has: a client, a URL, a file, a configuration, another server."""
+    client = target if isinstance(target, Client) else ProxyClient(target)
+    factory: Callable[[], Any] = (lambda: client) if client.is_connected() else client.new
+    return FastMCPProxy(client_factory=factory, **settings)

@@ -1,0 +1,61 @@
+"""`Namespace`: a prefix before the names of what another server has."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ...generation import generation
+from .base import Each, Next
+
+_URI: Final = re.compile(r"([^:]+://)(.*)", re.DOTALL)
+
+
+class Namespace(Each):
+    """``forecast`` becomes ``weather_forecast``, ``city://oslo`` becomes ``city://weather/oslo``."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def name(self, name: str) -> str:
+        return f"{self.prefix}_{name}"
+
+    def uri(self, uri: str) -> str:
+        found = _URI.fullmatch(uri)
+        return uri if found is None else f"{found[1]}{self.prefix}/{found[2]}"
+
+    def plain_name(self, name: str) -> str | None:
+        start = f"{self.prefix}_"
+        return name[len(start) :] if name.startswith(start) else None
+
+    def plain_uri(self, uri: str) -> str | None:
+        found = _URI.fullmatch(uri)
+        if found is None:
+            return uri
+        start = f"{self.prefix}/"
+        return found[1] + found[2][len(start) :] if found[2].startswith(start) else None
+
+    def change(self, component: Any) -> Any:
+        kind, update = component.KEY_PREFIX, dict[str, Any]()
+        if kind in ("tool", "prompt") or generation() == 2:
+            update["name"] = self.name(component.name)
+        if kind == "resource":
+            update["uri"] = self.uri(str(component.uri))
+        elif kind == "template":
+            update["uri_template"] = self.uri(component.uri_template)
+        return component.model_copy(update=update)
+
+    async def _plain(self, plain: str | None, call_next: Next, version: Any) -> Any:
+        return None if plain is None else await self._one(plain, call_next, version)
+
+    async def get_tool(self, name: str, call_next: Next, *, version: Any = None) -> Any:
+        return await self._plain(self.plain_name(name), call_next, version)
+
+    async def get_prompt(self, name: str, call_next: Next, *, version: Any = None) -> Any:
+        return await self._plain(self.plain_name(name), call_next, version)
+
+    async def get_resource(self, uri: str, call_next: Next, *, version: Any = None) -> Any:
+        return await self._plain(self.plain_uri(uri), call_next, version)
+
+    async def get_resource_template(self, uri: str, call_next: Next, *, version: Any = None) -> Any:
+        return await self._plain(self.plain_uri(uri), call_next, version)

@@ -1,0 +1,1 @@
+"""What FastMCP keeps for itself and servers import all the same."""

@@ -1,0 +1,6 @@
+"""Prompts."""
+
+from .base import Prompt
+from .manager import PromptManager
+
+__all__ = ["Prompt", "PromptManager"]

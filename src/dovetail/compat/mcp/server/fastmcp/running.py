@@ -1,0 +1,125 @@
+"""How the SDK's FastMCP gets onto a wire: ``run``, ``streamable_http_app``, ``sse_app``, own routes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+from .....server import Server as Native
+from .... import serving
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Running:
+    """The part of a server that is spoken to."""
+
+    settings: Any
+    _custom_starlette_routes: list[Any]
+    _token_verifier: Any
+    _auth_server_provider: Any
+    _retry_interval: int | None
+
+    @property
+    def native(self) -> Native:
+        raise NotImplementedError
+
+    def custom_route(
+        self, path: str, methods: list[str], name: str | None = None, include_in_schema: bool = True
+    ) -> Callable[[F], F]:
+        """Answer HTTP requests to ``path`` with a function that takes Starlette's request."""
+        from starlette.routing import Route
+
+        def add(function: F) -> F:
+            route = Route(path, function, methods=methods, name=name, include_in_schema=include_in_schema)
+            self._custom_starlette_routes.append(route)
+            return function
+
+        return add
+
+    def prepare_native(self, native: Native) -> None:
+        """Give the server of ours what it needs beyond the handlers."""
+        from ....common.auth import verifier_of
+        from ....common.http import add_routes
+
+        add_routes(native, self._custom_starlette_routes)
+        native.auth = verifier_of(self._token_verifier, self.settings.auth, self._auth_server_provider)
+
+    def run(
+        self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", mount_path: str | None = None
+    ) -> None:
+        """Serve until told to stop."""
+        if transport not in ("stdio", "sse", "streamable-http"):
+            raise ValueError(f"Unknown transport: {transport}")
+        serving.run(self.native, transport, **({} if transport == "stdio" else self._http_options(transport)))
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdin and stdout."""
+        await serving.serve(self.native)
+
+    async def run_sse_async(self, mount_path: str | None = None, **_: Any) -> None:
+        """Serve HTTP+SSE."""
+        await serving.serve(self.native, "sse", **self._http_options("sse"))
+
+    async def run_streamable_http_async(self, **_: Any) -> None:
+        """Serve Streamable HTTP."""
+        await serving.serve(self.native, "streamable-http", **self._http_options("streamable-http"))
+
+    def _http_options(self, transport: str) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "host": settings.host,
+            "port": settings.port,
+            "allow_remote": True,
+            **self._app_options(transport),
+        }
+
+    def _app_options(self, transport: str) -> dict[str, Any]:
+        """Their settings of HTTP as ours."""
+        settings = self.settings
+        options: dict[str, Any] = {"json_only": settings.json_response, "stateless": settings.stateless_http}
+        if self._retry_interval is not None:
+            options["retry"] = self._retry_interval
+        if settings.session_idle_timeout is not None:
+            options["session_idle"] = settings.session_idle_timeout
+        if transport == "sse":
+            options |= {"sse_path": settings.sse_path, "messages_path": settings.message_path.rstrip("/")}
+        else:
+            options["path"] = settings.streamable_http_path.rstrip("/") or "/"
+        security = settings.transport_security
+        if security is not None and security.enable_dns_rebinding_protection:
+            options["allowed_hosts"] = tuple(one.removesuffix(":*") for one in security.allowed_hosts)
+            options["allowed_origins"] = tuple(one.removesuffix(":*") for one in security.allowed_origins)
+        return options
+
+    def streamable_http_app(self, **_: Any) -> Any:
+        """This server as a Starlette application."""
+        from ....common.http import starlette_app
+
+        return starlette_app(
+            self.native, self._custom_starlette_routes, **self._app_options("streamable-http")
+        )
+
+    def sse_app(self, mount_path: str | None = None, **_: Any) -> Any:
+        """As `streamable_http_app`, for HTTP+SSE."""
+        from ....common.http import starlette_app
+
+        return starlette_app(self.native, self._custom_starlette_routes, **self._app_options("sse"))
+
+    @property
+    def session_manager(self) -> SessionManager:
+        """What runs the sessions of HTTP, for whoever mounts the application without its lifespan."""
+        return SessionManager(self.native)
+
+
+class SessionManager:
+    """``async with mcp.session_manager.run()``: the server lives as long as the block."""
+
+    def __init__(self, native: Native) -> None:
+        self._native = native
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        async with self._native.running():
+            yield
