@@ -58,6 +58,12 @@ def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignor
 
 
 def main(command: str, arguments: list[str]) -> int:
+    if any(word.partition("=")[0] == "--compat" for word in " ".join(arguments).partition(" -- ")[0].split()):
+        from ..compat import command_line as compat  # needs pydantic, and says so
+
+        adds, prepares = (target.add_common, add_ways), (divert, target.prepare)
+        ways = compat.Ways(adds, prepares, target.split, serve, _http_options, address)
+        return compat.main(arguments, ways)
     options = parser().parse_args(arguments)
     divert(options)
     return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
@@ -83,11 +89,13 @@ def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | 
         return stdio.run(server)
     if options.tcp or options.unix:
         return _run_stream(server, options)
-    return _run_http(server, options, again)
+    # One application serves all three: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
+    serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
+    return serving.run(server, again=again, workers=options.workers, **_http_options(options))
 
 
 _AS_THEY_ARE: Final = (
-    "host", "port", "uds", "workers", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics",
+    "host", "port", "uds", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics",
 )  # fmt: skip
 """Options that the HTTP server has under the same names."""
 
@@ -111,19 +119,15 @@ def address(value: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _run_http(server: Server, options: argparse.Namespace, again: tuple[str, str] | None) -> int:
-    # One application serves all three: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
-    serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
-    return serving.run(
-        server,
-        server=options.server,
+def _http_options(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "server": options.server,
         # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
-        face="asgi" if options.ws else "rsgi",
-        again=again,
-        allowed_hosts=tuple(options.allowed_host or ()),
-        allowed_origins=tuple(options.allowed_origin or ()),
+        "face": "asgi" if options.ws else "rsgi",
+        "allowed_hosts": tuple(options.allowed_host or ()),
+        "allowed_origins": tuple(options.allowed_origin or ()),
         **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},
-    )
+    }
 
 
 def uvicorn_worker() -> Any:

@@ -49,6 +49,9 @@ class Command(Struct, kw_only=True, eq=False):
 
 _command: Command | None = None
 
+prepared: Final[list[Server]] = []
+"""Servers for which the program has made an HTTP application that it may serve itself."""
+
 
 def command() -> Command | None:
     """The command line that this process obeys; None when a program runs on its own."""

@@ -1,0 +1,252 @@
+"""What a program wants of the families and we do not have: found by reading it, before anything of it runs.
+
+The files of the program are read with `ast`, from the first one along its own imports. Names that are imported where
+their absence is expected (``try … except ImportError``, ``if TYPE_CHECKING``) do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.machinery
+import pkgutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from .hook import FAMILIES, exists, is_theirs, ours
+
+MOST_FILES: Final = 2000
+"""Files of a program that are read. What lies beyond is found when it is imported."""
+
+
+class Missing(Struct, frozen=True):
+    """One name that we do not have."""
+
+    name: str
+    file: str
+    line: int
+    use: str
+    """The line of the program that uses it first."""
+
+    def __str__(self) -> str:
+        words = f"{self.file}:{self.line}: {self.name} is not there"
+        if self.use:
+            words += f"; it is used for: {self.use}"
+        return words + f"\n    {suggestion(self.name)}"
+
+
+class Source(Struct):
+    """One file of the program."""
+
+    path: Path
+    module: str | None
+    """Its dotted name, where it has one."""
+
+
+def suggestion(name: str) -> str:
+    """What to do about a missing name."""
+    module, _, last = name.rpartition(".")
+    elsewhere = [place for place, names in _all_names().items() if last in names]
+    if elsewhere:
+        return f"the same name is in {elsewhere[0]}: import it from there"
+    near = difflib.get_close_matches(last, _names(module), n=2) if exists(module) else []
+    if near:
+        return f"{module} has {' and '.join(near)}"
+    return "write that part for Dovetail (docs/migrate.md), or run the program with its original library"
+
+
+def look(path: Path, module: str | None = None) -> list[Missing]:
+    """All that the program that begins with this file wants and does not get."""
+    found: list[Missing] = []
+    seen: set[Path] = set()
+    waiting = [Source(path.resolve(), module)]
+    while waiting and len(seen) < MOST_FILES:
+        source = waiting.pop()
+        if source.path in seen:
+            continue
+        seen.add(source.path)
+        try:
+            text = source.path.read_text(encoding="utf-8")
+            tree = ast.parse(text)
+        except (OSError, SyntaxError, ValueError):
+            continue  # Python says so itself, when it comes there
+        reading = Reading(source, text.splitlines())
+        reading.read(tree)
+        found += reading.missing
+        waiting += reading.followed
+    return sorted(set(found), key=lambda one: (one.file, one.line, one.name))
+
+
+class Reading:
+    """The imports of one file."""
+
+    def __init__(self, source: Source, lines: list[str]) -> None:
+        self._source = source
+        self._lines = lines
+        self._tree: ast.AST
+        self._modules: dict[str, str] = {}
+        """Names in the file that mean modules of the families."""
+        self.missing: list[Missing] = []
+        self.followed: list[Source] = []
+
+    def read(self, tree: ast.AST) -> None:
+        """Read the whole file."""
+        self._tree = tree
+        for node in _counted(tree):
+            if isinstance(node, ast.Import):
+                self._import(node)
+            else:
+                self._import_from(node)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                self._attribute(node)
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if not is_theirs(alias.name):
+                self._follow(alias.name)
+            elif not exists(alias.name):
+                self._miss(alias.name, node, (alias.asname or alias.name).partition(".")[0])
+            else:
+                bound = alias.asname or alias.name.partition(".")[0]
+                self._modules[bound] = alias.name if alias.asname else bound
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        base = self._base(node)
+        if base is None:
+            return
+        if not is_theirs(base):
+            self._follow(base)
+            for alias in node.names:
+                self._follow(f"{base}.{alias.name}")
+            return
+        for alias in node.names:
+            name = f"{base}.{alias.name}"
+            if alias.name == "*" or (exists(base) and _has(base, alias.name)):
+                continue
+            if exists(name):
+                self._modules[alias.asname or alias.name] = name
+            else:
+                self._miss(name, node, alias.asname or alias.name)
+
+    def _base(self, node: ast.ImportFrom) -> str | None:
+        if not node.level:
+            return node.module
+        if self._source.module is None:
+            return None
+        parts = self._source.module.split(".")
+        if self._source.path.name != "__init__.py":
+            parts = parts[:-1]
+        parts = parts[: len(parts) - node.level + 1]
+        return ".".join([*parts, *filter(None, [node.module])]) or None
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        """``types.X`` where ``types`` is a module of theirs."""
+        module = self._module(node.value)
+        if module is not None and exists(module) and not _has(module, node.attr):
+            name = f"{module}.{node.attr}"
+            if not exists(name):
+                self.missing.append(
+                    Missing(name, str(self._source.path), node.lineno, self._line(node.lineno))
+                )
+
+    def _module(self, node: ast.expr) -> str | None:
+        if isinstance(node, ast.Name):
+            return self._modules.get(node.id)
+        if isinstance(node, ast.Attribute):
+            above = self._module(node.value)
+            return f"{above}.{node.attr}" if above is not None and exists(f"{above}.{node.attr}") else None
+        return None
+
+    def _miss(self, name: str, node: ast.stmt, bound: str) -> None:
+        uses = (one.lineno for one in ast.walk(self._tree) if isinstance(one, ast.Name) and one.id == bound)
+        use = min(uses, default=0)
+        self.missing.append(Missing(name, str(self._source.path), node.lineno, self._line(use)))
+
+    def _line(self, number: int) -> str:
+        return self._lines[number - 1].strip() if 0 < number <= len(self._lines) else ""
+
+    def _follow(self, name: str) -> None:
+        """Read a module too, if it is one of the program's own: of its package, or beside its file."""
+        top = name.partition(".")[0]
+        if self._source.module is not None and top != self._source.module.partition(".")[0]:
+            return
+        path = _beside(self._source, name) if self._source.module is None else _of_package(name)
+        if path is not None:
+            own = name if self._source.module is not None else None
+            self.followed.append(Source(path, own))
+
+
+def _beside(source: Source, name: str) -> Path | None:
+    base = source.path.parent.joinpath(*name.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def _of_package(name: str) -> Path | None:
+    """The file of a module, found without running the package's own code."""
+    spec: importlib.machinery.ModuleSpec | None = None
+    parts = name.split(".")
+    for part in range(1, len(parts) + 1):
+        search: Any = None if spec is None else spec.submodule_search_locations
+        if spec is not None and search is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:part]), search)
+        if spec is None:
+            return None
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin and origin.endswith(".py") else None
+
+
+def find_module(name: str) -> Path | None:
+    """The file that runs with ``-m name``; None where there is none."""
+    return _of_package(f"{name}.__main__") or _of_package(name)
+
+
+def _counted(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.Try) and any(_forgiving(handler) for handler in node.handlers):
+            for part in (*node.handlers, *node.orelse, *node.finalbody):
+                yield from _counted(part)
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            yield from _counted(node)
+
+
+def _forgiving(handler: ast.ExceptHandler) -> bool:
+    """Whether a missing import is expected here."""
+    words = "" if handler.type is None else ast.dump(handler.type)
+    return handler.type is None or any(
+        f"'{name}'" in words for name in ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
+    )
+
+
+def _has(module: str, name: str) -> bool:
+    """Whether a module of ours has a name, also one that it makes when it is asked for."""
+    return hasattr(importlib.import_module(ours(module)), name)
+
+
+def _names(module: str) -> set[str]:
+    """What a module of ours has."""
+    loaded = importlib.import_module(ours(module))
+    return {*dir(loaded), *vars(loaded).get("__all__", ())}
+
+
+def _all_names() -> dict[str, Iterable[str]]:
+    """All public names of both families, by module; for suggestions only."""
+    found: dict[str, Iterable[str]] = {}
+    for family in FAMILIES:
+        if not exists(family):
+            continue
+        package = importlib.import_module(ours(family))
+        for module in pkgutil.walk_packages(package.__path__, ours(family) + "."):
+            name = module.name.removeprefix("dovetail.compat.")
+            try:
+                found[name] = _names(name)
+            except ImportError:
+                continue
+    return found

@@ -1,0 +1,218 @@
+"""Run somebody's program as Python would, with the families meaning ours, and serve what it makes.
+
+Most programs serve themselves, in ``mcp.run()`` or deep inside ``asyncio.run(main())``; `serving` sees to it that our
+command line wins. One that ends without having served is searched for a server, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ..errors import DovetailError
+from ..server import Server
+from . import absent, hook, serving
+from .adapting import CHANGED
+from .serving import Command, Served
+
+log = logging.getLogger("dovetail.compat")
+
+INCOMPLETE: Final = 3
+"""The exit status when a program wants what we do not have."""
+
+_MACHINERY: Final = (f"dovetail{os.sep}compat", f"{os.sep}importlib{os.sep}")
+"""Files whose frames say nothing about where a program asked for something."""
+
+
+class Program(Struct, kw_only=True):
+    """What to run."""
+
+    file: str | None = None
+    module: str | None = None
+    name: str | None = None
+    """The server that is meant, where a program has several: ``FILE:name``."""
+    arguments: list[str] = []
+
+    @property
+    def title(self) -> str:
+        return self.file or f"-m {self.module}"
+
+
+class ProgramError(DovetailError):
+    """The program cannot be run, or has nothing to serve; the message says what to do."""
+
+
+def look(program: Program) -> list[absent.Missing]:
+    """What the program wants and does not get, as far as reading it tells."""
+    if program.file is not None:
+        return absent.look(Path(program.file))
+    module = program.module or ""
+    path = absent.find_module(module)
+    if path is None:
+        found = entry_point(module)
+        module = module if found is None else found.module
+        path = absent.find_module(module)
+    return [] if path is None else absent.look(path, module)
+
+
+def run(program: Program, command: Command) -> int:
+    """Run the program until it ends; gives the exit status, `INCOMPLETE` when something is missing.
+
+    Raises:
+        ProgramError: it cannot be run, or has nothing to serve.
+    """
+    finder = hook.install(CHANGED)
+    lacking = look(program)
+    if lacking:
+        _tell(program, lacking)
+        return INCOMPLETE
+    serving.obey(command)
+    try:
+        names = _executed(program)
+        if not command.served:
+            log.info("gave %s", ", ".join(finder.given) or "nothing: the program imports neither family")
+            serving.run(found(names, program))
+    except ImportError as error:
+        if error.name is None or not hook.is_theirs(error.name.removeprefix(hook.OURS)) or command.served:
+            raise ProgramError(f"{program.title} cannot be run:\n{_trace(error)}") from None
+        _tell(program, [_asked(error)])
+        return INCOMPLETE
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def report(program: Program, write: Callable[[str], Any]) -> int:
+    """Say what the program would be given and what would be missing; nothing of it is run."""
+    hook.install()
+    lacking = look(program)
+    for one in lacking:
+        write(f"{one}\n")
+    names = len({one.name for one in lacking})
+    write(
+        f"{program.title}: {names} names are missing\n" if names else f"{program.title}: nothing is missing\n"
+    )
+    return INCOMPLETE if lacking else 0
+
+
+def _tell(program: Program, lacking: list[absent.Missing]) -> None:
+    words = "\n".join(str(one) for one in lacking)
+    sys.stderr.write(f"{program.title} wants what Dovetail does not have; nothing was served.\n{words}\n")
+
+
+def _asked(error: ImportError) -> absent.Missing:
+    """What an import of the running program did not find, and where it stands."""
+    module = (error.name or "").removeprefix(hook.OURS)
+    last = str(error).partition("cannot import name '")[2].partition("'")[0]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and not any(part in frame.filename for part in _MACHINERY)
+    ]
+    place = frames[-1] if frames else None
+    return absent.Missing(
+        f"{module}.{last}" if last else module,
+        "?" if place is None else place.filename,
+        0 if place is None else place.lineno or 0,
+        "" if place is None else place.line or "",
+    )
+
+
+def _executed(program: Program) -> Mapping[str, Any]:
+    """Run the program as ``__main__``; gives the names at its top level."""
+    if program.file is not None:
+        return _run_file(program.file, program.arguments)
+    name = program.module or ""
+    sys.path.insert(0, os.getcwd())
+    if absent.find_module(name) is not None and _runnable(name):
+        sys.argv = [name, *program.arguments]
+        return runpy.run_module(name, run_name="__main__", alter_sys=True)
+    found = entry_point(name)
+    if found is None:
+        raise ProgramError(f"there is neither a module {name} to run nor a command of that name")
+    sys.argv = [found.name, *program.arguments]
+    main: Callable[[], Any] = found.load()
+    status = main()
+    if status:
+        raise SystemExit(status)
+    return main.__globals__ if isinstance(main, FunctionType) else {}
+
+
+def _runnable(name: str) -> bool:
+    path = absent.find_module(name)
+    return path is not None and path.name != "__init__.py"
+
+
+def entry_point(name: str) -> importlib.metadata.EntryPoint | None:
+    """The console command of a package: the one with its name, or else its only one."""
+    plain = name.replace("_", "-")
+    points = list(importlib.metadata.entry_points(group="console_scripts"))
+    named = [one for one in points if one.name.replace("_", "-") == plain]
+    own = [one for one in points if one.module == name or one.module.startswith(f"{name}.")]
+    if named or len(own) == 1:
+        return (named or own)[0]
+    return None
+
+
+def _run_file(file: str, arguments: list[str]) -> Mapping[str, Any]:
+    path = os.path.abspath(file)
+    if not os.path.isfile(path):
+        raise ProgramError(f"there is no file {file}")
+    module = ModuleType("__main__")
+    module.__file__ = path
+    vars(module)["__builtins__"] = __builtins__
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(path))
+    sys.modules["__main__"] = module
+    with open(path, "rb") as source:
+        try:
+            code = compile(source.read(), path, "exec")
+        except SyntaxError as error:
+            raise ProgramError(f"{file} cannot be run: {error}") from None
+    exec(code, vars(module))
+    return vars(module)
+
+
+def found(names: Mapping[str, Any], program: Program) -> Server:
+    """The one server among these names, or the one that is meant.
+
+    Raises:
+        ProgramError: there is none, or it is not clear which one is meant.
+    """
+    if program.name is not None:
+        return _native(names.get(program.name), program)
+    servers = {name: value for name, value in names.items() if isinstance(value, Served | Server)}
+    different = {id(value): name for name, value in servers.items()}
+    if not servers:
+        raise ProgramError(
+            f"{program.title} ended without serving, and has no server at its top level: start it as its own "
+            "documentation says, with its arguments after --"
+        )
+    if len(different) > 1:
+        choices = " or ".join(f"{program.file or program.module}:{name}" for name in different.values())
+        raise ProgramError(f"there are {len(different)} servers in {program.title}: say {choices}")
+    return _native(next(iter(servers.values())), program)
+
+
+def _native(value: Any, program: Program) -> Server:
+    if value is not None and not isinstance(value, Served | Server) and callable(value):
+        value = value()  # a factory
+    if isinstance(value, Served):
+        return value.native
+    if isinstance(value, Server):
+        return value
+    raise ProgramError(f"{program.name} in {program.title} is no server, nor a function that makes one")
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()

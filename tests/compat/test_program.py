@@ -1,0 +1,162 @@
+"""``dovetail run --compat``: programs of others run unmodified, and the transport of our command line wins."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client
+from tests.support.aio import run
+from tests.support.waiting import until
+
+COMMAND = [sys.executable, "-m", "dovetail.cli.main", "run", "--compat"]
+
+HANDLERS = """
+import mcp.types as types
+from mcp.server import Server
+
+server = Server("mini")
+
+@server.list_tools()
+async def list_tools():
+    return [types.Tool(name="hello", inputSchema={"type": "object"})]
+
+@server.call_tool()
+async def call_tool(name, arguments):
+    return [types.TextContent(type="text", text="hello " + " ".join(sys.argv[1:]))]
+"""
+STDIO = """
+async def main():
+    from mcp.server.stdio import stdio_server
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+"""
+PROGRAMS = {
+    "asyncio.run": "import asyncio, sys" + HANDLERS + STDIO + "\nasyncio.run(main())",
+    "anyio.run": "import anyio, sys" + HANDLERS + STDIO + "\nif __name__ == '__main__':\n    anyio.run(main)",
+    "nothing but an object": "import sys" + HANDLERS.replace("server =", "name = server ="),
+    "prints": "import sys\nprint('noise')" + HANDLERS + "\nprint('more noise')",
+}
+
+
+def target(*words: str | Path, folder: Path) -> dict[str, Any]:
+    """The program as a client starts it, with our sources."""
+    environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    args = [*COMMAND[1:], *map(str, words)]
+    return {
+        "mcpServers": {"it": {"command": COMMAND[0], "args": args, "cwd": str(folder), "env": environment}}
+    }
+
+
+def write(folder: Path, text: str, name: str = "program.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def compat(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("way", PROGRAMS)
+@run
+async def test_a_program_is_served_over_stdio_with_its_arguments(tmp_path: Path, way: str) -> None:
+    path = write(tmp_path, PROGRAMS[way])
+    async with Client(target(path, "--", "one", "two", folder=tmp_path)) as client:
+        assert (await client.call_tool("hello")).text == "hello one two"
+
+
+@run
+async def test_the_command_line_wins_over_stdio_server(tmp_path: Path) -> None:
+    path, address = write(tmp_path, PROGRAMS["asyncio.run"]), tmp_path / "socket"
+    child = await asyncio.create_subprocess_exec(*COMMAND, path, "--unix", address, "--", "there")
+    try:
+        await until(address.exists)
+        async with Client(f"unix://{address}") as client:
+            assert (await client.call_tool("hello")).text == "hello there"
+    finally:
+        child.terminate()
+        await child.wait()
+
+
+@run
+async def test_a_package_runs_by_its_name(tmp_path: Path) -> None:
+    package = tmp_path / "acme"
+    package.mkdir()
+    write(package, "", "__init__.py")
+    write(package, "import sys" + HANDLERS + STDIO, "server.py")
+    write(package, "import asyncio\nfrom .server import main\nasyncio.run(main())", "__main__.py")
+    async with Client(target("-m", "acme", folder=tmp_path)) as client:
+        assert (await client.call_tool("hello")).text == "hello "
+
+
+def test_what_is_missing_is_named_with_its_place_and_use_before_anything_runs(tmp_path: Path) -> None:
+    text = "import sys\nfrom mcp.server.lowlevel import Nonsense\nprint('ran')\nclass Own(Nonsense): ..."
+    path = write(tmp_path, text)
+    done = compat(path)
+    assert done.returncode == 3
+    assert (
+        f"{path}:2: mcp.server.lowlevel.Nonsense is not there; it is used for: class Own(Nonsense):"
+        in done.stderr
+    )
+    assert "ran" not in done.stdout + done.stderr
+
+
+def test_a_name_that_lives_elsewhere_is_suggested(tmp_path: Path) -> None:
+    done = compat(write(tmp_path, "from mcp.server.lowlevel import TextContent\n"))
+    assert done.returncode == 3
+    assert "mcp.types" in done.stderr
+
+
+def test_names_behind_a_module_and_in_files_beside_are_found(tmp_path: Path) -> None:
+    write(tmp_path, "import mcp.types as t\nx = t.NoSuchType\n", "helper.py")
+    done = compat(write(tmp_path, "import helper\n"))
+    assert done.returncode == 3
+    assert "helper.py:2: mcp.types.NoSuchType" in done.stderr
+
+
+def test_an_import_that_may_fail_is_not_missed(tmp_path: Path) -> None:
+    text = "try:\n    from mcp.server import Nonsense\nexcept ImportError:\n    Nonsense = None\n"
+    done = compat("--compat=report", write(tmp_path, text))
+    assert (done.returncode, "nothing is missing" in done.stderr) == (0, True)
+
+
+def test_an_import_at_run_time_is_caught_as_well(tmp_path: Path) -> None:
+    text = "import importlib\nimportlib.import_module('mcp.no_such_module')\n"
+    path = write(tmp_path, text)
+    done = compat(path)
+    assert done.returncode == 3
+    assert f"{path}:2: mcp.no_such_module is not there" in done.stderr
+
+
+def test_a_report_runs_nothing(tmp_path: Path) -> None:
+    done = compat("--compat=report", write(tmp_path, "print('ran')\nfrom mcp.server import Nonsense\n"))
+    assert done.returncode == 3
+    assert "1 names are missing" in done.stderr
+    assert "ran" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", "has no server at its top level"),
+        ("from mcp.server import Server\na = Server('a')\nb = Server('b')", "there are 2 servers"),
+        ("def f(:", "cannot be run"),
+        ("import no_such_package_anywhere", "no_such_package_anywhere"),
+    ],
+)
+def test_what_cannot_be_served_is_said(tmp_path: Path, text: str, words: str) -> None:
+    done = compat(write(tmp_path, text))
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_a_file_or_a_package_has_to_be_named() -> None:
+    assert compat().returncode == 2
+    assert compat("/no/such/file.py").returncode == 1
