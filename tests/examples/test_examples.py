@@ -331,6 +331,25 @@ async def test_every_kind_of_question_is_asked(revision: str) -> None:
             assert visited == ["https://bank.example/pay?amount=3.00"]
 
 
+# --- a page ------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_a_poll_has_a_page_and_words_for_those_who_see_none() -> None:
+    async with Client(example("app").server) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        page = tools["ask"].meta["ui"]["resourceUri"]
+        [contents] = (await client.read_resource(page)).contents
+        assert contents.mime_type == "text/html;profile=mcp-app"
+        assert contents.text.startswith("<!DOCTYPE html>")
+        asked = await client.call_tool("ask", {"question": "Tea?", "choices": ["yes", "no"]})
+        assert asked.text == "Tea? yes: 0, no: 0"
+        voted = await client.call_tool("vote", {"choice": "yes"})
+        assert voted.data == {"question": "Tea?", "votes": {"yes": 1, "no": 0}}
+        assert "no choice" in await said(client, "vote", choice="perhaps")
+        assert "two to ten" in await said(client, "ask", question="?", choices=["a", "a"])
+
+
 # --- many users --------------------------------------------------------------------------------------------------
 
 
