@@ -1,8 +1,16 @@
 """`Server.transform`: what is listed is what can be called."""
 
+import json
+from typing import Any
+
+import msgspec
 import pytest
 
 from dovetail import Client, ProtocolError, RegistrationError, Server
+from dovetail.gateway import Proxy
+from dovetail.layers import Policy
+from dovetail.model import ResourceLink
+from dovetail.stores import MemoryStore
 from tests.support.aio import run
 
 
@@ -53,3 +61,156 @@ async def test_a_view_tells_that_the_list_changed() -> None:
 def test_two_tools_cannot_get_one_name() -> None:
     with pytest.raises(RegistrationError, match="one name"):
         shop().transform(rename={"add": "x", "buy": "x"})
+
+
+def tagged() -> Server:
+    server = Server("shop", "1")
+    for name, tags, version in (
+        ("look", ["read"], None),
+        ("buy", ["write"], None),
+        ("price", ["read"], "1.0"),
+        ("price", ["read", "new"], "2.0"),
+    ):
+        text = name if version is None else f"{name} {version}"
+        server.add_tool(lambda text=text: text, name=name, description=text, tags=tags, version=version)
+    return server
+
+
+async def both(client: Client) -> tuple[dict[str, str], dict[str, str]]:
+    """What is listed, by name, and what the tools of these names answer."""
+    listed = {tool.name: tool.description or "" for tool in await client.list_tools(fresh=True)}
+    return listed, {name: (await client.call_tool(name)).text for name in listed}
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"only": ["tag:read"]}, {"look": "look", "price": "price 2.0"}),
+        ({"without": ["tag:write"]}, {"look": "look", "price": "price 2.0"}),
+        ({"without": ["tag:new"]}, {"look": "look", "buy": "buy", "price": "price 1.0"}),
+        ({"only": ["version:<2"]}, {"price": "price 1.0"}),
+        ({"only": ["version:>=2", "buy"]}, {"buy": "buy", "price": "price 2.0"}),
+        ({"only": ["price@1"]}, {"price": "price 1.0"}),
+        (
+            {"without": ["price@2.0"], "rename": {"price": "cost"}},
+            {"look": "look", "buy": "buy", "cost": "price 1.0"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("where", ["own", "mounted", "around"])
+@run
+async def test_tools_are_chosen_by_tag_and_version(options: Any, shown: dict[str, str], where: str) -> None:
+    """In the server itself, in one that is mounted, and in the server around it."""
+    server = tagged()
+    if where == "around":
+        child, server = server, Server("parent", "1")
+        server.mount(child)
+    server.transform(**options)
+    if where == "mounted":
+        child, server = server, Server("parent", "1")
+        server.mount(child)
+    async with Client(server, revision="2025-06-18") as client:
+        listed, called = await both(client)
+        assert listed == called == shown
+        everything = ["look", "buy", "price", "cost", "price@1.0", "price@2.0", "cost@1.0", "cost@2.0"]
+        for name in everything:
+            try:
+                text = (await client.call_tool(name)).text
+            except ProtocolError:
+                continue
+            assert text in {*shown.values(), "price 1.0"}
+            assert name.partition("@")[0] in shown
+
+
+@pytest.mark.parametrize("back", ["2025-06-18", "2026-07-28"])
+@run
+async def test_what_a_server_behind_says_of_tags_and_versions_counts(back: str) -> None:
+    proxy = Proxy(tagged(), revision=back)
+    proxy.transform(only=["tag:read", "version:<2"])
+    async with Client(proxy) as client:
+        listed, called = await both(client)
+        assert listed == called == {"look": "look", "price": "price 2.0"}
+        assert (await client.call_tool("price", version="1.0")).text == "price 1.0"
+        with pytest.raises(ProtocolError, match="Unknown tool"):
+            await client.call_tool("buy")
+
+
+@pytest.mark.parametrize("wrong", ["version:", "version:>> 2", "version:> "])
+def test_a_choice_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(RegistrationError, match="no choice of versions"):
+        shop().transform(only=[wrong])
+    with pytest.raises(RegistrationError, match="a list of names"):
+        shop().transform(only="add")
+
+
+@run
+async def test_a_store_that_comes_later_changes_nothing_of_what_is_shown() -> None:
+    server = shop()
+    server.transform(only=["buy"])
+    server.use_store(MemoryStore())
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["buy"]
+        with pytest.raises(ProtocolError, match="Unknown tool"):
+            await client.call_tool("look")
+
+
+@run
+async def test_layers_see_the_names_that_clients_use() -> None:
+    server = Server("shop", "1", layers=[Policy(disabled=["other"])])
+    server.add_tool(lambda: "b", name="buy", description="d")
+    server.add_tool(lambda: "l", name="look", description="d")
+    server.transform(rename={"buy": "other", "look": "buy"})
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["buy"]
+        assert (await client.call_tool("buy")).text == "l"
+        with pytest.raises(ProtocolError):
+            await client.call_tool("other")
+
+
+@run
+async def test_what_is_hidden_is_no_task_and_completes_nothing() -> None:
+    server = Server("shop", "1", dialect="erlmcp")
+
+    @server.tool(task="optional")
+    async def secret(key: str) -> str:
+        """Keeps something."""
+        return key
+
+    @server.completion(ref="secret", argument="key")
+    def keys(value: str) -> list[str]:
+        return ["one"]
+
+    ref = {"type": "ref/tool", "name": "secret"}
+    ask = {"ref": ref, "argument": {"name": "key", "value": ""}}
+    async with Client(server, revision="2025-11-25", dialect="erlmcp") as client:
+        assert await client.create_task("secret", {"key": "x"})
+        assert (await client.request("completion/complete", ask)).completion.values == ["one"]
+        server.transform(without=["secret"])
+        with pytest.raises(ProtocolError, match="Tool not found"):
+            await client.create_task("secret", {"key": "x"})
+        with pytest.raises(ProtocolError, match="nothing to complete"):
+            await client.request("completion/complete", ask)
+
+
+@pytest.mark.parametrize("where", ["own", "mounted", "behind"])
+@run
+async def test_a_result_beyond_the_budget_is_given_in_pages(where: str) -> None:
+    server = Server("shop", "1")
+
+    @server.tool
+    def much() -> list[str]:
+        return ["x" * 100] * 50
+
+    if where != "own":
+        child, server = server, Server("around", "1")
+        server.mount(Proxy(child) if where == "behind" else child)
+    server.transform(budget=2_000)
+    async with Client(server) as client:
+        result = await client.call_tool("much")
+        assert len(msgspec.json.encode(result.raw)) < 2_000
+        link = result.content[-1]
+        assert isinstance(link, ResourceLink)
+        page = json.loads((await client.read_resource(link.uri)).text)
+        assert page["items"][0] == "x" * 100
+        with pytest.raises(ProtocolError):
+            await client.read_resource("dovetail://rest/other")

@@ -119,6 +119,8 @@ class ToolOptions(CallOptions, total=False):
     idempotency_key: str | None
     """1 to 128 visible ASCII characters: however often it is sent, a server that keeps state runs the call once.
     Without it such a server is sent one of our own, unless the tool is known to do no harm when it is run twice."""
+    version: str | None
+    """Which version of the tool to call, where its server has several; without it the newest."""
     ttl: int | None
     """Milliseconds a 2025-11-25 server should keep the task; those an erlmcp server may work on it."""
     task_id: str | None

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from ..errors import ProtocolError
 from ..model import ClientCapabilities, LoggingLevel, RequestParams
-from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION
+from ..model.meta import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    FASTMCP,
+    LOG_LEVEL,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    VERSION,
+)
 from ..settings import LONGEST_ID, NAME_ECHO
 from ..wire.frames import INTEGERS, UNREADABLE
 from ..wire.methods import METHODS
@@ -169,6 +177,11 @@ def modern_meta(
     if client_info is not None:
         meta[CLIENT_INFO] = dict(client_info)
     return meta
+
+
+def of_version(version: str) -> dict[str, Any]:
+    """What a call of one version of a tool says, to our servers and to FastMCP's."""
+    return {VERSION: version, FASTMCP: {"version": version}}
 
 
 def merged(

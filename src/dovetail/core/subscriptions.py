@@ -23,7 +23,7 @@ from ..wire.shared_params import ParamsFor, SharedParams
 from .budget import Account, busy
 from .channel import Session
 from .metadata import require
-from .principal import Principal
+from .principal import Principal, key_of
 from .rights import Rights, visible
 
 ListKind = Literal["tools", "prompts", "resources"]
@@ -60,11 +60,23 @@ class News(Struct, frozen=True, omit_defaults=True):
 
     list: ListKind | None = None
     """The list that changed."""
+    session: str | None = None
+    """It changed for the legacy session of this id alone."""
+    principal: str | None = None
+    """It changed for the listen streams of this principal alone."""
     uri: str | None = None
     """The resource that changed, and what is said with it."""
     meta: dict[str, Any] | None = None
     task: m.DetailedTask | None = None
     """The task, in the state it is in now."""
+
+    def concerns(self, subscriber: Subscriber) -> bool:
+        """Whether a list changed for this subscriber."""
+        if self.session is not None:
+            return subscriber.session is not None and subscriber.session.id == self.session
+        if self.principal is not None:
+            return subscriber.session is None and key_of(subscriber.principal) == self.principal
+        return True
 
 
 class Hub:
@@ -159,17 +171,18 @@ class Hub:
 
     def publish_list_changed(self, kind: ListKind) -> int:
         """Tell that the list of tools, prompts or resources changed; return how many were told here."""
-        return self._publish(News(list=kind))
+        return self.publish(News(list=kind))
 
     def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
         """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
-        return self._publish(News(uri=uri, meta=None if meta is None else dict(meta)))
+        return self.publish(News(uri=uri, meta=None if meta is None else dict(meta)))
 
     def publish_task(self, task: m.DetailedTask) -> int:
         """Tell the state of a task to the listen streams that named it."""
-        return self._publish(News(task=task))
+        return self.publish(News(task=task))
 
-    def _publish(self, news: News) -> int:
+    def publish(self, news: News) -> int:
+        """Tell everybody who wants to hear of it, other processes and servers too; return how many were told here."""
         if self.spread is not None:
             self.spread(news)
         for follow in self.followers:
@@ -180,7 +193,8 @@ class Hub:
         """Tell the subscribers of this process alone; return how many were told."""
         if news.list is not None:
             method = f"notifications/{news.list}/list_changed"
-            return _tell(self._lists[news.list], method, lambda meta: m.NotificationParams(meta=meta))
+            interested = {one: None for one in self._lists[news.list] if news.concerns(one)}
+            return _tell(interested, method, lambda meta: m.NotificationParams(meta=meta))
         if news.task is not None:
             task = news.task
             interested = self._tasks.get(task.task_id, {})

@@ -4,6 +4,8 @@ from typing import Final
 
 LISTINGS_KEPT: Final = 256
 """Lists put together for different callers, and collisions that are reported."""
+RULES_KEPT: Final = 100
+"""Rules about what one session or principal sees."""
 ROUTES_KEPT: Final = 10_000
 """Tools of which it is remembered whose they are."""
 
@@ -19,3 +21,8 @@ UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
 FILE_LOOK: Final = 1.0
 """Seconds between looks at a gateway's file."""
+
+SCHEMA_NODES: Final = 10_000
+"""Schemas within a schema that are written when references are followed; the rest accepts anything."""
+SCHEMA_ROUNDS: Final = 3
+"""How often one reference is followed within itself."""

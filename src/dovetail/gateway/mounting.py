@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,10 +33,12 @@ from ..model import (
 from ..model.meta import TASKS_EXTENSION
 from ..server.elsewhere import ListName, TaskTool
 from ..server.listing import Listing
+from ..server.registering.versions import split
 from ..server.server import Server
 from .bounds import LISTINGS_KEPT, ROUTES_KEPT
 from .naming import Naming
 from .parts import LISTS, Part, ServerPart, Shown, own_entries
+from .selecting import Traits
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -89,7 +91,7 @@ class Mounts:
         self.mounts: list[Mount] = []
         self._prefixed: dict[str, Mount] = {}
         self._bare: list[Mount] = []
-        self._merged: OrderedDict[tuple[ListName, str | None], tuple[Any, Listing, list[Any]]] = OrderedDict()
+        self._merged: OrderedDict[tuple[ListName, str | None], tuple[Listing, Shown]] = OrderedDict()
         self._routes: dict[tuple[ListName, str], tuple[Mount, str]] = {}
         """Whose the tools are that were called since anything changed."""
         self._said: set[str] = set()
@@ -174,7 +176,9 @@ class Mounts:
             server.enable_tasks()
 
     def _news(self, mount: Mount, news: News) -> None:
-        if news.list is not None:
+        if news.session is not None or news.principal is not None:
+            self._server.hub.publish(news)
+        elif news.list is not None:
             self._routes.clear()
             self._adopt(mount.part)
             self._server.changed(news.list)
@@ -232,6 +236,13 @@ class Mounts:
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         found = await self._owner(kind, name, call)
         return found is not None and await found[0].part.has(kind, found[1], call)
+
+    async def traits(self, name: str, call: Call) -> Sequence[Traits]:
+        found = await self._owner("tools", name, call)
+        if found is None:
+            return ()
+        mount, inner = found
+        return [replace(one, key=mount.naming.name(one.key)) for one in await mount.part.traits(inner, call)]
 
     def task_tool(self, name: str) -> TaskTool | None:
         """What decides whether a call of this tool becomes a task of ours."""
@@ -303,29 +314,28 @@ class Mounts:
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
         """A page of what the server and its parts show."""
-        listing, _, _ = await self._merge(kind, call)
+        listing, _ = await self._merge(kind, call)
         return await listing.page(call, channel)
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         """All of it, for a server this one is mounted in."""
-        _, versions, entries = await self._merge(kind, call)
-        return Shown(versions, entries)
+        return (await self._merge(kind, call))[1]
 
-    async def _merge(self, kind: ListName, call: Call) -> tuple[Listing, Any, list[Any]]:
+    async def _merge(self, kind: ListName, call: Call) -> tuple[Listing, Shown]:
         own = own_entries(self._server, kind, call)
         shown = await asyncio.gather(*(self._ask(mount, kind, call) for mount in self.mounts))
         versions = (own.version, *(None if each is None else each.version for each in shown))
         key = (kind, key_of(call.principal))
         kept = self._merged.get(key)
-        if kept is None or kept[0] != versions:
-            entries = self._joined(kind, own, shown)
+        if kept is None or kept[1].version != versions:
+            entries, older = self._joined(kind, own, shown)
             listing = Listing(
                 self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
             )
-            kept = self._merged[key] = (versions, listing, entries)
+            kept = self._merged[key] = (listing, Shown(versions, entries, older))
             if len(self._merged) > LISTINGS_KEPT:
                 self._merged.popitem(last=False)
-        return kept[1], versions, kept[2]
+        return kept
 
     async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:
         try:
@@ -334,8 +344,8 @@ class Mounts:
             log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, error.message)
             return None
 
-    def _joined(self, kind: ListName, own: Shown, shown: list[Shown | None]) -> list[Any]:
-        """All definitions; of two with one name, the first."""
+    def _joined(self, kind: ListName, own: Shown, shown: list[Shown | None]) -> tuple[list[Any], list[Any]]:
+        """All definitions, of two with one name the first; and the older versions of those."""
         found = {_key(kind, one): one for one in own.entries}
         origins = dict.fromkeys(found, f"server {self._server.name!r}")
         for mount, each in zip(self.mounts, shown, strict=True):
@@ -346,7 +356,11 @@ class Mounts:
                     continue
                 found[key] = one
                 origins[key] = mount.part.label
-        return list(found.values())
+        older = list(own.older)
+        for mount, each in zip(self.mounts, shown, strict=True):
+            named = [] if each is None else [mount.naming.definition(kind, one) for one in each.older]
+            older += [one for one in named if origins.get(split(one.name)[0]) == mount.part.label]
+        return list(found.values()), older
 
     def _report(self, text: str) -> None:
         if text not in self._said and len(self._said) < LISTINGS_KEPT:

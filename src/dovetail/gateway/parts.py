@@ -6,14 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..core.rights import Rights, visible
 from ..core.subscriptions import News
 from ..model import ServerCapabilities
 from ..server.elsewhere import ListName, TaskTool
+from ..server.registering.versions import split
 from ..wire.headers import HeaderMap
 from ..wire.seal import Seal
+from .selecting import Traits
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -26,6 +29,8 @@ class Shown(Struct, frozen=True):
 
     version: Any
     entries: Sequence[Any] = ()
+    older: Sequence[Any] = ()
+    """Older versions of tools, which are not listed; their names end with their versions."""
 
 
 class Part(Protocol):
@@ -62,6 +67,10 @@ class Part(Protocol):
         """Whether there is such a component, for parts without a prefix of their own."""
         ...
 
+    async def traits(self, name: str, call: Call) -> Sequence[Traits]:
+        """All versions of a tool that are known, the newest first, by which others choose; none if it is not there."""
+        ...
+
     def task_tool(self, name: str) -> TaskTool | None:
         """Whether a call of the tool may become a task: of the server it is mounted in, not of its own."""
         ...
@@ -92,7 +101,6 @@ class ServerPart:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._viewed: Shown | None = None
 
     @property
     def label(self) -> str:
@@ -116,34 +124,25 @@ class ServerPart:
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
-        if server.elsewhere is None:
-            shown = own_entries(server, kind, call)
-        else:
-            shown = await server.elsewhere.shown(kind, call)
-        if kind != "tools" or not server.views:
-            return shown
-        version = (shown.version, server.views)
-        if self._viewed is None or self._viewed.version != version:
-            tools = shown.entries
-            for view in server.views:
-                tools = view.show(tools)
-            self._viewed = Shown(version, tools)
-        return self._viewed
+        if kind == "tools" and server.shape is not None and server.shape.lists:
+            return await server.shape.shown(call)
+        return (
+            own_entries(server, kind, call)
+            if server.elsewhere is None
+            else await server.elsewhere.shown(kind, call)
+        )
 
-    def _inner(self, name: str) -> str | None:
-        """The name of a tool before all views; None for one that is not shown."""
-        found: str | None = name
-        for view in reversed(self.server.views):
-            found = None if found is None else view.inner(found)
-        return found
+    async def traits(self, name: str, call: Call) -> Sequence[Traits]:
+        shown = await self.shown("tools", call)
+        return traits_in(shown, name)
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         register = self.server.register
-        if kind == "tools":
-            inner = self._inner(name)
-            if inner is None:
+        if kind == "tools" and self.server.shape is not None:
+            found = await self.server.shape.find(name, call)
+            if found is None:
                 return False
-            name = inner
+            name = found.key
         if kind in ("resources", "templates"):
             found = register.find_resource(name) is not None or name in register.templates.entries
         else:
@@ -153,7 +152,8 @@ class ServerPart:
         )
 
     def task_tool(self, name: str) -> TaskTool | None:
-        inner = self._inner(name)
+        shape = self.server.shape
+        inner = name if shape is None else shape.before(name)
         if inner is None:
             return None
         tool = self.server.register.tools.entries.get(inner)
@@ -182,5 +182,13 @@ def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
     """What ``call`` may see of the components registered with ``server`` itself."""
     entries = list(server.register.table(kind))
     seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
-    shown = [entry.definition for entry, sees in zip(entries, seen, strict=True) if sees]
-    return Shown((server.generation, None if all(seen) else seen), shown)
+    shown = [entry for entry, sees in zip(entries, seen, strict=True) if sees]
+    newest = [entry.definition for entry in shown if not entry.older]
+    older = [replace(entry.definition, name=entry.name) for entry in shown if entry.older]
+    return Shown((server.generation, None if all(seen) else seen), newest, older)
+
+
+def traits_in(shown: Shown, name: str) -> Sequence[Traits]:
+    """All versions of one tool in a list, the newest first."""
+    found = [Traits.of(tool) for tool in shown.entries if tool.name == name]
+    return found + [Traits.of(tool) for tool in shown.older if split(tool.name)[0] == name]

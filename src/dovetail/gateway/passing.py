@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from .. import model as m
 from ..core.channel import Call, Channel, NoBackChannel
+from ..core.metadata import of_version
 from ..core.questions import needed_capability
 from ..core.rounds import REQUESTS, Rounds
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
@@ -32,6 +33,7 @@ from ..model.meta import (
     TASKS_EXTENSION,
 )
 from ..server.asking.ask import Unread, method_of, params_of
+from ..server.registering.versions import split
 from ..settings import SHED_SECONDS
 from ..wire.methods import METHODS, result_type_of
 
@@ -147,10 +149,13 @@ class Passing:
     async def send(self, params: Struct) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
         call, upstream, name = self.call, self.upstream, None
+        meta = self._meta()
         raw = upstream.revision is call.revision and self.channel.asking is None and upstream.plain
         params = replace(params, meta=UNSET)  # what goes along of it is in the options
         if call.method == "tools/call":
             name = cast("m.CallToolRequestParams", params).name
+            if "@" in name and name not in upstream.traits:
+                name, params, meta = _versioned(name, params, meta, upstream)
             params = replace(params, task=m.TaskMetadata() if name in upstream.as_task else UNSET)
         token = current.set(self)
         try:
@@ -159,7 +164,7 @@ class Passing:
                 params,
                 raw=raw,
                 repeat=name in upstream.harmless if name is not None else call.method in _HARMLESS,
-                meta=self._meta(),
+                meta=meta,
                 on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
                 timeout=upstream.unhurried if self._may_become_task() else upstream.timeout,
                 headers=upstream.headers(call) if upstream.pass_headers else None,
@@ -258,6 +263,16 @@ def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:
     row = KINDS.get(error.kind)
     usual = None if row is None else row.modern if modern else row.legacy
     return ProtocolError(error.kind, error.message, data=error.data) if error.code == usual else error
+
+
+def _versioned(
+    name: str, params: Struct, meta: dict[str, Any], upstream: Upstream
+) -> tuple[str, Struct, dict[str, Any]]:
+    """A call of ``name@version``: other servers are told the version in ``_meta``."""
+    base, version = split(name)
+    if version is None or base not in upstream.traits:
+        return name, params, meta
+    return base, replace(params, name=base), {**meta, **of_version(version)}
 
 
 def _unreachable(error: TransportError | RequestTimeout, label: str) -> ProtocolError:

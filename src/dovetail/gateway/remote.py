@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +27,7 @@ from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .parts import Shown
 from .passing import Passing
+from .selecting import Traits
 from .upstream import Upstream
 
 if TYPE_CHECKING:
@@ -237,6 +238,14 @@ class RemotePart:
         except DovetailError:
             return False
         return any((one.uri_template if kind == "templates" else one.name) == name for one in entries)
+
+    async def traits(self, name: str, call: Call) -> Sequence[Traits]:
+        try:
+            upstream = await self._upstream(call)
+            await upstream.shown("tools")
+        except DovetailError:
+            return ()
+        return upstream.traits.get(name, ())
 
     def task_tool(self, name: str) -> TaskTool | None:
         """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""

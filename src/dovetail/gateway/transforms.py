@@ -1,43 +1,38 @@
-"""What is shown, and under which names: one pipeline for lists and for calls.
+"""What is shown, and under which names: one view of the tools, for lists and for calls alike.
 
-A view changes tools on their way out (`show`) and calls on their way in (`inner`), so that what is listed is exactly
-what can be called. Several views are applied one after the other, each on what the one before it shows.
+A view changes tools on their way out (`shown`) and calls on their way in (`inner`, `arguments`), so that what is
+listed is exactly what can be called. `shaping.py` puts the views of a server one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel
-from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError, RegistrationError
 from ..model import Tool
-from ..settings import NAME_ECHO
-from ..wire.methods import METHODS
-
-_LIST: Final = METHODS["tools/list"]
+from .selecting import Selection, Traits
 
 
-class View(Layer):
-    """What `Server.transform` puts around a server."""
+class View:
+    """What one `Server.transform` makes of what is shown."""
 
     def __init__(
         self,
         *,
-        only: Collection[str] | None = None,
-        without: Collection[str] = (),
+        only: Iterable[str] | None = None,
+        without: Iterable[str] = (),
         rename: Mapping[str, str] | None = None,
         describe: Mapping[str, str] | None = None,
         hide: Mapping[str, Collection[str]] | None = None,
         fix: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self._only = None if only is None else frozenset(only)
-        self._without = frozenset(without)
+        self._only = None if only is None else Selection(only)
+        self._without = Selection(without)
         self._renamed = dict(rename or {})
         self._inner = {new: old for old, new in self._renamed.items()}
         if len(self._inner) != len(self._renamed):
@@ -50,47 +45,48 @@ class View(Layer):
             for name in {*hidden, *self._fixed}
         }
 
+    @property
+    def by_traits(self) -> bool:
+        """Whether more than its name decides if a tool is shown."""
+        return self._without.by_traits or (self._only is not None and self._only.by_traits)
+
     def inner(self, name: str) -> str | None:
-        """The name that a tool has before this view; None for one it does not show."""
+        """The name that a tool has before this view; None for one that is called something else now."""
         inner = self._inner.get(name, name)
-        shown = (self._only is None or inner in self._only) and inner not in self._without
-        return inner if shown and self._renamed.get(inner, inner) == name else None
+        return inner if self._renamed.get(inner, inner) == name else None
 
-    def show(self, tools: Iterable[Tool]) -> list[Tool]:
-        """The tools as they are after this view."""
-        names = ((tool, self._renamed.get(tool.name, tool.name)) for tool in tools)
-        return [self._shown(tool) for tool, name in names if self.inner(name) == tool.name]
+    def outer(self, name: str) -> str:
+        """The name that a tool has after this view."""
+        return self._renamed.get(name, name)
 
-    async def list_tools(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
-        found = await proceed(call, channel)
-        listed: Any = call.codec.decode_result(_LIST, found) if isinstance(found, Raw) else found
-        return replace(listed, tools=self.show(listed.tools), meta=UNSET, result_type=UNSET)
+    def admits(self, name: str, traits: Traits) -> bool:
+        """Whether it shows a tool that is called ``name`` before it."""
+        if self._only is not None and not self._only.has(name, traits):
+            return False
+        # One that had the name by itself makes room for the one that was given it.
+        return not self._without.has(name, traits) and self._inner.get(self.outer(name), name) == name
 
-    def _shown(self, tool: Tool) -> Tool:
-        name = tool.name
+    def shown(self, tool: Tool, name: str) -> Tool:
+        """A tool that is called ``name`` before this view, as it is after it; its own name is left as it is."""
         changes: dict[str, Any] = {}
-        if name in self._renamed:
-            changes["name"] = self._renamed[name]
         if name in self._described:
             changes["description"] = self._described[name]
         if name in self._hidden:
             changes["input_schema"] = _without(tool.input_schema, self._hidden[name])
         return replace(tool, **changes) if changes else tool
 
-    async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
-        params = call.params
-        name = self.inner(params.name)
-        if name is None:
-            shown = params.name[:NAME_ECHO]
-            raise ProtocolError("tool_not_found", f"Unknown tool: {shown}", data={"tool": shown})
-        changes: dict[str, Any] = {} if name == params.name else {"name": name}
-        if name in self._hidden:
-            changes["arguments"] = self._completed(name, params.arguments)
-        return await proceed(replace(call, params=replace(params, **changes)) if changes else call, channel)
+    def arguments(self, name: str, arguments: Any) -> Any:
+        """The arguments with those that are fixed; what is hidden cannot be given.
 
-    def _completed(self, name: str, arguments: Any) -> Raw:
-        """The arguments with those that are fixed; what is hidden cannot be given."""
-        given: dict[str, Any] = {} if arguments is UNSET else msgspec.json.decode(arguments)
+        Raises:
+            ProtocolError: one was given that is not there.
+        """
+        if name not in self._hidden:
+            return arguments
+        given: Any = {} if arguments is UNSET else msgspec.json.decode(arguments)
+        if not isinstance(given, dict):
+            return arguments  # whoever reads them says what is wrong with them
+        given = cast("dict[str, Any]", given)
         if unknown := sorted(given.keys() & self._hidden[name]):
             raise ProtocolError(
                 "invalid_params", f"Unknown argument: {unknown[0]}", data={"argument": unknown[0]}

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import model as m
 from ..client import Client
@@ -17,12 +18,14 @@ from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
 from ..server.elsewhere import ListName
+from ..server.registering.versions import VERSIONS, joined
 from ..settings import Timeouts
 from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
 from .held import HeldCalls
 from .parts import Shown
 from .passing import Passing, current
+from .selecting import Traits
 
 if TYPE_CHECKING:
     from ..client.config import ClientOptions
@@ -58,6 +61,9 @@ class Sampler:
 class Upstream:
     """A client of the server behind, and the calls that are under way there."""
 
+    revision: Revision | None = None
+    modern = False
+
     def __init__(
         self,
         target: Any,
@@ -84,13 +90,13 @@ class Upstream:
         self._locks: dict[ListName, asyncio.Lock] = {}
         self.harmless: set[str] = set()
         """Tools that may be called twice, as far as their authors say."""
+        self.traits: dict[str, list[Traits]] = {}
+        """Of each tool all versions, as far as the server behind tells, the newest first."""
         self.as_task: set[str] = set()
         """Tools that a server of 2025-11-25 runs as tasks only."""
         self.may_be_task: set[str] = set()
         """Tools that it runs as tasks if asked."""
         self.param_headers: dict[str, HeaderMap] = {}
-        self.revision: Revision | None = None
-        self.modern = False
         self.open = False
         """It has been ready once."""
         self.state_changed: Callable[[str], None] = _nothing
@@ -165,6 +171,7 @@ class Upstream:
 
     def _know(self, tools: Sequence[m.Tool]) -> None:
         self.harmless = {tool.name for tool in tools if _is_harmless(tool)}
+        self.traits = {tool.name: _versions(tool) for tool in tools}
         legacy = not self.modern and self.client.server_capabilities.has("tasks")
         support = {tool.name: tool.execution.task_support for tool in tools if legacy and tool.execution}
         self.as_task = {name for name, said in support.items() if said == "required"}
@@ -232,6 +239,14 @@ class Upstream:
 
     def _updated(self, uri: str, metadata: Any = None) -> None:
         self._tell(News(uri=uri))
+
+
+def _versions(tool: m.Tool) -> list[Traits]:
+    newest = Traits.of(tool)
+    told: Any = (tool.meta or {}).get(VERSIONS)
+    words = cast("list[Any]", told) if isinstance(told, list) else []
+    older = [word for word in words if isinstance(word, str) and word != newest.version]
+    return [newest, *(replace(newest, key=joined(tool.name, one), version=one) for one in older)]
 
 
 def _text(value: Any) -> str:

@@ -23,8 +23,10 @@ from ..errors import ProtocolError, ToolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
 from ..settings import BUDGET_PAGES, BUDGET_SECONDS, CACHE_BYTES, URI_ECHO
+from ..wire.methods import METHODS
 from .rate import client_of
 
+_CALL: Final = METHODS["tools/call"]
 REST: Final = "dovetail://rest/"
 _LINK: Final = 300
 """Bytes a link to the rest may take."""
@@ -61,6 +63,8 @@ class Budget(Layer):
 
     async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         result = await proceed(call, channel)
+        if type(result) is Raw and len(bytes(result)) > self._bytes:
+            result = call.codec.decode_result(_CALL, result)  # it came through a proxy as it was
         if type(result) is not CallToolResult or len(msgspec.json.encode(result)) <= self._bytes:
             return result
         self.paged += 1
@@ -86,8 +90,9 @@ class Budget(Layer):
         return replace(result, content=[text, link], structured_content=shorter)
 
     def _has_schema(self, name: str) -> bool:
+        """Whether its structured result may be missing; of the tools of other servers that is not known."""
         tool = self._server.tools.get(name)
-        return tool is not None and tool.definition.output_schema is not UNSET
+        return tool is None or tool.definition.output_schema is not UNSET
 
     def _fitting(self, items: list[bytes], times: int = 1) -> tuple[int, list[bytes]]:
         left, kept = self._bytes - _LINK, 0

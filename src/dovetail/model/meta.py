@@ -19,3 +19,8 @@ SKILLS_EXTENSION: Final = PREFIX + "skills"
 IDEMPOTENCY_EXTENSION: Final = "io.dovetail/idempotency"
 IDEMPOTENCY_KEY: Final = "io.dovetail/idempotency-key"
 """Ours: a call with such a key is run once, however often it arrives."""
+
+VERSION: Final = "dovetail/version"
+"""Ours: which version of a tool a definition is, or a call wants."""
+FASTMCP: Final = "fastmcp"
+"""FastMCP's: an object with the same, and with tags."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, get_args, overload
@@ -30,6 +30,7 @@ from .asking.questions import (
     Sampled,
     SampleOptions,
 )
+from .elsewhere import chosen
 from .handles import State, keep
 from .signatures.plain_types import encode
 
@@ -375,6 +376,28 @@ class Context:
             StateError: there is neither.
         """
         return State(self._server.kept, self._call)
+
+    # What the caller sees
+
+    async def show(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Show these tools, and those with one of ``tags``, to this session (on 2026-07-28: this principal) alone.
+
+        For a server that hides something (`Server.hide`). Whoever it is done for is told that the list changed.
+
+        Raises:
+            StateError: the server hides nothing, or there is neither a session nor a principal.
+        """
+        await self._change_visible(chosen(names, tags), show=True)
+
+    async def hide(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Hide these tools from this session (on 2026-07-28: this principal) alone; `show` undoes it."""
+        await self._change_visible(chosen(names, tags), show=False)
+
+    async def _change_visible(self, words: list[str], *, show: bool) -> None:
+        shape = self._server.shape
+        if shape is None or shape.visibility is None:
+            raise StateError("this server shows the same to everybody: call server.hide() when it is made")
+        await shape.visibility.change(self._call, words, show=show)
 
     # The server's own
 

@@ -9,10 +9,11 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..core.rights import Rights
-from ..drivers.layering import compose
 
 if TYPE_CHECKING:
     from ..gateway.parts import Part
+    from ..gateway.selecting import Traits
+    from ..gateway.shaping import Shape
     from ..openapi.reading import Spec
     from ..openapi.routes import Route
     from .server import Server
@@ -21,7 +22,7 @@ ListName = Literal["tools", "resources", "templates", "prompts"]
 
 
 class ViewOptions(TypedDict, total=False):
-    """What `Server.transform` takes; all names are those of before."""
+    """What of `Server.transform` makes a view; all names are those of before."""
 
     only: Collection[str] | None
     without: Collection[str]
@@ -31,6 +32,16 @@ class ViewOptions(TypedDict, total=False):
     """Arguments that are not shown, by tool."""
     fix: Mapping[str, Mapping[str, Any]]
     """Values of arguments that are not shown, by tool."""
+
+
+class TransformOptions(ViewOptions, total=False):
+    """What `Server.transform` takes."""
+
+    schemas: str | Mapping[str, str]
+    """How schemas are written: "spec", "inline", "openai-strict", "gemini"; "auto", or one for each client by the
+    beginning of its name."""
+    budget: int
+    """Bytes a result may have; more is given in pages."""
 
 
 class TaskTool(Struct, frozen=True):
@@ -61,6 +72,10 @@ class Elsewhere(Protocol):
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool: ...
 
+    async def traits(self, name: str, call: Call) -> Sequence[Traits]:
+        """All versions of a tool of others, the newest first; none where there is none."""
+        ...
+
     def task_tool(self, name: str) -> TaskTool | None:
         """A tool of others whose calls may become tasks of this server; None where there is none."""
         ...
@@ -83,8 +98,8 @@ class Composing:
 
     elsewhere: Elsewhere | None = None
     """What is mounted here; None without."""
-    views: tuple[Any, ...] = ()
-    """What `transform` made of what is shown."""
+    shape: Shape | None = None
+    """What is made of the tools before anybody sees them; None without."""
 
     @classmethod
     def from_openapi(
@@ -115,19 +130,49 @@ class Composing:
 
         mount(cast("Server", self), child, prefix)
 
-    def transform(self, **options: Unpack[ViewOptions]) -> None:
+    def transform(self, **options: Unpack[TransformOptions]) -> None:
         """Change what is shown, for lists and calls alike: ``only`` these tools, all ``without`` those, ``rename`` and
         ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
 
-        Several transforms are applied one after the other, each to what the one before it shows.
+        ``schemas`` writes them as some clients need them, ``budget`` gives large results in pages.
+
+        Tools are chosen by name, or as ``tag:admin``, ``version:>=2``, ``add@1.0``. Several transforms are applied one
+        after the other, each to what the one before it shows; layers see what clients see.
 
         Raises:
             RegistrationError: two tools would have one name.
         """
         from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
 
-        view = View(**options)
-        self.views += (view,)
-        server = cast("Server", self)
-        vars(server)["respond"] = compose(server, [view], server.respond)
-        server.changed("tools")
+        shape, schemas, budget = self._shaped(), options.pop("schemas", None), options.pop("budget", None)
+        if schemas is not None:
+            shape.write_schemas(schemas)
+        if budget is not None:
+            shape.limit_results(budget)
+        if options:
+            shape.add_view(View(**cast("ViewOptions", options)))
+
+    def hide(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Hide these tools, and those with one of ``tags``, until a handler shows them with ``await ctx.show(…)``.
+
+        Names may also be ``tag:admin``, ``version:<2`` or ``add@1.0``. Without any nothing is hidden yet, but handlers
+        may do so: ``await ctx.hide(…)``.
+        """
+        shape = self._shaped()
+        shape.watch_visibility().hide(chosen(names, tags))
+        shape.change()
+
+    def _shaped(self) -> Shape:
+        if self.shape is None:
+            from ..gateway.shaping import Shape
+
+            self.shape = Shape(cast("Server", self))
+        return self.shape
+
+    def _shape_calls(self) -> None:
+        self._shaped()
+
+
+def chosen(names: Collection[str], tags: Collection[str]) -> list[str]:
+    """Names and tags as the words that choose tools."""
+    return [*names, *(f"tag:{tag}" for tag in tags)]

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call
+from ..core.channel import Call, Session
 from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
@@ -215,12 +215,16 @@ class State:
 
 
 def _session_folder(call: Call) -> str:
-    session = call.session
-    if session is None:
+    if call.session is None:
         raise StateError(
             "nobody is known to whom state could belong: there is neither a principal nor a session. "
             "Keep the value with ctx.keep and take it as a parameter annotated Handle[…]"
         )
+    return session_folder(call.session)
+
+
+def session_folder(session: Session) -> str:
+    """The folder below which things of a legacy session are kept."""
     if session.id is None:
         # One connection, one session: it needs a name only if it keeps something.
         session.id = f"local-{secrets.token_hex(16)}"

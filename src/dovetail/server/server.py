@@ -216,6 +216,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         session = call.session
         if session is not None and session.phase == "paused" and call.method != "ping":
             await resumed(session)
+        if self.shape is not None and (stage := self.shape.stages.get(call.method)) is not None:
+            return await stage(call, channel, handler)
         return await handler(call, channel)
 
     # --- what others may add --------------------------------------------------------------------------------

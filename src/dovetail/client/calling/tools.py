@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
+from ...core.metadata import of_version
 from ...errors import CapabilityError, ProtocolError, RegistrationError, RequestTimeout, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.headers import HeaderMap, argument_headers, header_map
@@ -106,17 +107,18 @@ class ToolBox:
         if task and self._connections.creates_tasks:
             return await self._create(name, given, options)
         params = m.CallToolRequestParams(name, given)
-        begun = self._calls.config.clock.time()
+        if options.get("version") is not None:
+            name, options = _versioned(name, options)
+        begun, check = self._calls.config.clock.time(), options.get("check", True)
         if options.get("task_id") or options.get("depends_on"):
             raise CapabilityError("tasks.create")
         if task or name in self._as_tasks:
             self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless
-        established = self._connections.established
-        once = established is not None and established.runs_once
+        once = (there := self._connections.established) is not None and there.runs_once
         if (once and not repeat) or "idempotency_key" in options:
             options, repeat = _keyed(options), once or repeat
-        asked = self.mirrored(params, options) if name in self._header_maps else options
+        asked = self.mirrored(params, options) if params.name in self._header_maps else options
         try:
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
         except ProtocolError as error:
@@ -125,7 +127,6 @@ class ToolBox:
                 raise
             asked = self.mirrored(params, options)
             result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
-        check = options.get("check", True)
         if type(result) is m.CallToolResult and not task:
             try:
                 return await self._finish(name, result, check)
@@ -238,7 +239,17 @@ class ToolBox:
 def _keyed(options: ToolOptions) -> ToolOptions:
     """The options of a call that is run once however often it is sent."""
     key = options.get("idempotency_key") or secrets.token_urlsafe(24)
-    return {**options, "meta": {**(options.get("meta") or {}), IDEMPOTENCY_KEY: key}}
+    return _with_meta(options, {IDEMPOTENCY_KEY: key})
+
+
+def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
+    """The options of a call of one version. What was listed is said of the newest: nothing is assumed of others."""
+    version = options.get("version") or ""
+    return f"{name}@{version}", _with_meta(options, of_version(version))
+
+
+def _with_meta(options: ToolOptions, members: Mapping[str, Any]) -> ToolOptions:
+    return {**options, "meta": {**(options.get("meta") or {}), **members}}
 
 
 def _is_harmless(tool: m.Tool) -> bool:

@@ -42,6 +42,7 @@ from .options import (
     tool_definition,
 )
 from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
+from .versions import check_version, split
 
 if TYPE_CHECKING:
     from ..apps import Apps
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger("dovetail.server")
+
+_SHAPING = ("name", "output_schema", "structured")
 
 
 class Decorator(Protocol):
@@ -129,15 +132,16 @@ class Registration:
         target = handler or function
         if target is None:
             raise RegistrationError("add_tool needs a function, or name, input_schema and handler")
-        shaping: dict[str, Any] = {
-            name: options.get(name) for name in ("name", "output_schema", "structured")
-        }
+        shaping: dict[str, Any] = {name: options.get(name) for name in _SHAPING}
         prepared = prepare_tool(target, input_schema=input_schema, **shaping)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
+        version = options.get("version")
+        check_version(version, what)
         entry = RegisteredTool(
             name=prepared.name,
             definition=tool_definition(prepared, description, options),
+            version=version,
             task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
             resume=options.get("resume", False),
@@ -146,9 +150,10 @@ class Registration:
         )
         if options.get("app") is not None and entry.name not in self.register.tools.entries:
             self._attach(entry, options.get("app"))
-        self.register.tools.add(entry.name, entry)
-        if entry.headers:
-            self.param_headers[entry.name] = entry.headers
+        self.register.tools.add(prepared.name, entry)
+        self._mirror(prepared.name)
+        if version is not None:
+            self._shape_calls()
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
             self.enable_tasks()
         return entry
@@ -165,11 +170,25 @@ class Registration:
         raise NotImplementedError
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool out of the list; ``list_changed`` goes out by itself."""
+        """Take a tool out of the list, with all its versions, or ``name@version`` alone; ``list_changed`` goes out."""
+        before = self.register.tools.versions(split(name)[0])
+        for key in (name, *(one.name for one in before)):
+            self.param_headers.pop(key, None)
         self.register.tools.remove(name)
         if self.apps is not None:
             self.apps.only.discard(name)
-        self.param_headers.pop(name, None)
+        self._mirror(split(name)[0])
+
+    def _mirror(self, name: str) -> None:
+        """Note for each version of a tool which arguments are mirrored in headers."""
+        for one in self.register.tools.versions(name):
+            self.param_headers.pop(one.name, None)
+            if one.headers:
+                self.param_headers[one.name] = one.headers
+
+    def _shape_calls(self) -> None:
+        """Calls may name a version from now on."""
+        raise NotImplementedError
 
     # Resources
 

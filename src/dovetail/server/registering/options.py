@@ -76,6 +76,7 @@ class ToolOptions(SharedOptions, total=False):
     app: Any
     """The page that shows its results: an `App`, a path, or the ``ui://`` URI of a resource."""
     version: str | None
+    """Several versions may have one name: the newest is listed, older ones are called ``name@version``."""
     deprecated: bool | str
     """True, or a sentence that says what to use in its place."""
 

@@ -18,6 +18,7 @@ from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..running import Runnable
 from ..signatures.functions import Function, PromptFunction, ResourceFunction
 from .options import TaskSupport
+from .versions import VERSIONS, joined, order, split
 
 Changed = Literal["tools", "resources", "prompts"]
 """Whose ``list_changed`` a table belongs to."""
@@ -35,6 +36,8 @@ class Registered(Struct, kw_only=True, eq=False):
     tags: frozenset[str] = frozenset()
     rights: Rights = ()
     """Who may use it, and therefore sees it; everybody without any."""
+    older: bool = False
+    """There is a newer version of it: it is not listed, and called ``name@version``."""
 
 
 class RegisteredTool(Registered, kw_only=True, eq=False):
@@ -42,6 +45,7 @@ class RegisteredTool(Registered, kw_only=True, eq=False):
 
     function: Function
     definition: Tool
+    version: str | None = None
     task: TaskSupport = "forbidden"
     asks_first: bool = False
     resume: bool = False
@@ -103,7 +107,7 @@ class Table(Generic[E]):
     def shown(self) -> Iterator[tuple[Any, Rights]]:
         """What the list shows of each, and to whom."""
         entries = cast("Iterable[Any]", self.entries.values())
-        return ((entry.definition, entry.rights) for entry in entries)
+        return ((entry.definition, entry.rights) for entry in entries if not entry.older)
 
     def __iter__(self) -> Iterator[E]:
         return iter(self.entries.values())
@@ -112,11 +116,95 @@ class Table(Generic[E]):
         return len(self.entries)
 
 
+class ToolTable(Table[RegisteredTool]):
+    """The tools; a name may have several versions, of which the newest has the name itself."""
+
+    __slots__ = ("_versions",)
+
+    def __init__(self, changed: Callable[[Changed], None]) -> None:
+        super().__init__("tools", "tool", changed)
+        self._versions: dict[str, list[RegisteredTool]] = {}
+        """Of names that have more than one, the newest first."""
+
+    def add(self, key: str, entry: RegisteredTool) -> None:
+        """Take ``entry`` in, as a version of what has its name already or as the first.
+
+        Raises:
+            RegistrationError: this version is there already, or one of the two has none.
+        """
+        there = self.versions(key)
+        if not there or (there[0].version is None and entry.version is None):
+            super().add(key, entry)
+            return
+        if there[0].version is None or entry.version is None:
+            raise RegistrationError(
+                f"the tool {key!r} is registered with and without a version: give both one"
+            )
+        if any(order(one.version) == order(entry.version) for one in there):
+            text = f"version {entry.version} of the tool {key!r} is already registered; remove it first"
+            raise RegistrationError(text)
+        self._arrange(key, [*there, entry])
+
+    def remove(self, key: str) -> None:
+        """Forget a tool with all its versions, or the version ``name@version`` alone."""
+        name, version = split(key)
+        there = self.versions(name)
+        left = [one for one in there if order(one.version) != order(version)]
+        if key in self.entries and key == name:
+            self._arrange(name, [])
+        elif version is not None and len(left) < len(there):
+            self._arrange(name, left)
+        else:
+            super().remove(key)
+
+    def versions(self, name: str) -> list[RegisteredTool]:
+        """All versions of a tool, the newest first."""
+        found = self.entries.get(name)
+        return self._versions.get(name) or ([] if found is None else [found])
+
+    def find(self, name: str, version: str | None) -> str:
+        """The key of a version of a tool, of which the version may also stand in the name.
+
+        A tool without versions is found whatever ``version`` is asked for; what is not there keeps its name.
+        """
+        if version is None:
+            if name in self.entries:
+                return name
+            base, version = split(name)
+            there = [one for one in self.versions(base) if one.version is not None]
+        else:
+            base, there = name, self.versions(name)
+            if there and there[0].version is None:
+                return name
+        wanted = order(version)
+        return next((one.name for one in there if order(one.version) == wanted), joined(base, version))
+
+    def _arrange(self, name: str, versions: list[RegisteredTool]) -> None:
+        for one in self.versions(name):
+            if one.name != name:
+                self.entries.pop(one.name, None)
+        versions = sorted(versions, key=lambda one: order(one.version), reverse=True)
+        told = [one.version for one in versions]
+        for one in versions:
+            one.older = one is not versions[0]
+            one.name = joined(name, one.version) if one.older else name
+            meta = {key: value for key, value in (one.definition.meta or {}).items() if key != VERSIONS}
+            one.definition.meta = meta if len(told) == 1 else {**meta, VERSIONS: told}
+            self.entries[one.name] = one
+        if len(versions) > 1:
+            self._versions[name] = versions
+        else:
+            self._versions.pop(name, None)
+        if not versions:
+            self.entries.pop(name, None)
+        self._changed(self._kind)
+
+
 class Register:
     """The four lists of a server, and the completions that belong to them."""
 
     def __init__(self, changed: Callable[[Changed], None]) -> None:
-        self.tools: Table[RegisteredTool] = Table("tools", "tool", changed)
+        self.tools = ToolTable(changed)
         self.resources: Table[RegisteredResource] = Table("resources", "resource", changed)
         self.templates: Table[RegisteredResource] = Table("resources", "resource template", changed)
         self.prompts: Table[RegisteredPrompt] = Table("prompts", "prompt", changed)

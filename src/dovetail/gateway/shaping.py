@@ -1,0 +1,308 @@
+"""What a server makes of its tools before anybody sees them: one pipeline for lists and for calls.
+
+The tools that are there, all versions of them, go through the views of `Server.transform`, one after the other, then
+through what is visible to the caller; of several versions the newest that is left has the name. A call takes the same
+way backwards. Layers stand around it: they see the names that clients use.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..core.channel import Call, Channel
+from ..core.principal import key_of
+from ..errors import ProtocolError
+from ..layers.budget import Budget
+from ..model import ListToolsResult, Tool, ToolReference
+from ..server.listing import Listing
+from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
+from ..settings import NAME_ECHO
+from .bounds import LISTINGS_KEPT
+from .parts import Shown, own_entries
+from .profiles import Profiles, needs_restoring, restored
+from .profiles import shown as in_profile
+from .selecting import Traits
+from .transforms import View
+from .visibility import Rules, Visibility, admits
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+
+Proceed = Callable[[Call, Channel], Awaitable[Struct | Raw]]
+Stage = Callable[[Call, Channel, Proceed], Awaitable[Struct | Raw]]
+
+_NONE: Final[Rules] = ()
+
+
+class Found(Struct, frozen=True):
+    """A tool that is called, under the name it has without views, and what the views make of its arguments."""
+
+    key: str
+    names: Sequence[str]
+    """Its name before each view and after the last, without a version."""
+
+
+class Shape:
+    """The pipeline of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.views: list[View] = []
+        self.visibility: Visibility | None = None
+        self.profiles: Profiles | None = None
+        self.budget: Budget | None = None
+        self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
+        """By caller: the true schemas of arguments, as long as nothing changes."""
+        self._edition = 0
+        self._kept: OrderedDict[Any, tuple[Shown, Listing]] = OrderedDict()
+        self.stages: dict[str, Stage] = {"tools/call": self.call_tool}
+        """What stands before the handler of a method."""
+
+    @property
+    def lists(self) -> bool:
+        """Whether lists differ from what is there."""
+        return "tools/list" in self.stages
+
+    def change(self) -> None:
+        """What is shown is different from now on."""
+        self._edition += 1
+        self.stages |= {
+            "tools/list": self.page,
+            "tasks/create": self.create_task,
+            "completion/complete": self.complete,
+        }
+        self._server.changed("tools")
+
+    def add_view(self, view: View) -> None:
+        self.views.append(view)
+        self.change()
+
+    def write_schemas(self, schemas: str | Mapping[str, str]) -> None:
+        """Show schemas as a profile, or the profile of each client, has them."""
+        self.profiles = Profiles(schemas)
+        self.change()
+
+    def limit_results(self, bytes: int) -> None:
+        """Give results in pages that are larger than this."""
+        self.budget = Budget(bytes)
+        self.budget.attach(self._server)
+        self.stages["resources/read"] = self.budget.read_resource
+
+    def watch_visibility(self) -> Visibility:
+        """The rules by which callers see different things."""
+        if self.visibility is None:
+            self.visibility = Visibility(self._server)
+        return self.visibility
+
+    async def _rules(self, call: Call) -> Rules:
+        return _NONE if self.visibility is None else await self.visibility.rules(call)
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def page(self, call: Call, channel: Channel, proceed: Proceed) -> Raw:
+        """``tools/list``."""
+        _, listing = await self._listed(call)
+        return await listing.page(call, channel)
+
+    async def shown(self, call: Call) -> Shown:
+        """All of it, for a server this one is mounted in."""
+        return (await self._listed(call))[0]
+
+    async def _listed(self, call: Call) -> tuple[Shown, Listing]:
+        server, rules = self._server, await self._rules(call)
+        elsewhere = server.elsewhere
+        there = (
+            own_entries(server, "tools", call) if elsewhere is None else await elsewhere.shown("tools", call)
+        )
+        profile = "spec" if self.profiles is None else self.profiles.of(call.client_info)
+        version = (there.version, self._edition, rules, profile)
+        key = (key_of(call.principal), rules, profile)
+        kept = self._kept.get(key)
+        if kept is None or kept[0].version != version:
+            shown = self._built(version, there, rules)
+            if profile != "spec":
+                shown = self._written(shown, key, profile)
+            private = (
+                elsewhere is not None or self.visibility is not None or len(there.entries) < len(server.tools)
+            )
+            listing = Listing(
+                server,
+                "tools",
+                lambda: ((one, ()) for one in shown.entries),
+                ListToolsResult,
+                private=private,
+            )
+            kept = self._kept[key] = (shown, listing)
+            if len(self._kept) > LISTINGS_KEPT:
+                self._kept.popitem(last=False)
+        return kept
+
+    def _built(self, version: Any, there: Shown, rules: Rules) -> Shown:
+        left: dict[str, list[tuple[Traits, Tool]]] = {}
+        for tools, older in ((there.entries, False), (there.older, True)):
+            for tool in tools:
+                traits = Traits.of(tool)
+                name = split(tool.name)[0] if older else tool.name
+                for view in self.views:
+                    if not view.admits(name, traits):
+                        break
+                    tool, name = view.shown(tool, name), view.outer(name)
+                else:
+                    if admits(rules, name, traits):
+                        left.setdefault(name, []).append((traits, tool))
+        entries: list[Tool] = []
+        others: list[Tool] = []
+        for name, found in left.items():
+            found.sort(key=lambda one: order(one[0].version), reverse=True)
+            told = [traits.version for traits, _ in found]
+            entries.append(_named(found[0][1], name, told))
+            others += [_named(tool, joined(name, traits.version), told) for traits, tool in found[1:]]
+        return Shown(version, entries, others)
+
+    def _written(self, shown: Shown, key: Any, profile: str) -> Shown:
+        true = {tool.name: tool.input_schema for tool in (*shown.entries, *shown.older)}
+        if len(self._schemas) >= LISTINGS_KEPT:
+            self._schemas.clear()
+        self._schemas[key] = (self._server.generation, true)
+        return replace(
+            shown,
+            entries=[in_profile(tool, profile) for tool in shown.entries],
+            older=[in_profile(tool, profile) for tool in shown.older],
+        )
+
+    async def _true(self, name: str, arguments: Any, call: Call) -> Any:
+        """The arguments as the true schema of the tool has them, whatever was shown."""
+        assert self.profiles is not None
+        profile = self.profiles.of(call.client_info)
+        if not needs_restoring(profile):
+            return arguments
+        key = (key_of(call.principal), await self._rules(call), profile)
+        found = self._schemas.get(key)
+        if found is None or found[0] != self._server.generation:
+            await self._listed(call)
+            found = self._schemas.get(key)
+        schema = None if found is None else found[1].get(name)
+        return arguments if schema is None else restored(arguments, schema, profile)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def find(self, name: str, call: Call) -> Found | None:
+        """What is called ``name`` here; None for what is not shown to the caller."""
+        base, pinned = name, None
+        inner = self.before(name)
+        if "@" in name and inner in (None, name):
+            base, pinned = split(name)
+            inner = self.before(base)
+        if inner is None:
+            return None
+        rules = await self._rules(call)
+        wanted = pinned or asked_for(call.meta)
+        tools = self._server.register.tools
+        if not rules and not any(view.by_traits for view in self.views):
+            key = joined(inner, pinned)
+            if tools.versions(inner):
+                key = tools.find(key, None if pinned else wanted)
+            names = self._names(inner, Traits(key), rules)
+            return None if names is None else Found(key, names)
+        for traits in await self._versions(inner, wanted, call):
+            names = self._names(inner, traits, rules)
+            if names is not None and (wanted is None or _is(traits, wanted, pinned)):
+                return Found(traits.key, names)
+        return None
+
+    def before(self, name: str) -> str | None:
+        """The name before all views; None for one that is called something else now."""
+        found: str | None = name
+        for view in reversed(self.views):
+            found = None if found is None else view.inner(found)
+        return found
+
+    def _names(self, name: str, traits: Traits, rules: Rules) -> list[str] | None:
+        """The names of a tool on its way through the views; None where it does not come through."""
+        names = [name]
+        for view in self.views:
+            if not view.admits(names[-1], traits):
+                return None
+            names.append(view.outer(names[-1]))
+        return names if admits(rules, names[-1], traits) else None
+
+    async def _versions(self, name: str, wanted: str | None, call: Call) -> Sequence[Traits]:
+        """All versions of a tool that are known, the newest first; a stranger's is taken at its word."""
+        server = self._server
+        own = server.register.tools.versions(name)
+        if own:
+            return [Traits(one.name, one.version, one.tags) for one in own]
+        found = () if server.elsewhere is None else await server.elsewhere.traits(name, call)
+        if wanted is not None and not any(_is(one, wanted, None) for one in found):
+            tags = found[0].tags if found else frozenset[str]()
+            return [*found, Traits(joined(name, wanted), wanted, tags)]
+        return found or [Traits(name)]
+
+    async def inward(self, name: str, arguments: Any, call: Call) -> tuple[str, Any]:
+        """The name and arguments with which what is called here goes on.
+
+        Raises:
+            ProtocolError: it is not shown to the caller, or an argument is not.
+        """
+        found = await self.find(name, call)
+        if found is None:
+            raise _unknown(name)
+        if self.profiles is not None:
+            arguments = await self._true(name, arguments, call)
+        for view, before in zip(reversed(self.views), reversed(found.names[:-1]), strict=True):
+            arguments = view.arguments(before, arguments)
+        return found.key, arguments
+
+    async def call_tool(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+        """``tools/call``."""
+        params = call.params
+        name, arguments = await self.inward(params.name, params.arguments, call)
+        if name != params.name or arguments is not params.arguments:
+            call = replace(call, params=replace(params, name=name, arguments=arguments))
+        if self.budget is not None:
+            return await self.budget.call_tool(call, channel, proceed)
+        return await proceed(call, channel)
+
+    async def create_task(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+        """``tasks/create``, which calls a tool too."""
+        action = call.params.action
+        name, arguments = await self.inward(action.type, action.parameters, call)
+        action = replace(action, type=name, parameters=arguments)
+        return await proceed(replace(call, params=replace(call.params, action=action)), channel)
+
+    async def complete(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+        """``completion/complete``, of an argument of a tool."""
+        ref = call.params.ref
+        if isinstance(ref, ToolReference):
+            found = await self.find(ref.name, call)
+            if found is None:
+                raise ProtocolError(
+                    "completion_not_found", f"nothing to complete for {ref.name[:NAME_ECHO]!r}"
+                )
+            call = replace(call, params=replace(call.params, ref=replace(ref, name=found.key)))
+        return await proceed(call, channel)
+
+
+def _is(traits: Traits, wanted: str, pinned: str | None) -> bool:
+    """Whether it is the version that is wanted: one without any is, unless it is called ``name@version``."""
+    if traits.version is None:
+        return pinned is None
+    return order(traits.version) == order(wanted)
+
+
+def _named(tool: Tool, name: str, versions: list[str | None]) -> Tool:
+    """A tool under its name, saying which versions there are of it."""
+    if len(versions) > 1 or VERSIONS in (tool.meta or ()):
+        meta = {key: value for key, value in (tool.meta or {}).items() if key != VERSIONS}
+        tool = replace(tool, meta=meta if len(versions) == 1 else {**meta, VERSIONS: versions})
+    return tool if tool.name == name else replace(tool, name=name)
+
+
+def _unknown(name: str) -> ProtocolError:
+    shown = name[:NAME_ECHO]
+    return ProtocolError("tool_not_found", f"Unknown tool: {shown}", data={"tool": shown})

@@ -1,0 +1,101 @@
+"""What one caller sees and another does not: tools are hidden from everybody at first, and shown or hidden in calls.
+
+A rule holds for the legacy session it was made in; on 2026-07-28, which has none, for the principal. Whoever it is made
+for, and nobody else, is told that the list changed. What is hidden cannot be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ..core.channel import Call
+from ..core.principal import key_of
+from ..core.subscriptions import News
+from ..errors import StateError
+from ..server.handles import owner, session_folder
+from ..settings import SESSION_STATE_SECONDS
+from ..stores.records import Records
+from .bounds import LISTINGS_KEPT, RULES_KEPT
+from .selecting import Selection, Traits
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+
+
+class Kept(Struct, array_like=True, frozen=True):
+    """A rule as it is kept: show or hide these."""
+
+    show: bool
+    words: tuple[str, ...]
+
+
+Rules = tuple[tuple[bool, Selection], ...]
+
+_records = Records(tuple[Kept, ...])
+
+
+class Visibility:
+    """The rules of one server; of those that say something about a tool the last one counts."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._always: tuple[Kept, ...] = ()
+        self._read: dict[bytes, Rules] = {}
+
+    def hide(self, words: Iterable[str]) -> None:
+        """Hide these from everybody who is not shown them."""
+        self._always += (Kept(False, tuple(Selection(words).words)),)
+        self._read.clear()
+
+    async def rules(self, call: Call) -> Rules:
+        """What holds for whoever calls; the same object as long as nothing changes."""
+        key = _key(call, new=False)
+        data = None if key is None else await self._server.kept.get(key)
+        found = self._read.get(data or b"")
+        if found is None:
+            kept = () if data is None else _records.read(data)
+            found = tuple((rule.show, Selection(rule.words)) for rule in (*self._always, *kept))
+            if len(self._read) >= LISTINGS_KEPT:
+                self._read.clear()
+            self._read[data or b""] = found
+        return found
+
+    async def change(self, call: Call, words: Sequence[str], *, show: bool) -> None:
+        """Show or hide these for the session or principal of ``call`` from now on.
+
+        Raises:
+            StateError: there is neither; or there are too many rules already.
+        """
+        key = _key(call, new=True)
+        if key is None:
+            raise StateError(
+                "nobody is known for whom this could be changed: neither a session nor a principal"
+            )
+        rule = Kept(show, tuple(sorted(Selection(words).words)))
+        data = await self._server.kept.get(key)
+        kept = () if data is None else _records.read(data)
+        rules = (*(one for one in kept if one.words != rule.words), rule)
+        if len(rules) > RULES_KEPT:
+            raise StateError(f"at most {RULES_KEPT} rules are kept for one session or principal")
+        lifetime = None if call.session is None else SESSION_STATE_SECONDS
+        await self._server.kept.put(key, _records.write(rules), ttl=lifetime)
+        session = None if call.session is None else call.session.id
+        principal = key_of(call.principal) if session is None else None
+        self._server.hub.publish(News(list="tools", session=session, principal=principal))
+
+
+def admits(rules: Rules, name: str, traits: Traits) -> bool:
+    """Whether a tool is shown: the last rule that means it decides."""
+    for show, selection in reversed(rules):
+        if selection.has(name, traits):
+            return show
+    return True
+
+
+def _key(call: Call, *, new: bool) -> str | None:
+    if call.session is not None:
+        return None if call.session.id is None and not new else f"visible/{session_folder(call.session)}"
+    return None if call.principal is None else f"visible/{owner(call.principal)}"
