@@ -42,7 +42,7 @@ from .options import (
     tool_definition,
 )
 from .register import Changed, Register, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .versions import check_version, split
+from .versions import split
 
 if TYPE_CHECKING:
     from ..apps import Apps
@@ -136,12 +136,10 @@ class Registration:
         prepared = prepare_tool(target, input_schema=input_schema, **shaping)
         what = f"tool {prepared.name!r}"
         description = self._description(prepared.description, options, what)
-        version = options.get("version")
-        check_version(version, what)
         entry = RegisteredTool(
             name=prepared.name,
             definition=tool_definition(prepared, description, options),
-            version=version,
+            version=options.get("version"),
             task=options.get("task", "forbidden"),
             asks_first=options.get("asks_first", False),
             resume=options.get("resume", False),
@@ -151,9 +149,7 @@ class Registration:
         if options.get("app") is not None and entry.name not in self.register.tools.entries:
             self._attach(entry, options.get("app"))
         self.register.tools.add(prepared.name, entry)
-        self._mirror(prepared.name)
-        if version is not None:
-            self._shape_calls()
+        self._note(prepared.name)
         if entry.task != "forbidden" or "tasks/create" in self.dialect.methods:
             self.enable_tasks()
         return entry
@@ -177,11 +173,13 @@ class Registration:
         self.register.tools.remove(name)
         if self.apps is not None:
             self.apps.only.discard(name)
-        self._mirror(split(name)[0])
+        self._note(split(name)[0])
 
-    def _mirror(self, name: str) -> None:
-        """Note for each version of a tool which arguments are mirrored in headers."""
+    def _note(self, name: str) -> None:
+        """Note for each version of a tool which arguments are mirrored in headers, and that there are versions."""
         for one in self.register.tools.versions(name):
+            if one.version is not None:
+                self._shape_calls()
             self.param_headers.pop(one.name, None)
             if one.headers:
                 self.param_headers[one.name] = one.headers

@@ -23,6 +23,7 @@ from ...settings import NAME_SHOWN
 from ...wire.dialects.base import VENDOR
 from ..running import Run
 from ..signatures.functions import Function
+from .versions import check_version
 
 logger = logging.getLogger("dovetail.server")
 
@@ -150,6 +151,7 @@ def tool_definition(prepared: Function, description: str | None, options: ToolOp
         logger.warning(
             "some clients refuse the tool name %r: use 1 to 128 of A-Z a-z 0-9 _ - .", prepared.name
         )
+    check_version(options.get("version"), f"tool {prepared.name!r}")
     tool = Tool(prepared.name, prepared.input_schema)
     if prepared.output_schema is not None:
         tool.output_schema = prepared.output_schema
