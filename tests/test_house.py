@@ -8,7 +8,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
 WHOLE = 76_000
-CENTRE = 40_500
+CENTRE = 41_000
 AROUND = (
     "auth",
     "compat",

@@ -19,8 +19,8 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from ..errors import RegistrationError
-from ..json_schema.references import accepts_null, is_free_form, merged, resolved, types_of
 from ..model import Tool
+from .references import accepts_null, is_free_form, merged, resolved, types_of
 from .rewriting import Rules, rewritten
 
 _STRUCTURE: Final = frozenset({

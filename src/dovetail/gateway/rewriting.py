@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from ..json_schema.references import Schema, accepts_null, is_free_form, merged, target, types_of
 from .bounds import SCHEMA_NODES, SCHEMA_ROUNDS
+from .references import Schema, accepts_null, is_free_form, merged, target, types_of
 
 _MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
