@@ -33,6 +33,11 @@ PERSONAL: Final[Mapping[str, re.Pattern[str]]] = {
 }
 
 
+def sounds_secret(name: str) -> bool:
+    """Whether what has this name is nobody else's business."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
     """``value`` without what sounds or looks like a secret, and not too much of it."""
     if isinstance(value, str):
@@ -44,7 +49,7 @@ def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
         if depth <= 0:
             return f"({len(members)} members)"
         return {
-            str(name)[:LOGGED_TEXT]: MASK if _SECRET_NAME.search(str(name)) else redacted(member, depth - 1)
+            str(name)[:LOGGED_TEXT]: MASK if sounds_secret(str(name)) else redacted(member, depth - 1)
             for name, member in list(members.items())[:LOGGED_ITEMS]
         }
     if isinstance(value, list | tuple):

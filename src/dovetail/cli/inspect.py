@@ -1,0 +1,77 @@
+"""``dovetail inspect TARGET…``: a page on this machine to look at servers with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+from ..auth.commands.choosing import add_option, read_headers
+from ..settings import Limits
+
+if TYPE_CHECKING:
+    from ..inspector.connection import Wish
+    from ..transports.running import Stop
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail inspect", description="Look at servers in a browser, on a page of this machine."
+    )
+    result.add_argument(
+        "targets", metavar="TARGET", nargs="*",
+        help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json',
+    )  # fmt: skip
+    result.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
+    result.add_argument(
+        "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+    )
+    add_option(result)
+    add_page(result)
+    return result
+
+
+def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
+    """The options of every command that opens the inspector."""
+    parser.add_argument(
+        port, type=int, default=0, metavar="N", help="port of the page (default: any free one)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the link only")
+
+
+def main(command: str, arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from ..inspector import wishes
+
+    try:
+        headers = read_headers(options.header)
+        found: list[Wish] = []
+        for target in options.targets:
+            found += wishes.read(target, revision=options.revision, headers=headers, auth=options.auth)
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail inspect: {error}\n")
+        return 2
+    return _run(found, options)
+
+
+def _run(found: list[Wish], options: argparse.Namespace) -> int:
+    from ..inspector import Inspector, InspectorApp
+    from ..transports import running
+    from ..transports.http.host.places import Place
+
+    async def serve(stop: Stop) -> None:
+        inspector = Inspector()
+        async with InspectorApp(inspector).served(Place(port=options.port)) as link:
+            inspector.connect(found)
+            print(f"The inspector is at {link}", flush=True)
+            show(link, options)
+            await stop.wait()
+
+    return running.run(serve, threads=Limits().threads)
+
+
+def show(link: str, options: argparse.Namespace) -> None:
+    """Open a browser, unless nobody wants one."""
+    if not options.no_browser:
+        webbrowser.open(link)

@@ -1,0 +1,10 @@
+"""The inspector: a page on this machine to look at servers with.
+
+`app.py` is the ASGI application: who may ask (`guard.py`), the page's files (`page/`), and the routes of `api.py`.
+`inspector.py` holds what the page shows: connections, calls, questions, and every frame of the wire.
+"""
+
+from .app import InspectorApp
+from .inspector import Inspector
+
+__all__ = ["Inspector", "InspectorApp"]

@@ -1,0 +1,46 @@
+"""The bounds of the inspector that nobody turns."""
+
+from typing import Final
+
+FRAMES_KEPT: Final = 120_000
+"""Frames of all connections together; the oldest make room."""
+FRAME_BYTES: Final = 256 << 20
+"""Bytes of them."""
+FRAMES_TRIMMED: Final = 4_000
+"""How many go at once, so that making room costs nothing."""
+REQUESTS_OPEN: Final = 10_000
+"""Requests whose answers are waited for, to know how long they took."""
+ROWS_SENT: Final = 5_000
+"""Frames that a page is told of at once."""
+NEWS_WAITING: Final = 5_000
+"""What a page that does not listen may miss before it has to look at everything anew."""
+NEWS_PAUSE: Final = 0.03
+"""Seconds in which news are gathered before they are sent: a page draws no faster."""
+STREAMS: Final = 16
+"""Pages that listen at once."""
+MESSAGE_SIZE: Final = 256 << 20
+"""The largest message a server may send us."""
+BODY_SIZE: Final = 64 << 20
+"""The largest request of the page: files travel as arguments."""
+CONNECTIONS: Final = 32
+CALLS_KEPT: Final = 500
+RESULT_BYTES: Final = 256 << 20
+"""Bytes of results that are kept."""
+LOGS_KEPT: Final = 5_000
+QUESTIONS: Final = 100
+"""Questions that may wait for an answer."""
+SHOWN_TEXT: Final = 100_000
+"""Characters of one text that the page gets unless it asks for all of it."""
+SHOWN_MEDIA: Final = 16 << 20
+"""Characters of one picture or sound."""
+SHOWN_ITEMS: Final = 1_000
+"""Items of one array, or members of one object."""
+SHOWN_TOTAL: Final = 2 << 20
+"""Characters of all of it, pictures aside."""
+SHOWN_DEPTH: Final = 60
+APPS_KEPT: Final = 32
+"""Documents of MCP Apps that wait to be fetched by their frame."""
+CONFIRMATIONS: Final = 32
+"""Commands that wait for somebody to say yes."""
+METRICS_SIZE: Final = 4 << 20
+METRICS_SECONDS: Final = 5.0

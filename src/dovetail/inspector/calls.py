@@ -1,0 +1,150 @@
+"""Calls of the page: each is a record that lives on as history, and can be cancelled or made again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..client import Client
+from ..errors import DovetailError
+from .bounds import CALLS_KEPT, RESULT_BYTES
+from .connection import Connection, problem_of
+from .news import News
+from .shortening import shortened
+
+
+class CallRecord(Struct, eq=False, kw_only=True):
+    """One call; ``state`` is running, done, failed or cancelled."""
+
+    id: int
+    connection: int
+    method: str
+    params: dict[str, Any]
+    task: bool
+    at: float
+    frame: int
+    """The last frame before it: its request is the next one of its method."""
+    state: str = "running"
+    seconds: float | None = None
+    progress: dict[str, Any] | None = None
+    result: bytes = b""
+    error: dict[str, Any] | None = None
+    failed: bool = False
+    """The tool itself said so."""
+    revision: str | None = None
+
+    def shown(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "connection": self.connection, "method": self.method, "params": self.params,
+            "task": self.task, "at": self.at * 1000, "frame": self.frame, "state": self.state,
+            "ms": None if self.seconds is None else self.seconds * 1000, "progress": self.progress,
+            "size": len(self.result), "error": self.error, "failed": self.failed, "revision": self.revision,
+        }  # fmt: skip
+
+    def detail(self) -> dict[str, Any]:
+        """With the result, as much of it as a page can draw."""
+        found = shortened(msgspec.json.decode(self.result) if self.result else None)
+        return {**self.shown(), "result": found.value, "cut": found.cut}
+
+
+class Calls:
+    """All of them, the oldest make room."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._numbers = count(1)
+        self.records: dict[int, CallRecord] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    def start(
+        self, connection: Connection, method: str, params: dict[str, Any], *, task: bool, frame: int
+    ) -> CallRecord:
+        """Begin a call; the page is told of its progress and its end."""
+        record = CallRecord(
+            id=next(self._numbers), connection=connection.id, method=method, params=params, task=task,
+            at=time.time(), frame=frame, revision=connection.client.revision,
+        )  # fmt: skip
+        self.records[record.id] = record
+        self._make_room()
+        self._news.tell("call", call=record.shown())
+        self._running[record.id] = asyncio.get_running_loop().create_task(self._run(connection, record))
+        return record
+
+    async def _run(self, connection: Connection, record: CallRecord) -> None:
+        def progressed(progress: float, total: float | None, message: str | None) -> None:
+            record.progress = {"progress": progress, "total": total, "message": message}
+            self._news.tell("progress", call=record.id, **record.progress)
+
+        begun = time.perf_counter()
+        try:
+            result = await perform(
+                connection.client, record.method, record.params, task=record.task, on_progress=progressed
+            )
+            record.result = msgspec.json.encode(result)
+            record.failed = result.is_error is True if record.method == "tools/call" else False
+            record.state = "done"
+        except asyncio.CancelledError:
+            record.state = "cancelled"
+        except (DovetailError, ValueError, TypeError, msgspec.MsgspecError) as error:
+            record.state, record.error = "failed", problem_of(error)
+        finally:
+            record.seconds = time.perf_counter() - begun
+            record.revision = connection.client.revision
+            self._running.pop(record.id, None)
+            self._make_room()
+            self._news.tell("call", call=record.shown())
+
+    def cancel(self, id: int) -> None:
+        running = self._running.get(id)
+        if running is not None:
+            running.cancel()
+
+    def _make_room(self) -> None:
+        """Finished calls go, the oldest first; the newest one stays however large it is."""
+        size = sum(len(record.result) for record in self.records.values())
+        for id, record in list(self.records.items())[:-1]:
+            if len(self.records) <= CALLS_KEPT and size <= RESULT_BYTES:
+                return
+            if id not in self._running:
+                size -= len(record.result)
+                del self.records[id]
+
+    async def close(self) -> None:
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+async def perform(
+    client: Client, method: str, params: dict[str, Any], *, task: bool = False, on_progress: Any = None
+) -> Any:
+    """One call, as `Client` has it; the result as the protocol has it.
+
+    Raises:
+        DovetailError: it failed.
+    """
+    match method:
+        case "tools/call":
+            name: str = params["name"]
+            arguments: dict[str, Any] = params.get("arguments") or {}
+            if task:
+                handle = await client.create_task(name, arguments, check=False, on_progress=on_progress)
+                return (await handle.result()).raw
+            return (await client.call_tool(name, arguments, check=False, on_progress=on_progress)).raw
+        case "resources/read":
+            return await client.read_resource(params["uri"], on_progress=on_progress)
+        case "prompts/get":
+            return await client.get_prompt(
+                params["name"], params.get("arguments") or {}, on_progress=on_progress
+            )
+        case "completion/complete":
+            return await client.complete(params["ref"], params["argument"], None, params.get("context"))
+        case _:
+            return await client.request(method, params, on_progress=on_progress)

@@ -1,0 +1,96 @@
+"""Who may ask the inspector: this machine's browser, on its own page, with the token of this run.
+
+The token stands in the link that is printed. The page keeps it for its tab and sends it as a header, which no page of
+another origin can do; a cookie, which other programs on this machine may see, opens nothing but the empty page.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from hmac import compare_digest
+from typing import Final
+
+from ..transports.loopback import is_loopback
+
+TOKEN_HEADER: Final = "x-dovetail-token"
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(?::[0-9]{1,5})?")
+_HERE: Final = ("", "same-origin", "none")
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src data: blob:;"
+    " connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""What the page may do: no script that is not a file of ours, no text that becomes markup."""
+
+ALWAYS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), clipboard-write=(self)"),
+)
+
+
+class Guard:
+    """The decisions of one run."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._visit = secrets.token_urlsafe(24)
+
+    def refusal(self, headers: Mapping[str, str], *, navigation: bool) -> str | None:
+        """Why a request is refused, whatever it is for; None if it may pass. A link may be followed from anywhere."""
+        host = headers.get("host", "").strip().lower()
+        found = _HOST.fullmatch(host)
+        if found is None or not is_loopback(found[1]):
+            return "the inspector is for this machine only: this Host is none of its names"
+        origin = headers.get("origin")
+        if origin is not None and origin.strip().lower() != f"http://{host}":
+            return "pages of other origins may not ask the inspector anything"
+        site = headers.get("sec-fetch-site", "").strip().lower()
+        if site not in _HERE and not (navigation and headers.get("sec-fetch-mode") == "navigate"):
+            return "pages of other sites may not ask the inspector anything"
+        return None
+
+    def knows(self, token: str) -> bool:
+        """Whether this is the token."""
+        return compare_digest(token.encode(), self._token.encode())
+
+    def cookie(self, port: int) -> str:
+        """What lets a page be loaded again. It opens the empty page alone."""
+        return f"dovetail-inspector-{port}={self._visit}; Path=/; HttpOnly; SameSite=Strict"
+
+    def visited(self, headers: Mapping[str, str]) -> bool:
+        """Whether the cookie is among the headers."""
+        parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        return any(
+            name.startswith("dovetail-inspector-") and compare_digest(value.encode(), self._visit.encode())
+            for name, _, value in parts
+        )
+
+
+_SOURCE: Final = re.compile(r"(https?|wss?)://(\*\.)?[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[\w.~%/-]{0,200})?")
+
+
+def app_policy(wanted: Mapping[str, object]) -> str:
+    """The policy of an MCP App's document: nothing but what is in it, and the domains it has asked for."""
+
+    def domains(name: str) -> str:
+        given = wanted.get(name)
+        listed = [str(one) for one in given] if isinstance(given, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return " ".join(one for one in listed if _SOURCE.fullmatch(one))
+
+    def only(name: str) -> str:
+        return domains(name) or "'none'"
+
+    loaded = domains("resourceDomains")
+    parts = (
+        "sandbox allow-scripts allow-forms", "default-src 'none'", f"script-src 'unsafe-inline' {loaded}",
+        f"style-src 'unsafe-inline' {loaded}", f"img-src data: blob: {loaded}", f"font-src data: {loaded}",
+        f"media-src data: blob: {loaded}", f"connect-src {only('connectDomains')}", f"frame-src {only('frameDomains')}",
+        "object-src 'none'", f"base-uri {only('baseUriDomains')}", "form-action 'none'",
+    )  # fmt: skip
+    return "; ".join(part.strip() for part in parts)

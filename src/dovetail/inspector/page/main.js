@@ -1,0 +1,118 @@
+// The frame around the panels: servers, panels, what is connected, and what wants attention.
+import { post, token } from "./api.js";
+import { connectDialog } from "./connect.js";
+import { button, empty, fill, h, icon, say } from "./dom.js";
+import { begun, choose, current, emit, on, store } from "./store.js";
+import { view as tools } from "./views/tools.js";
+
+const PANELS = [["tools", "Tools"], ["resources", "Resources"], ["prompts", "Prompts"], ["questions", "Questions"], ["tasks", "Tasks"], ["logs", "Logs"], ["wire", "Wire"], ["revisions", "Revisions"], ["health", "Health"], ["sessions", "Sessions"]];
+const place = (id) => document.getElementById(id);
+let shown = null;
+let turn = 0;
+
+function panelName() {
+  const name = location.hash.slice(1);
+  return PANELS.some(([one]) => one === name) ? name : "tools";
+}
+
+async function showPanel() {
+  turn += 1;
+  const mine = turn;
+  const name = panelName();
+  const module = name === "tools" ? { view: tools } : await import(`./views/${name}.js`);
+  if (mine !== turn) return;
+  shown?.destroy?.();
+  shown = module.view();
+  place("panel").dataset.panel = name;
+  place("panel").setAttribute("aria-label", PANELS.find(([one]) => one === name)[1]);
+  fill(place("panel"), shown.element);
+  drawNav();
+}
+
+function drawNav() {
+  const name = panelName();
+  fill(place("nav"), ...PANELS.map(([id, text]) => {
+    const count = id === "questions" ? store.questions.size : 0;
+    return h("a", { href: `#${id}`, "aria-current": id === name ? "page" : null }, icon(id), h("span", {}, text), count ? h("span", { class: "badge", "aria-label": `${count} waiting` }, count) : null);
+  }));
+}
+
+function drawServers() {
+  const rows = [...store.connections.values()].map((one) => h("li", { class: one.id === store.current ? "chosen" : "" },
+    button([h("span", { class: `dot ${stateClass(one)}`, title: one.state }), h("span", { class: "title" }, one.server?.title ?? one.server?.name ?? one.label)], () => choose(one.id), { class: "server", "aria-pressed": String(one.id === store.current), title: one.label }),
+    button(icon("close"), () => post("disconnect", { connection: one.id }), { class: "quiet square small", "aria-label": `Disconnect ${one.label}` })));
+  fill(place("servers"), h("ul", { class: "servers", "aria-label": "Servers" }, ...rows), button([icon("plus"), "Connect"], connectDialog, { class: "connect" }));
+}
+
+function stateClass(one) {
+  return one.state === "ready" ? "good" : one.state === "failed" ? "bad" : one.state === "closed" ? "" : "warn";
+}
+
+function drawHead() {
+  const one = current();
+  if (!one) {
+    fill(place("head"), h("h1", {}, "Inspector"), h("span", { class: "type" }, store.online ? "no server" : "connecting"));
+    return;
+  }
+  const revision = h("select", { "aria-label": "Revision" }, ...["auto", "modern", "legacy", ...[...store.revisions].reverse()].map((name) => h("option", { value: name }, name === "auto" ? `automatic${one.revision && one.wanted === "auto" ? ` (${one.revision})` : ""}` : name)));
+  revision.value = one.wanted;
+  revision.addEventListener("change", () => post("reconnect", { connection: one.id, revision: revision.value }).catch((error) => say(error.message)));
+  fill(place("head"), h("h1", {}, one.server?.title ?? one.server?.name ?? one.label), h("span", { class: "type" }, one.server?.version ?? ""),
+    h("span", { class: `chip ${stateClass(one)}`, role: "status" }, one.state), h("span", { class: "type where", title: one.label }, one.label), h("span", { class: "grow" }), revision,
+    button("Reconnect", () => post("reconnect", { connection: one.id, revision: one.wanted }), { class: "small" }));
+}
+
+function drawNotices() {
+  const found = [];
+  if (!token) found.push(h("div", { class: "notice bad" }, "This tab has no token: open the link that the inspector has printed."));
+  else if (!store.online && store.ready) found.push(h("div", { class: "notice bad" }, "The inspector does not answer. It may have been stopped."));
+  for (const [name, value] of Object.entries(store.notes)) {
+    if (value) found.push(h("div", { class: "notice bad", "data-note": name }, h("strong", {}, value.title), value.text ? h("pre", { class: "text", tabindex: "0" }, value.text) : null));
+  }
+  const question = [...store.questions.values()][0];
+  if (question && panelName() !== "questions") {
+    found.push(h("div", { class: "notice ask" }, h("span", {}, `${question.kind === "elicit" ? "The server asks" : "The server wants to sample"}: ${question.params.message ?? ""}`), h("a", { href: "#questions", class: "button" }, "Answer")));
+  }
+  const one = current();
+  if (one?.problem) found.push(h("div", { class: "notice bad" }, h("strong", {}, `${one.label}: `), one.problem.message));
+  fill(place("notices"), ...found);
+}
+
+function drawAll() {
+  drawServers();
+  drawHead();
+  drawNav();
+  drawNotices();
+}
+
+function theme() {
+  const kept = localStorage.getItem("dovetail-theme");
+  if (kept) document.documentElement.dataset.theme = kept;
+  fill(place("foot"), button([icon("theme"), h("span", {}, "Light or dark")], () => {
+    const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    localStorage.setItem("dovetail-theme", document.documentElement.dataset.theme);
+  }, { class: "quiet" }));
+}
+
+theme();
+for (const name of ["state", "connection", "current", "online"]) on(name, drawAll);
+on("questions", (question) => {
+  drawNav();
+  drawNotices();
+  if (question) say("The server asks something");
+});
+on("notes", drawNotices);
+on("state", () => {
+  if (!store.connections.size && !document.querySelector("dialog")) fill(place("panel"), empty("Look at a server", "Connect to a URL, a Python file, a command or the servers of an mcp.json.", button("Connect", connectDialog, { class: "primary" })));
+  else if (!shown?.element.isConnected) showPanel();
+});
+on("current", () => { if (!shown?.element.isConnected && store.connections.size) showPanel(); });
+addEventListener("hashchange", () => {
+  showPanel();
+  drawNotices();
+});
+drawAll();
+showPanel().then(() => emit("drawn"));
+if (token) begun();
+performance.mark("dovetail-drawn");

@@ -1,0 +1,82 @@
+import { post } from "../api.js";
+import { bars, lines } from "../charts.js";
+import { button, clock, duration, empty, fill, h } from "../dom.js";
+import { plain } from "../result.js";
+import { current, on, store } from "../store.js";
+import { tree } from "../tree.js";
+
+const EDGES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+const BUCKETS = 60;
+
+function answers() {
+  return store.frames.filter((row) => row[2] === store.current && row[3] === 1 && row[8] !== null);
+}
+
+function share(sorted, part) {
+  return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] : null;
+}
+
+function histogram(times) {
+  const counts = new Array(EDGES.length + 1).fill(0);
+  for (const time of times) counts[EDGES.findIndex((edge) => time <= edge) < 0 ? EDGES.length : EDGES.findIndex((edge) => time <= edge)] += 1;
+  return counts.map((count, index) => [index < EDGES.length ? `≤${EDGES[index] < 1000 ? `${EDGES[index]}ms` : `${EDGES[index] / 1000}s`}` : ">5s", count]);
+}
+
+function overTime(rows) {
+  const last = Date.now();
+  const first = Math.max(rows.length ? rows[0][1] : last - 60000, last - 3600000);
+  const step = Math.max(1000, (last - first) / BUCKETS);
+  const count = Math.max(2, Math.ceil((last - first) / step) + 1);
+  const calls = new Array(count).fill(0);
+  const errors = new Array(count).fill(0);
+  for (const row of rows) {
+    const at = Math.floor((row[1] - first) / step);
+    if (at < 0 || at >= count) continue;
+    calls[at] += 1;
+    if (row[5] === "error") errors[at] += 1;
+  }
+  return lines("Answers over time", calls.map((_, index) => clock(first + index * step).slice(0, 8)), [{ name: "answers", class: "good", values: calls }, { name: "errors", class: "bad", values: errors }]);
+}
+
+function samples(text) {
+  const rows = text.split("\n").map((line) => line.match(/^([a-zA-Z_:][\w:]*)(\{[^}]*\})?\s+([-+\d.eEinfNa]+)/)).filter(Boolean).filter((one) => !one[1].endsWith("_bucket")).slice(0, 300);
+  return h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "metric"), h("th", {}, "labels"), h("th", {}, "value"))), h("tbody", {}, ...rows.map(([, name, labels, value]) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, labels ?? ""), h("td", { class: "number" }, value))))));
+}
+
+export function view() {
+  const charts = h("div", {});
+  const own = h("div", {});
+  const draw = () => {
+    const rows = answers();
+    if (!rows.length) {
+      fill(charts, empty("Nothing measured yet", "Latency and errors are taken from the wire: make a few calls."));
+      return;
+    }
+    const times = rows.map((row) => row[8]).sort((one, other) => one - other);
+    const errors = rows.filter((row) => row[5] === "error").length;
+    const fact = (name, value) => h("div", { class: "fact" }, h("span", { class: "type" }, name), h("strong", {}, value));
+    fill(charts, h("div", { class: "facts" }, fact("answers", rows.length.toLocaleString("en")), fact("errors", errors.toLocaleString("en")), fact("median", duration(share(times, 0.5))), fact("95 %", duration(share(times, 0.95))), fact("99 %", duration(share(times, 0.99))),
+      fact("violations", String(Object.values(current()?.violations ?? {}).reduce((sum, one) => sum + one, 0)))), bars("Latency", histogram(times)), overTime(rows));
+  };
+  const said = h("span", { class: "note", role: "status" });
+  const ping = button("Ping", async () => {
+    try {
+      said.textContent = `answered in ${duration((await post("ping", { connection: store.current })).ms)}`;
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  });
+  const ask = button("Ask for its metrics", async () => {
+    try {
+      const found = await post("metrics", { connection: store.current });
+      const ready = found.readyz.text.startsWith("{") ? tree(JSON.parse(found.readyz.text)) : plain(found.readyz.text || `HTTP ${found.readyz.status}`);
+      fill(own, h("h2", {}, "Readiness"), ready, h("h2", {}, "Metrics"), found.metrics.status === 200 ? samples(found.metrics.text) : h("p", { class: "note" }, `It has none to show (HTTP ${found.metrics.status}): serve it with --metrics.`));
+    } catch (error) {
+      fill(own, h("p", { class: "bad", role: "alert" }, error.message));
+    }
+  });
+  const timer = setInterval(draw, 1000);
+  const offs = [on("current", draw), on("state", draw)];
+  draw();
+  return { element: h("div", { class: "column" }, h("div", { class: "actions" }, ping, ask, said), charts, own), destroy: () => { clearInterval(timer); offs.forEach((off) => off()); } };
+}

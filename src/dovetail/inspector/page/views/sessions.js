@@ -1,0 +1,38 @@
+import { post, whole } from "../api.js";
+import { button, bytes, clock, dialog, duration, empty, fill, h, save, unique } from "../dom.js";
+import { result } from "../result.js";
+import { get } from "../api.js";
+import { choose, current, on, store } from "../store.js";
+
+async function download(raw) {
+  save(`session-${store.current}.txt`, await whole("recording", { connection: store.current, ...(raw ? { raw: 1 } : {}) }), "text/plain");
+}
+
+export function view() {
+  const said = h("p", { class: "note", role: "status" });
+  const id = unique("recording");
+  const file = h("input", { type: "file", accept: ".txt,text/plain", id });
+  const table = h("div", {});
+  file.addEventListener("change", async () => {
+    try {
+      const { connections } = await post("connect", { recording: await file.files[0].text(), label: `recording ${file.files[0].name}` });
+      choose(connections[0]);
+      said.textContent = "The recording answers now in place of the server.";
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  });
+  const raw = button("Save with secrets", () => {
+    const box = dialog("Save with secrets?", h("p", {}, "Tokens and passwords that went over the wire will stand in the file."), h("div", { class: "actions" }, button("Save it", () => { download(true); box.close(); }, { class: "danger" }), button("Do not", () => box.close())));
+  });
+  const draw = () => {
+    const calls = [...store.calls.values()].filter((one) => one.connection === store.current).reverse().slice(0, 200);
+    fill(table, calls.length ? h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ...["time", "method", "what", "state", "took", "size", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...calls.map((one) => h("tr", {},
+      h("td", {}, clock(one.at)), h("td", {}, one.method), h("td", {}, h("code", {}, String(one.params.name ?? one.params.uri ?? "").slice(0, 60))), h("td", { class: one.state === "failed" || one.failed ? "bad" : "" }, one.failed ? "tool failed" : one.state), h("td", { class: "number" }, duration(one.ms)), h("td", { class: "number" }, bytes(one.size)),
+      h("td", {}, button("Show", async () => dialog(`${one.method} ${one.params.name ?? one.params.uri ?? ""}`, result(await get("call", { id: one.id }))), { class: "small quiet" }), button("Repeat", () => post("call", { connection: one.connection, method: one.method, params: one.params, task: one.task }), { class: "small quiet" }))))))) : empty("No calls yet", "Every call of this run is kept here, and can be repeated."));
+  };
+  const offs = [on("call", draw), on("current", draw), on("state", draw)];
+  draw();
+  return { element: h("div", { class: "column" }, h("section", { class: "card" }, h("h2", {}, "This session"), h("p", { class: "note" }, "A text file, one message a line, with secrets masked. ", h("code", {}, "dovetail.testing.replay"), " answers from it in tests, and so does this page."),
+    h("div", { class: "actions" }, button("Save", () => download(false), { class: "primary", disabled: !current() }), raw), h("div", { class: "field" }, h("label", { for: id }, "Replay a saved session"), file), said), h("section", {}, h("h2", {}, "Calls"), table)), destroy: () => offs.forEach((off) => off()) };
+}

@@ -1,0 +1,187 @@
+// A list on one side, what is chosen of it on the other: tools, resources and prompts.
+import { get, post } from "./api.js";
+import { button, bytes, clock, copy, dialog, duration, empty, fill, h, unique } from "./dom.js";
+import { plain, problem, result } from "./result.js";
+import { asCommand, asCurl, asPython } from "./snippets.js";
+import { call as begin, current, lists, on, store } from "./store.js";
+
+export function workbench(name, { read, title, subtitle, detail, nothing }) {
+  const memory = workbench.memory[name] ??= { chosen: new Map(), filter: "" };
+  const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${name}`, value: memory.filter });
+  const list = h("ul", { class: "list", role: "listbox", "aria-label": name, tabindex: "0" });
+  const pane = h("div", { class: "detail" });
+  const element = h("div", { class: "bench" }, h("div", { class: "bench-list" }, h("div", { class: "bench-filter" }, filter), list), pane);
+  let entries = [];
+  let shownKey;
+  let made = null;
+  const keyOf = (entry) => entry.uri ?? entry.uriTemplate ?? entry.name;
+
+  function draw() {
+    const words = filter.value.toLowerCase();
+    memory.filter = filter.value;
+    const found = entries.filter((entry) => `${title(entry)} ${keyOf(entry)} ${entry.description ?? ""}`.toLowerCase().includes(words)).slice(0, 1000);
+    const chosen = memory.chosen.get(store.current);
+    fill(list, ...found.map((entry) => h("li", { role: "option", id: unique("entry"), "data-key": keyOf(entry), "aria-selected": String(keyOf(entry) === chosen), onclick: () => choose(entry) },
+      h("span", { class: "title" }, title(entry)), h("span", { class: "subtitle" }, subtitle(entry) ?? ""))));
+    if (!found.length) list.append(h("li", { class: "none" }, entries.length ? "Nothing matches." : nothing));
+  }
+
+  function choose(entry) {
+    memory.chosen.set(store.current, keyOf(entry));
+    for (const one of list.children) {
+      const on = one.dataset.key === keyOf(entry);
+      one.setAttribute("aria-selected", String(on));
+      if (on) {
+        list.setAttribute("aria-activedescendant", one.id);
+        one.scrollIntoView({ block: "nearest" });
+      }
+    }
+    shownKey = keyOf(entry);
+    made?.destroy();
+    made = detail(entry);
+    fill(pane, made.element);
+  }
+
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const rows = [...list.querySelectorAll("[data-key]")];
+    const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
+    rows[Math.min(rows.length - 1, Math.max(0, at + step))]?.click();
+  });
+  filter.addEventListener("input", draw);
+
+  async function load() {
+    const connection = current();
+    if (!connection) {
+      fill(pane, empty("No server", "Connect to one first."));
+      return;
+    }
+    if (connection.state === "failed" && connection.problem) {
+      fill(pane, problem(connection.problem));
+      return;
+    }
+    try {
+      const found = await lists(connection.id);
+      if (connection.id !== store.current) return;
+      entries = read(found);
+      draw();
+      const chosen = entries.find((entry) => keyOf(entry) === memory.chosen.get(store.current)) ?? entries[0];
+      if (chosen && shownKey !== keyOf(chosen)) choose(chosen);
+      else if (!chosen) fill(pane, empty(nothing, "This server offers none."));
+    } catch (error) {
+      fill(pane, problem(error.details ?? { message: String(error) }));
+    }
+  }
+
+  const changed = () => { shownKey = undefined; entries = []; draw(); load(); };
+  const offs = [on("current", changed), on("state", changed), on("lists", ({ connection }) => connection === store.current && load()),
+    on("connection", (connection) => connection?.id === store.current && load())];
+  draw();
+  load();
+  return { element, choose: (key) => { const found = entries.find((entry) => keyOf(entry) === key); memory.chosen.set(store.current, key); if (found) choose(found); },
+    destroy: () => { made?.destroy(); offs.forEach((off) => off()); } };
+}
+workbench.memory = {};
+
+// Where a call is made, watched and looked back upon.
+export function runner({ method, params, label = "Run", tasks = false, actions = {}, after = () => {}, problems = () => null }) {
+  const run = button(label, go, { class: "primary" });
+  const stop = button("Cancel", () => post("cancel", { call: running }), { class: "danger", disabled: true });
+  const asTask = h("input", { type: "checkbox" });
+  const bar = h("progress", { hidden: true, "aria-label": "Progress" });
+  const words = h("span", { class: "progress-words" });
+  const state = h("span", { class: "state", role: "status" });
+  const shown = h("div", { class: "result" });
+  const history = h("div", { class: "history" });
+  const copies = h("select", { "aria-label": "Copy as" }, h("option", { value: "" }, "Copy as…"), h("option", { value: "python" }, "Python"), h("option", { value: "curl" }, "curl"), h("option", { value: "command" }, "dovetail call"));
+  let running = 0;
+  let last = null;
+
+  async function go() {
+    const said = problems();
+    if (said) {
+      fill(shown, h("p", { class: "notice", role: "alert" }, `The form is not right yet: ${said}. The JSON beside it can be sent all the same, with Ctrl+Enter.`));
+      return;
+    }
+    await send(params());
+  }
+
+  async function send(what) {
+    fill(shown);
+    bar.removeAttribute("value");
+    bar.hidden = false;
+    fill(words);
+    state.textContent = "running";
+    state.className = "state running";
+    try {
+      running = await begin(method, what, asTask.checked ? { task: true } : {});
+      stop.disabled = false;
+      look(store.calls.get(running));
+    } catch (error) {
+      bar.hidden = true;
+      state.textContent = "failed";
+      fill(shown, problem(error.details ?? { message: String(error) }));
+    }
+  }
+
+  async function look(call) {
+    if (!call || call.id !== running || call.state === "running") return;
+    running = 0;
+    stop.disabled = true;
+    bar.hidden = true;
+    fill(words);
+    await show(call.id);
+    recall();
+  }
+
+  async function show(id) {
+    last = await get("call", { id });
+    const bad = last.state === "failed" || last.failed;
+    state.textContent = `${last.failed ? "the tool failed" : last.state} in ${duration(last.ms)}, ${bytes(last.size)}`;
+    state.className = `state ${bad ? "bad" : last.state === "cancelled" ? "" : "good"}`;
+    fill(shown, result(last, actions));
+    after(last, shown);
+  }
+
+  function recall() {
+    const subject = params();
+    const same = [...store.calls.values()].filter((one) => one.connection === store.current && one.method === method && (one.params.name ?? one.params.uri) === (subject.name ?? subject.uri)).reverse().slice(0, 20);
+    fill(history, same.length ? h("details", {}, h("summary", {}, `History (${same.length})`), h("ul", {}, ...same.map((one) => h("li", {}, h("span", { class: `dot ${one.state === "failed" || one.failed ? "bad" : one.state === "done" ? "good" : ""}` }),
+      h("time", {}, clock(one.at)), h("span", { class: "type" }, duration(one.ms)), h("code", {}, JSON.stringify(one.params.arguments ?? {}).slice(0, 80)),
+      button("Show", () => show(one.id), { class: "small quiet" }), button("Repeat", () => send(one.params), { class: "small quiet" }))))) : null);
+  }
+
+  copies.addEventListener("change", async () => {
+    const connection = current();
+    const kind = copies.value;
+    copies.value = "";
+    const what = params();
+    const text = kind === "python" ? asPython(connection, method, what) : kind === "command" ? asCommand(connection, method, what) : last ? await asCurl(last) : null;
+    const box = dialog("Copy", text ? plain(text) : h("p", {}, "There is a curl command for calls that were made over HTTP: run this one first."));
+    if (text) {
+      copy(text);
+      box.querySelector("pre").classList.add("snippet");
+    }
+  });
+
+  const offs = [on("call", look), on("progress", (call) => {
+    if (call.id !== running) return;
+    const { progress, total, message } = call.progress;
+    if (total) {
+      bar.max = total;
+      bar.value = progress;
+    }
+    fill(words, total ? `${progress} of ${total}` : `${progress}`, message ? ` · ${message}` : "");
+  })];
+  const task = tasks ? h("label", { class: "inline" }, asTask, " as a task") : null;
+  const element = h("div", { class: "runner" }, h("div", { class: "actions" }, run, stop, task, copies, state), h("div", { class: "progress" }, bar, words), shown, history);
+  recall();
+  return { element, go, send, destroy: () => offs.forEach((off) => off()) };
+}
+
+export function chips(...texts) {
+  const found = texts.filter(Boolean);
+  return found.length ? h("div", { class: "chips" }, ...found.map((text) => h("span", { class: `chip ${/destructive/.test(text) ? "bad" : ""}` }, text))) : null;
+}

@@ -1,0 +1,40 @@
+"""From what somebody typed to what a client can be pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..auth.commands.choosing import chosen
+from ..cli.call import read_target
+from ..client.connecting.targets import parse_target
+from ..gateway import config
+from .connection import Wish
+
+
+def read(
+    text: str, *, revision: str = "auto", headers: Mapping[str, str] | None = None, auth: str | None = None
+) -> list[Wish]:
+    """What ``text`` names: a URL, a file, a command line, or a file of several servers (.json, .toml).
+
+    Raises:
+        ValueError: it is none of them.
+        ConfigError: the file of servers cannot be used.
+    """
+    text = text.strip()
+    if not text:
+        raise ValueError("there is nothing to connect to")
+    if text.endswith((".json", ".toml")) and "://" not in text:
+        return [_entry(entry) for entry in config.read(text)]
+    target = parse_target(read_target(text))
+    return [
+        Wish(target=target, label=text, revision=revision, headers=headers or {}, auth=chosen(auth, text))
+    ]
+
+
+def _entry(entry: config.Entry) -> Wish:
+    more: dict[str, Any] = {"env": entry.env} if entry.env else {}
+    return Wish(
+        target=parse_target(entry.target), label=entry.name, revision=entry.revision or "auto", headers=entry.headers,
+        auth=chosen(entry.auth, entry.url), cwd=entry.cwd, **more,
+    )  # fmt: skip
