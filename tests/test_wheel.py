@@ -100,6 +100,14 @@ def test_the_wheel_has_the_name_that_is_ours(wheel: Path) -> None:
     assert wheel.name.startswith("dovetail_mcp-")
 
 
+def test_the_page_of_the_inspector_is_in_the_wheel(wheel: Path) -> None:
+    page = ROOT / "src" / "dovetail" / "inspector" / "page"
+    wanted = {f"dovetail/inspector/page/{path.relative_to(page)}" for path in page.rglob("*.*")}
+    with ZipFile(wheel) as archive:
+        assert wanted <= set(archive.namelist())
+    assert len(wanted) > 10
+
+
 def test_every_hinted_extra_is_one_of_the_wheel_and_brings_its_module(wheel: Path) -> None:
     extras = brought(wheel)
     assert {module: module in extras.get(extra, ()) for module, extra in EXTRAS.items()} == dict.fromkeys(

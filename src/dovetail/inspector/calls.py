@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..client import Client
+from ..client.calling.task_handles import TaskHandle
 from ..errors import DovetailError
 from .bounds import CALLS_KEPT, RESULT_BYTES
 from .connection import Connection, problem_of
@@ -83,8 +85,9 @@ class Calls:
         begun = time.perf_counter()
         try:
             result = await perform(
-                connection.client, record.method, record.params, task=record.task, on_progress=progressed
-            )
+                connection.client, record.method, record.params, task=record.task, on_progress=progressed,
+                on_task=connection.heard_of,
+            )  # fmt: skip
             record.result = msgspec.json.encode(result)
             record.failed = result.is_error is True if record.method == "tools/call" else False
             record.state = "done"
@@ -123,7 +126,13 @@ class Calls:
 
 
 async def perform(
-    client: Client, method: str, params: dict[str, Any], *, task: bool = False, on_progress: Any = None
+    client: Client,
+    method: str,
+    params: dict[str, Any],
+    *,
+    task: bool = False,
+    on_progress: Any = None,
+    on_task: Callable[[Any], None] | None = None,
 ) -> Any:
     """One call, as `Client` has it; the result as the protocol has it.
 
@@ -136,7 +145,7 @@ async def perform(
             arguments: dict[str, Any] = params.get("arguments") or {}
             if task:
                 handle = await client.create_task(name, arguments, check=False, on_progress=on_progress)
-                return (await handle.result()).raw
+                return await _followed(handle, on_task)
             return (await client.call_tool(name, arguments, check=False, on_progress=on_progress)).raw
         case "resources/read":
             return await client.read_resource(params["uri"], on_progress=on_progress)
@@ -148,3 +157,17 @@ async def perform(
             return await client.complete(params["ref"], params["argument"], None, params.get("context"))
         case _:
             return await client.request(method, params, on_progress=on_progress)
+
+
+async def _followed(handle: TaskHandle, on_task: Callable[[Any], None] | None) -> Any:
+    """The result of a task; ``on_task`` is told of it as it begins and when it is over."""
+
+    def tell() -> None:
+        if on_task is not None and handle.task is not None:
+            on_task(handle.task)
+
+    tell()
+    try:
+        return (await handle.result()).raw
+    finally:
+        tell()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 APPS: Final = "io.modelcontextprotocol/ui"
 APP_TYPE: Final = "text/html;profile=mcp-app"
+FIRST_LEVEL: Final = "info"
+"""What a server is asked to log, until somebody chooses."""
 _PROVIDERS: Final = {"anthropic": Anthropic, "openai": OpenAI, "ollama": Ollama, "lmstudio": LMStudio}
 
 
@@ -89,7 +91,7 @@ class Connection:
             "on_log": self._logged,
             "on_list_changed": self._changed,
             "on_resource_updated": self._updated,
-            "on_task": self._task,
+            "on_task": self.heard_of,
             "on_state": self._state,
         }
         return Client(self.wish.target, **{**self.options(revision), **heard})
@@ -128,6 +130,9 @@ class Connection:
     async def _open(self) -> None:
         try:
             await self.client.open()
+            if self.client.server_capabilities.has("logging"):
+                await self.client.set_logging_level(self.level or FIRST_LEVEL)
+                self.level = self.level or FIRST_LEVEL
         except DovetailError as error:
             self.problem = problem_of(error)
         self.tell()
@@ -224,7 +229,8 @@ class Connection:
         self.subscribed[uri] = self.subscribed.get(uri, 0) + 1
         self._inspector.news.tell("updated", connection=self.id, uri=uri, count=self.subscribed[uri])
 
-    def _task(self, task: Any) -> None:
+    def heard_of(self, task: Any) -> None:
+        """A task has another state, or is new."""
         self._inspector.news.tell("task", connection=self.id, task=msgspec.to_builtins(task))
 
     # --- what it asks -------------------------------------------------------------------------------------------------

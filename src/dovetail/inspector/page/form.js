@@ -184,7 +184,10 @@ function fits(schema, value) {
   const type = value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
   const wanted = [].concat(schema.type ?? (schema.properties ? "object" : type));
   if (!(wanted.includes(type) || (type === "integer" && wanted.includes("number")))) return false;
-  return type !== "object" || Object.entries(schema.properties ?? {}).every(([name, one]) => !("const" in one) || value[name] === one.const);
+  if (type !== "object") return true;
+  const properties = schema.properties ?? {};
+  return (schema.required ?? []).every((name) => name in value) && Object.keys(value).every((name) => name in properties || schema.additionalProperties)
+    && Object.entries(properties).every(([name, one]) => !("const" in one) || value[name] === one.const);
 }
 
 function unionField(schema, context) {

@@ -27,9 +27,11 @@ export function editor(schema, key) {
   const place = h("div", {});
   let value = kept.get(key);
   let made;
+  let typed = false; // whoever writes JSON means it, whatever the form thinks of it
   const build = (initial) => {
     made = form(schema, initial, () => {
       value = made.value();
+      typed = false;
       kept.set(key, value);
       said.textContent = "";
       area.value = JSON.stringify(value, null, 2);
@@ -41,6 +43,7 @@ export function editor(schema, key) {
   area.addEventListener("input", () => {
     try {
       value = JSON.parse(area.value || "{}");
+      typed = true;
       kept.set(key, value);
       said.textContent = "";
       build(value);
@@ -49,7 +52,7 @@ export function editor(schema, key) {
     }
   });
   const element = h("div", { class: "editor" }, h("div", { class: "editor-form" }, place), h("div", { class: "editor-json" }, h("label", { for: id }, "Arguments as JSON"), area, said));
-  return { element, value: () => value ?? made.value(), problem: () => (said.textContent ? "the JSON cannot be read" : made.problem()) };
+  return { element, value: () => value ?? made.value(), problem: () => (said.textContent ? "the JSON cannot be read" : typed ? null : made.problem()) };
 }
 
 function detail(tool) {

@@ -1,0 +1,306 @@
+"""Every panel, in a real browser."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dovetail import Client
+from dovetail.testing import replay
+
+from .browsing import Running, chromium, needs_browser, open_page, picture, running
+from .demo import build
+
+pytestmark = [*needs_browser, pytest.mark.xdist_group("inspector")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Running]:
+    with running(build()) as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Any, inspector: Running) -> Iterator[Any]:
+    made = open_page(browser, inspector.link)
+    made.wait_for_selector(".list li[data-key]")
+    yield made
+    assert made.problems == []
+    made.context.close()
+
+
+def go(page: Any, panel: str) -> None:
+    page.click(f'nav a[href="#{panel}"]')
+    page.wait_for_selector(f'[data-panel="{panel}"]')
+
+
+def choose(page: Any, name: str) -> None:
+    page.click(f'.list li[data-key="{name}"]')
+    page.wait_for_selector(f'.list li[data-key="{name}"][aria-selected="true"]')
+
+
+def run(page: Any) -> str:
+    page.click(".runner button.primary")
+    page.wait_for_selector(".runner .state.good, .runner .state.bad")
+    return page.inner_text(".runner .result")
+
+
+def test_a_form_of_nested_objects_and_choices_calls_the_tool(page: Any) -> None:
+    choose(page, "forecast")
+    page.get_by_label("city").fill("Oslo")
+    page.get_by_label("days").fill("2")
+    assert '"city": "Oslo"' in page.input_value(".editor-json textarea")
+    run(page)
+    page.click('.result [data-tab="structured"]')
+    assert [cell.inner_text() for cell in page.query_selector_all(".result td")] == ["Mon", "10", "Tue", "11"]
+    page.click('.result [data-tab="chart"]')
+    assert page.locator(".result svg.chart rect").count() == 2
+    picture(page, "tools")
+
+
+def test_json_beside_the_form_fills_it_in(page: Any) -> None:
+    choose(page, "forecast")
+    page.fill(".editor-json textarea", '{"place": {"city": "Bergen"}, "days": 1, "tags": ["a", "b"]}')
+    assert page.get_by_label("city").input_value() == "Bergen"
+    assert page.locator(".editor-form .item").count() == 2
+    assert "Bergen" in run(page)
+
+
+def test_a_union_shows_the_fields_of_its_choice(page: Any) -> None:
+    choose(page, "draw")
+    page.fill(".editor-json textarea", '{"shape": {"width": 3}}')
+    assert "Box" in run(page)
+    picker = page.locator(".editor-form select").first
+    picker.select_option(label="Circle")
+    page.get_by_label("radius").fill("2")
+    assert "Circle" in run(page)
+
+
+def test_a_failure_is_shown_as_one(page: Any) -> None:
+    choose(page, "fail")
+    assert "out of paper" in run(page)
+    assert "failed" in page.inner_text(".runner .state")
+
+
+def test_pictures_sounds_and_links_are_shown(page: Any) -> None:
+    choose(page, "media")
+    run(page)
+    assert page.eval_on_selector(".result img", "image => image.complete && image.naturalWidth") == 1
+    assert page.locator(".result audio").count() == 1
+    page.click(".result >> text=Read")
+    page.wait_for_selector(".result >> text=degrees")
+
+
+def test_markdown_is_rendered_and_progress_was_seen(page: Any) -> None:
+    choose(page, "count")
+    run(page)
+    assert page.inner_text(".result .markdown h3") == "Counted"
+    assert page.inner_text(".result .markdown td >> nth=1") == "2"
+    go(page, "logs")
+    page.wait_for_selector(".log.warning")
+    picture(page, "logs")
+
+
+def test_a_call_is_cancelled_and_stays_in_the_history(page: Any) -> None:
+    choose(page, "wait")
+    page.click(".runner button.primary")
+    page.wait_for_selector(".runner button.danger:not([disabled])")
+    page.click(".runner button.danger")
+    page.wait_for_selector(".runner >> text=Cancelled.")
+    page.click(".history summary")
+    assert page.locator(".history li").count() >= 1
+
+
+def test_a_call_is_repeated_from_the_history(page: Any) -> None:
+    choose(page, "draw")
+    page.fill(".editor-json textarea", '{"shape": {"radius": 7}}')
+    run(page)
+    page.click(".history summary")
+    page.click(".history >> text=Repeat")
+    page.wait_for_selector(".runner .state.good")
+    assert "radius=7" in page.inner_text(".runner .result")
+
+
+def test_a_call_is_copied_as_python_and_as_a_command(page: Any) -> None:
+    choose(page, "draw")
+    page.fill(".editor-json textarea", '{"shape": {"radius": 7}}')
+    for kind, words in (
+        ("python", 'client.call_tool("draw", {"shape": {"radius": 7}})'),
+        ("command", "dovetail call"),
+    ):
+        page.select_option('select[aria-label="Copy as"]', kind)
+        assert words in page.inner_text("dialog pre")
+        page.keyboard.press("Escape")
+
+
+def test_a_question_is_answered_in_the_page(page: Any) -> None:
+    choose(page, "book")
+    page.get_by_label("flight").fill("LX1")
+    page.click(".runner button.primary")
+    page.click(".notice.ask a")
+    page.wait_for_selector('.question >> text="Which seat would you like?"')
+    picture(page, "questions")
+    page.get_by_label("row").fill("12")
+    page.click(".question button.primary")
+    page.wait_for_selector(".question", state="detached")
+    go(page, "sessions")
+    page.wait_for_selector("tr:has-text('book') >> text=done")
+    picture(page, "sessions")
+
+
+def test_sampling_is_answered_by_hand_and_by_a_mock(page: Any) -> None:
+    choose(page, "think")
+    page.click(".runner button.primary")
+    page.click(".notice.ask a")
+    page.fill('.question[data-kind="sample"] textarea', "by hand indeed")
+    page.click(".question button.primary")
+    page.wait_for_selector(".question", state="detached")
+    page.select_option(".settings select", "mock")
+    page.fill('[aria-label="Reply of the mock"]', "mocked")
+    page.click(".settings button >> nth=0")
+    page.wait_for_selector(".settings >> text=Kept.")
+    go(page, "tools")
+    choose(page, "think")
+    assert "mocked" in run(page)
+    go(page, "questions")
+    page.select_option(".settings select", "hand")
+    page.click(".settings button >> nth=0")
+    page.wait_for_selector(".settings >> text=Kept.")
+
+
+def test_a_resource_is_read_and_its_changes_are_seen(page: Any) -> None:
+    go(page, "resources")
+    choose(page, "weather://oslo/now")
+    assert "degrees" in run(page)
+    page.click("text=Subscribe")
+    page.wait_for_selector("text=Unsubscribe")
+    go(page, "tools")
+    choose(page, "touch")
+    run(page)
+    go(page, "resources")
+    page.wait_for_selector(".updates li")
+    picture(page, "resources")
+
+
+def test_a_template_suggests_values(page: Any) -> None:
+    go(page, "resources")
+    choose(page, "weather://{city}/week")
+    page.get_by_label("city").fill("be")
+    page.wait_for_selector("datalist option[value=berlin]", state="attached")
+    page.get_by_label("city").fill("berlin")
+    assert "all of berlin" in run(page)
+
+
+def test_a_prompt_is_filled_in(page: Any) -> None:
+    go(page, "prompts")
+    choose(page, "plan")
+    page.get_by_label("city").fill("Oslo")
+    assert "Plan a trip to Oslo." in run(page)
+    picture(page, "prompts")
+
+
+def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
+    go(page, "wire")
+    page.wait_for_selector(".frame")
+    page.fill('[aria-label="Filter frames"]', "tools/list")
+    page.wait_for_function("document.querySelectorAll('.frame').length >= 2")
+    assert {row.inner_text() for row in page.query_selector_all(".frame .method")} == {"tools/list"}
+    for position in (0, 1):
+        page.click(f".frame >> nth={position}")
+        page.wait_for_selector(f".detail .tree >> nth={0}")
+        page.click("text=Pin")
+    page.click("text=Compare")
+    page.wait_for_selector(".side-by-side .added, .side-by-side .removed")
+    picture(page, "wire")
+
+
+def test_revisions_are_compared_side_by_side(page: Any) -> None:
+    go(page, "revisions")
+    page.wait_for_selector('select[aria-label="Which one"] option', state="attached")
+    page.select_option('select[aria-label="Which one"]', label="Forecast")
+    page.fill(".editor-json textarea", '{"place": {"city": "Oslo"}, "days": 1}')
+    page.click("text=Compare")
+    page.wait_for_selector(".revision >> nth=4")
+    names = [column.get_attribute("data-revision") for column in page.query_selector_all(".revision")]
+    assert names == ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+    said = page.inner_text(".revision >> nth=0")
+    assert "differences" in said
+    assert "/structuredContent" in said
+    picture(page, "revisions")
+
+
+def test_health_is_measured_from_the_wire(page: Any) -> None:
+    go(page, "health")
+    page.wait_for_selector(".facts")
+    assert page.locator("svg.chart").count() == 2
+    page.click("text=Ping")
+    page.wait_for_selector("text=/answered in/")
+    picture(page, "health")
+
+
+def test_a_task_has_a_timeline(page: Any) -> None:
+    choose(page, "job")
+    page.check(".runner .inline input")
+    run(page)
+    go(page, "tasks")
+    page.wait_for_selector(".timeline .span")
+    picture(page, "tasks")
+
+
+def test_a_session_is_saved_masked_and_replayed(page: Any, inspector: Running) -> None:
+    choose(page, "draw")
+    page.fill(".editor-json textarea", '{"shape": {"radius": 4}}')
+    run(page)
+    go(page, "sessions")
+    with page.expect_download() as waiting:
+        page.click(".card button.primary")
+    text = waiting.value.path().read_text()
+
+    async def again() -> str:
+        async with Client(replay(text), revision="modern") as client:
+            return (await client.call_tool("draw", {"shape": {"radius": 4}})).text
+
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:  # this thread has a loop of Playwright's
+        assert "radius=4" in pool.submit(asyncio.run, again()).result(20)
+
+
+def test_another_revision_is_chosen(browser: Any) -> None:
+    with running(build()) as made:
+        page = open_page(browser, made.link)
+        page.wait_for_selector(".list li[data-key]")
+        page.select_option('.head select[aria-label="Revision"]', "2025-03-26")
+        page.wait_for_function("() => document.querySelector('.head .chip').textContent === 'ready'")
+        choose(page, "fail")
+        run(page)
+        go(page, "wire")
+        page.wait_for_selector(".frame .method >> text=initialize")
+        assert page.problems == []
+        page.context.close()
+
+
+def test_it_works_by_keyboard_from_360_pixels_and_in_the_dark(browser: Any, inspector: Running) -> None:
+    page = open_page(browser, inspector.link, color_scheme="dark")
+    page.wait_for_selector(".list li[data-key]")
+    picture(page, "dark")
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.focus(".list")
+    page.keyboard.press("ArrowDown")
+    assert page.get_attribute(".list li >> nth=1", "aria-selected") == "true"
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, input, select, textarea')].filter(e => !e.labels?.length &&"
+        " !e.getAttribute('aria-label') && !e.textContent.trim() && !e.title).map(e => e.outerHTML.slice(0, 120))"
+    )
+    assert unnamed == []
+    picture(page, "narrow")
+    assert page.problems == []
+    page.context.close()

@@ -1,0 +1,209 @@
+"""What the inspector refuses, and what a hostile server cannot do in it."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from .browsing import Running, chromium, needs_browser, open_page, running
+from .demo import build, build_hostile
+from .test_panels import choose, go, run
+
+pytestmark = pytest.mark.xdist_group("inspector")
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Running]:
+    with running(build()) as made:
+        yield made
+
+
+def ask(
+    inspector: Running, path: str, method: str = "GET", body: Any = None, **headers: str
+) -> tuple[int, str, Any]:
+    """One request of a client that is no browser; names of headers with underscores."""
+    parts = urlsplit(inspector.origin)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=10)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    given = {"Host": parts.netloc, **given}
+    connection.request(method, path, None if body is None else json.dumps(body), given)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, answer.headers
+
+
+def test_the_page_opens_with_its_token_and_not_without(inspector: Running) -> None:
+    token = inspector.inspector.token
+    assert ask(inspector, f"/?token={token}")[0] == 200
+    for path in ("/", "/?token=", "/?token=wrong", f"/?token={token}x"):
+        assert ask(inspector, path)[0] == 403
+
+
+def test_the_cookie_opens_the_empty_page_and_nothing_else(inspector: Running) -> None:
+    _, _, headers = ask(inspector, f"/?token={inspector.inspector.token}")
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert inspector.inspector.token not in cookie
+    kept = cookie.partition(";")[0]
+    assert ask(inspector, "/", Cookie=kept)[0] == 200
+    assert ask(inspector, "/api/state", Cookie=kept)[0] == 403
+    assert ask(inspector, "/events", Cookie=kept)[0] == 403
+
+
+def test_questions_without_the_token_are_refused(inspector: Running) -> None:
+    assert ask(inspector, "/api/state")[0] == 403
+    assert ask(inspector, "/api/call", "POST", {"connection": 1, "method": "tools/call"})[0] == 403
+    assert ask(inspector, "/api/state", X_Dovetail_Token=inspector.inspector.token)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "null"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/main.js", "/api/state", "/events", "/app/x"])
+def test_other_origins_and_hosts_are_refused_even_with_the_token(
+    inspector: Running, headers: dict[str, str], path: str
+) -> None:
+    token = inspector.inspector.token
+    status, _, answered = ask(inspector, f"{path}?token={token}", X_Dovetail_Token=token, **headers)
+    assert status == 403
+    assert "Access-Control-Allow-Origin" not in answered
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(inspector: Running) -> None:
+    _, text, headers = ask(inspector, f"/?token={inspector.inspector.token}")
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert inspector.inspector.token not in text
+    assert "style=" not in text
+    assert "https://" not in text
+
+
+def test_a_program_is_started_only_after_a_yes(inspector: Running, tmp_path: Any) -> None:
+    mark = tmp_path / "started"
+    command = f"touch {mark}"
+    token = {"X_Dovetail_Token": inspector.inspector.token}
+    status, text, _ = ask(inspector, "/api/connect", "POST", {"target": command}, **token)
+    found = json.loads(text)
+    assert status == 200
+    assert found["commands"][0]["words"] == ["touch", str(mark)]
+    assert not mark.exists()
+    assert ask(inspector, "/api/connect", "POST", {"confirm": "guess"}, **token)[0] == 400
+    assert not mark.exists()
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"one": {"command": "touch", "args": [str(mark)]}}}))
+    _, text, _ = ask(inspector, "/api/connect", "POST", {"target": str(config)}, **token)
+    assert "confirm" in json.loads(text)
+    assert not mark.exists()
+    status, text, _ = ask(inspector, "/api/connect", "POST", {"confirm": found["confirm"]}, **token)
+    assert status == 200
+    assert ask(inspector, "/api/connect", "POST", {"confirm": found["confirm"]}, **token)[0] == 400
+    from ..support.waiting import wait_until
+
+    wait_until(mark.exists)
+    ask(inspector, "/api/disconnect", "POST", {"connection": json.loads(text)["connections"][0]}, **token)
+
+
+def test_files_outside_the_page_cannot_be_had(inspector: Running) -> None:
+    for path in (
+        "/../api.py",
+        "/..%2fapi.py",
+        "/index.html",
+        "/app.py",
+        "/views/../../api.py",
+        "//etc/passwd",
+    ):
+        assert ask(inspector, path)[0] == 404
+
+
+def test_the_document_of_an_app_is_served_once_in_a_world_of_its_own(inspector: Running) -> None:
+    token = {"X_Dovetail_Token": inspector.inspector.token}
+    csp = {"connectDomains": ["https://api.example", "'self'; script-src *"], "resourceDomains": ["*"]}
+    _, text, _ = ask(inspector, "/api/app", "POST", {"html": "<p>hi</p>", "csp": csp}, **token)
+    url = json.loads(text)["url"]
+    status, text, headers = ask(inspector, url)
+    assert (status, text) == (200, "<p>hi</p>")
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("sandbox allow-scripts allow-forms; default-src 'none'")
+    assert "connect-src https://api.example;" in policy
+    assert "*" not in policy
+    assert "allow-same-origin" not in policy
+    assert ask(inspector, url)[0] == 404
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as made:
+        yield made
+
+
+HACKED = "window.hacked !== undefined || top.hacked !== undefined"
+
+
+class TestInABrowser:
+    pytestmark = needs_browser
+
+    def test_no_script_of_a_hostile_server_runs(self, browser: Any) -> None:
+        with running(build_hostile()) as made:
+            page = open_page(browser, made.link)
+            choose(page, "talk")
+            run(page)
+            assert page.locator(".result .markdown strong").count() == 1
+            assert page.locator(".result script, .result b, .result img[onerror]").count() == 0
+            for link in page.query_selector_all(".result a, .tool a"):
+                assert str(link.get_attribute("href")).startswith(("http://", "https://"))
+            assert page.locator(".result .dead-link").count() == 3
+            page.click(".result .dead-link >> nth=0")
+            go(page, "resources")
+            run(page)
+            go(page, "tools")
+            choose(page, "ask")
+            page.click(".runner button.primary")
+            page.click(".notice.ask a")
+            page.wait_for_selector(".question")
+            for panel in ("wire", "logs", "revisions", "health", "sessions", "tasks"):
+                go(page, panel)
+            page.wait_for_function("document.querySelector('.head h1').textContent.includes('<script>')")
+            assert page.evaluate(HACKED) is False
+            assert page.problems == []
+            page.context.close()
+
+    def test_text_cannot_become_markup_in_the_page(self, browser: Any, inspector: Running) -> None:
+        page = open_page(browser, inspector.link)
+        page.wait_for_selector(".list li[data-key]")
+        refused = page.evaluate(
+            "() => { try { document.body.innerHTML = '<i>x</i>'; return false } catch { return true } }"
+        )
+        assert refused
+        assert "token" not in page.url
+        page.reload()
+        page.wait_for_selector(".list li[data-key]")
+        page.context.close()
+
+    def test_a_foreign_page_gets_nothing(self, browser: Any, inspector: Running) -> None:
+        with running() as other:  # another port of this machine is another origin
+            page = open_page(browser, other.link)
+            page.wait_for_selector(".connect")
+            answered = page.evaluate(
+                "async (url) => { try { return (await fetch(url, {mode: 'no-cors'})).status } catch { return 'no' } }",
+                f"{inspector.origin}/api/state?token={inspector.inspector.token}",
+            )
+            assert answered in (0, "no")
+            page.context.close()
