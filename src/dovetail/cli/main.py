@@ -19,7 +19,7 @@ COMMANDS = {
     "call": ("dovetail.cli.call", "call a tool"),
     "read": ("dovetail.cli.call", "read a resource"),
     "prompt": ("dovetail.cli.call", "get a prompt"),
-    "inspect": ("dovetail.cli.inspect", "look at servers in a browser"),
+    "inspect": ("dovetail.inspector.command", "look at servers in a browser"),
     "bench": ("dovetail.cli.bench", "measure a server"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
     "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),

@@ -48,12 +48,12 @@ class InspectorApp:
         self._files = _read_files()
 
     @asynccontextmanager
-    async def served(self, place: Place, server: str | None = None) -> AsyncGenerator[str]:
+    async def served(self, place: Place) -> AsyncGenerator[str]:
         """Serve it; the link that opens it. What it has started ends with it."""
-        from ..transports.http.host.serving import hosted
+        from .hosting import hosted
 
         try:
-            async with hosted(self, place, server=server) as (host, port):
+            async with hosted(self, place) as (host, port):
                 name = f"[{host}]" if ":" in host else host
                 yield f"http://{name}:{port}/?token={self.inspector.token}"
         finally:

@@ -36,23 +36,18 @@ SMALLEST_BUFFER: Final = 8192
 """Bytes hyper wants for a head; with less it ends the process."""
 
 
-class AppHost:
-    """granian in this process, with any application."""
+class Host:
+    """granian in this process."""
 
-    def __init__(
-        self,
-        target: Any,
-        place: Place,
-        *,
-        interface: Interfaces = Interfaces.ASGINL,
-        limits: Limits | None = None,
-        options: HttpOptions | None = None,
-    ) -> None:
+    def __init__(self, app: HttpApp, place: Place, *, face: str = "rsgi") -> None:
         self.bound = place.reserve()
         self._place = place
-        how = _options(place, self.bound, limits or Limits(), options or HttpOptions())
+        self._life = app.life
+        options = _options(place, self.bound, app.service.limits, app.options)
+        target: Any = RsgiFace(app).__rsgi__ if face == "rsgi" else AsgiFace(app)
+        interface = Interfaces.RSGI if face == "rsgi" else Interfaces.ASGINL
         # Its only warning is that the embedded server is an experiment.
-        self._server = Server(target, interface=interface, log_level=LogLevels.error, **how)
+        self._server = Server(target, interface=interface, log_level=LogLevels.error, **options)
 
     async def serve(self) -> None:
         try:
@@ -63,23 +58,10 @@ class AppHost:
 
     async def started(self) -> None:
         await self._place.reachable(self.bound)
+        self._life.reached()
 
     def stop(self) -> None:
         self._server.stop()
-
-
-class Host(AppHost):
-    """The same, for a server of ours."""
-
-    def __init__(self, app: HttpApp, place: Place, *, face: str = "rsgi") -> None:
-        target: Any = RsgiFace(app).__rsgi__ if face == "rsgi" else AsgiFace(app)
-        interface = Interfaces.RSGI if face == "rsgi" else Interfaces.ASGINL
-        super().__init__(target, place, interface=interface, limits=app.service.limits, options=app.options)
-        self._life = app.life
-
-    async def started(self) -> None:
-        await super().started()
-        self._life.reached()
 
 
 def run_workers(work: Work) -> int:

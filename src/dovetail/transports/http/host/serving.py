@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final
 
 from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
-from ....settings import HTTP_FLUSH, HttpOptions
+from ....settings import HttpOptions
 from ....telemetry.crash import reported
 from ...running import Watchdog, collecting_rarely, fast_loop
 from ..server.app import HttpApp
@@ -104,32 +101,6 @@ async def serve(
         raise
     ready = None if quiet else lambda: place.announce(host.bound, settings.path)
     return await Serving(app, host, watchdog).run(ready)
-
-
-@asynccontextmanager
-async def hosted(app: Any, place: Place, *, server: str | None = None) -> AsyncGenerator[tuple[str, int]]:
-    """Any ASGI application on a host in this process, for as long as this is entered; its address.
-
-    Without ``server``, on whichever is installed. Signals are not touched.
-
-    Raises:
-        DovetailError: the address is taken, or there is no host.
-    """
-    if server is None:
-        server = next((name for name, package in HOSTS.items() if find_spec(package) is not None), "granian")
-    host = _hosting(server).AppHost(app, place)
-    serving = asyncio.ensure_future(host.serve())
-    starting = asyncio.ensure_future(host.started())
-    try:
-        await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            serving.result()
-        yield host.bound.getsockname()[:2]
-    finally:
-        starting.cancel()
-        host.stop()
-        await asyncio.wait({serving}, timeout=HTTP_FLUSH)
-        serving.cancel()
 
 
 def _divide(options: dict[str, Any], *, allow_remote: bool) -> tuple[Place, HttpOptions]:

@@ -30,16 +30,17 @@ TOLD: Final = "DOVETAIL_WORKER"
 """The environment variable in which workers are told what they serve."""
 
 
-class AppHost:
-    """uvicorn in this process, with any application."""
+class Host:
+    """uvicorn in this process."""
 
-    def __init__(
-        self, target: Any, place: Place, *, limits: Limits | None = None, options: HttpOptions | None = None
-    ) -> None:
+    def __init__(self, app: HttpApp, place: Place, *, face: str = "asgi") -> None:
         self.bound = place.listen()
         self._place = place
-        how = _options(place, options or HttpOptions(), limits or Limits(), HTTP_FLUSH)
-        self._server = uvicorn.Server(uvicorn.Config(target, lifespan="off", **how))
+        self._life = app.life
+        config = uvicorn.Config(
+            AsgiFace(app), lifespan="off", **_options(place, app.options, app.service.limits, HTTP_FLUSH)
+        )
+        self._server = uvicorn.Server(config)
 
     async def serve(self) -> None:
         try:
@@ -52,21 +53,10 @@ class AppHost:
         # Nobody says so; there is only something to look at.
         while not self._server.started:  # noqa: ASYNC110
             await asyncio.sleep(HTTP_LOOK)
+        self._life.reached()
 
     def stop(self) -> None:
         self._server.should_exit = True
-
-
-class Host(AppHost):
-    """The same, for a server of ours."""
-
-    def __init__(self, app: HttpApp, place: Place, *, face: str = "asgi") -> None:
-        super().__init__(AsgiFace(app), place, limits=app.service.limits, options=app.options)
-        self._life = app.life
-
-    async def started(self) -> None:
-        await super().started()
-        self._life.reached()
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

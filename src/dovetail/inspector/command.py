@@ -11,8 +11,8 @@ from ..auth.commands.choosing import add_option, read_headers
 from ..settings import Limits
 
 if TYPE_CHECKING:
-    from ..inspector.connection import Wish
     from ..transports.running import Stop
+    from .connection import Wish
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,7 +42,7 @@ def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from ..inspector import wishes
+    from . import wishes
 
     try:
         headers = read_headers(options.header)
@@ -56,9 +56,9 @@ def main(command: str, arguments: list[str]) -> int:
 
 
 def _run(found: list[Wish], options: argparse.Namespace) -> int:
-    from ..inspector import Inspector, InspectorApp
     from ..transports import running
     from ..transports.http.host.places import Place
+    from . import Inspector, InspectorApp
 
     async def serve(stop: Stop) -> None:
         inspector = Inspector()
