@@ -64,7 +64,8 @@ def _run(found: list[Wish], options: argparse.Namespace) -> int:
         inspector = Inspector()
         async with InspectorApp(inspector).served(Place(port=options.port)) as link:
             inspector.connect(found)
-            print(f"The inspector is at {link}", flush=True)
+            sys.stdout.write(f"The inspector is at {link}\n")
+            sys.stdout.flush()
             show(link, options)
             await stop.wait()
 
