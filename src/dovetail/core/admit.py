@@ -27,7 +27,7 @@ be said, ``initialize`` and ``ping``; all others are told what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -94,9 +94,9 @@ class Admission:
     before ``initialized``.
     """
 
-    watchers: tuple[Watcher, ...] = ()
-    """Told of what is refused or dropped."""
+    watchers: tuple[Watcher, ...] = ()  # told of what is refused or dropped
     carrier: Carrier | None = None
+    bends: Callable[[str], bool] = frozenset[str]().__contains__  # is this rule bent? `layers.quirks`
 
     def __init__(
         self,

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from .log import Log, Timing
     from .masking import Masking
     from .policy import Policy
+    from .quirks import Quirks
     from .rate import RateLimit
     from .rates import Rate
     from .retry import Retry
 
 __all__ = [
-    "Audit", "Breaker", "Budget", "Cache", "Concurrency", "Deadline", "Layer", "Log", "Masking", "Policy", "Rate",
-    "RateLimit", "Retry", "Timing", "Tracing",
+    "Audit", "Breaker", "Budget", "Cache", "Concurrency", "Deadline", "Layer", "Log", "Masking", "Policy", "Quirks",
+    "Rate", "RateLimit", "Retry", "Timing", "Tracing",
 ]  # fmt: skip
 
 _HOMES: Final = {

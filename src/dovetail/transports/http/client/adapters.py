@@ -74,8 +74,7 @@ class Library:
         self.name = name
         self.errors = (*own, OSError, ValueError, RuntimeError)
         """Everything it may raise."""
-        self.unconnected: type[Exception] = OSError
-        """What it raises when there is no connection, so that nothing was sent."""
+        self.unconnected: type[Exception] = OSError  # there is no connection: nothing was sent
 
     @property
     def is_closed(self) -> bool:

@@ -148,6 +148,8 @@ class HttpApp:
                 )
                 if isinstance(admitted, Call):
                     await self.modern.serve(admitted, exchange, task)
+                elif self.legacy.takes(frame, exchange) and self._admission.bends("modern-header-on-legacy"):
+                    await self.legacy.post(Posted(exchange, body, frame, RoutingHeaders(), principal, task))
                 else:
                     await self._not_called(exchange, admitted)
         except DovetailError as error:
@@ -273,7 +275,8 @@ class HttpApp:
             error = ProtocolError("unsupported_media_type", "Content-Type must be application/json")
             await self._refuse(exchange, error, 415)
             return False
-        if parse_accept(exchange.headers.get("accept")) & wanted != wanted:
+        found = parse_accept(exchange.headers.get("accept"))
+        if found & wanted != wanted and not (found and self._admission.bends(guards.QUIRKS[found])):
             names = "application/json" if wanted == JSON else "application/json and text/event-stream"
             await self._refuse(exchange, ProtocolError("not_acceptable", f"Accept must list {names}"), 406)
             return False

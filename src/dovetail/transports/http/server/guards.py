@@ -19,6 +19,7 @@ SINGLE: Final = ("host", "origin", "content-type", "content-length", "mcp-sessio
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
 JSON: Final = 1
 EVENTS: Final = 2
+QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  # `layers.quirks`
 
 
 # What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.

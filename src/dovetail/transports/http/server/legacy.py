@@ -8,7 +8,7 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session, Violation
 from ....core.endpoint import INITIALIZE
+from ....core.metadata import is_modern
 from ....core.principal import Principal
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
@@ -30,7 +31,7 @@ from ....wire.headers import RoutingHeaders
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .exchange import Exchange, HttpService, Posted, refuse, retry_after
+from .exchange import Exchange, Head, HttpService, Posted, refuse, retry_after
 from .identity import Identity
 from .session_calls import Calls, SessionChannel
 from .session_streams import SessionStreams
@@ -82,6 +83,10 @@ class Legacy:
 
     # --- POST -----------------------------------------------------------------------------------------------
 
+    def takes(self, frame: Frame, head: Head) -> bool:
+        """Whether a message is of this era but for a header that says otherwise."""
+        return not is_modern(frame.params) and (frame.method == INITIALIZE or SESSION_HEADER in head.headers)
+
     def post(self, posted: Posted) -> Coroutine[Any, Any, object]:
         """How one POST that is not modern is answered: await it."""
         frame, exchange = posted.frame, posted.exchange
@@ -93,7 +98,7 @@ class Legacy:
             if self.shared is not None and id not in self.sessions:
                 return self._restored(posted, id)
             return self._refuse_session(exchange, live, frame)
-        problem = _problem(posted, live.session)
+        problem = _problem(posted, live.session, self.service.admission.bends)
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, id=_id_of(frame), status=400)
         event = live.endpoint.receive_frame(
@@ -130,7 +135,7 @@ class Legacy:
         live = self.sessions.find(id, posted.principal)
         if not isinstance(live, LiveSession):
             return self._refuse_session(exchange, live)
-        problem = _problem(posted, live.session)
+        problem = _problem(posted, live.session, self.service.admission.bends)
         if problem is not None:
             return refuse(exchange, self.service.admission, problem, status=400)
         return self._batch(live, posted)
@@ -424,14 +429,17 @@ def _doubled(routing: RoutingHeaders) -> ProtocolError:
     return ProtocolError("header_mismatch", f"the header {name} came twice", data={"header": name})
 
 
-def _problem(posted: Posted, session: Session) -> ProtocolError | None:
+def _problem(posted: Posted, session: Session, bends: Callable[[str], bool]) -> ProtocolError | None:
     """Why a message is not for this session."""
     version, frame = posted.routing.version, posted.frame
     if posted.routing.duplicated:
         return _doubled(posted.routing)
-    if version is not None and version != session.revision.name:
-        reason = f"MCP-Protocol-Version differs from the negotiated {session.revision.name}"
-        return ProtocolError("invalid_request", reason)
+    if version is not None and version != (name := session.revision.name):
+        if not bends("version-not-negotiated"):
+            return ProtocolError(
+                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {name}"
+            )
+        posted.routing.version = None
     if isinstance(frame, Frame) and frame.method is UNSET and session.codec.dialect.refuse_responses:
         return ProtocolError("invalid_request", "only requests and notifications are accepted")
     return None
