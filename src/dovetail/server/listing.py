@@ -82,7 +82,8 @@ class Listing:
         page = self._pages.get(key)
         if page is None:
             hidden = {place for (place, _), shown in zip(restricted, seen, strict=False) if not shown}
-            hidden.update(place for place, (one, _) in enumerate(self._entries()) if one.name in unseen)
+            if unseen:  # tools have names; a skill is known by its URI
+                hidden.update(place for place, (one, _) in enumerate(self._entries()) if one.name in unseen)
             page = call.codec.prepare(self._build(call, cursor, size, hidden))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
