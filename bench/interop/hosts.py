@@ -88,8 +88,15 @@ def listening(host: Host, transport: str) -> Iterator[str]:
     """Run ``host`` on a port; its URL."""
     port = free_port()
     way = ARGUMENTS.get(host.name, {}).get(transport, transport)
+    with running(host.command(way, str(port)), port):
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@contextmanager
+def running(command: list[str], port: int) -> Iterator[None]:
+    """Run a server that listens on ``port``, from the time it does until the end of the block."""
     process = subprocess.Popen(
-        host.command(way, str(port)),
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -98,7 +105,7 @@ def listening(host: Host, transport: str) -> Iterator[str]:
     )
     try:
         _wait(process, port)
-        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+        yield
     finally:
         _end(process)
 

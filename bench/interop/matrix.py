@@ -16,7 +16,8 @@ from .theirs import Guest
 Report = Callable[[Row], None]
 
 
-def _failed(case: Case, error: Exception, absent: dict[str, str]) -> Row:
+def failed(case: Case, error: Exception, absent: dict[str, str]) -> Row:
+    """The row of a case that did not come so far."""
     message = f"{type(error).__name__}: {error}"[:400]
     return Row(case, "", dict.fromkeys(FEATURES, message), absent)
 
@@ -43,7 +44,7 @@ def _visited(host: Host, transport: str) -> Iterator[Row]:
                     found = asyncio.run(ours.visit(url, era, stage, absent))
             yield Row(case, *found, absent)
         except Exception as error:
-            yield _failed(case, error, absent)
+            yield failed(case, error, absent)
 
 
 def with_our_server(only: str = "") -> Iterator[Row]:
@@ -71,7 +72,7 @@ def _guest(guest: Guest, transport: str, era: str) -> Row:
         with hosts.listening(hosts.OURS, transport) as url:
             return run([url])
     except Exception as error:
-        return _failed(case, error, absent)
+        return failed(case, error, absent)
 
 
 def versions() -> dict[str, str]:
@@ -90,7 +91,7 @@ def _cell(row: Row, feature: str) -> str:
     return "yes" if row.outcome.get(feature) == OK else "**no**"
 
 
-def markdown(rows: list[Row]) -> str:
+def markdown(rows: list[Row], more: list[str]) -> str:
     """The page for the documentation."""
     today = datetime.date.today().isoformat()
     lines = [
@@ -109,12 +110,12 @@ def markdown(rows: list[Row]) -> str:
         cells = [*row.case, row.revision or "—", *(_cell(row, feature) for feature in FEATURES)]
         lines.append("| " + " | ".join(cells) + " |")
     notes = {(_other(row), why) for row in rows for why in row.absent.values()}
-    lines += ["", "## Notes", "", *(f"- {who}: {why}." for who, why in sorted(notes)), ""]
+    lines += ["", *more, "## Notes", "", *(f"- {who}: {why}." for who, why in sorted(notes)), ""]
     return "\n".join(lines)
 
 
 def _other(row: Row) -> str:
-    return row.case.client if row.case.server == "Dovetail" else row.case.server
+    return row.case.client if row.case.server.endswith("Dovetail") else row.case.server.rpartition("→ ")[2]
 
 
 def plain(row: Row) -> str:
