@@ -218,6 +218,19 @@ async def test_the_bridge_as_a_program(tmp_path: Path, front: str) -> None:
 
 
 @run
+async def test_a_bridge_passes_on_the_variables_it_is_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(SERVER.format(name="a"))
+    words = [sys.executable, "-m", "dovetail.cli.main", "bridge", str(path)]
+    environment = {**os.environ, "GREETING": "hello"}
+    for more, text in (([], "a "), (["--env", "GREETING"], "a hello"), (["--env", "GREETING=x=y"], "a x=y")):
+        async with Client([*words, *more], env=environment, probe_timeout=20) as client:
+            assert (await client.call_tool("who")).text == text
+    status, errors = await command("bridge", str(path), "--env", "DOVETAIL_UNKNOWN")
+    assert (status, "DOVETAIL_UNKNOWN is not set" in errors) == (2, True)
+
+
+@run
 async def test_a_bridge_to_nowhere_ends_and_says_why() -> None:
     status, errors = await command("bridge", "tcp://127.0.0.1:9")
     assert status == 1

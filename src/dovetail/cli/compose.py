@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,13 @@ def _bridge_parser() -> argparse.ArgumentParser:
         help="one connection behind for each session in front, not one for all",
     )
     result.add_argument("--pass-header", action="append", metavar="NAME", help="a header that goes through")
+    result.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="for the command of TARGET, which sees nothing else of ours; without a value, the one we have",
+    )
     result.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="sent behind")
     add_option(result)
     return result
@@ -63,7 +71,7 @@ def _bridge(options: argparse.Namespace) -> Server:
     for name in (options.revision, *(options.front_revision or ())):
         if name not in known:
             raise ValueError(f"there is no revision {name!r}: use one of {', '.join(BY_NAME)}")
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"env": _environment(options.env)} if options.env else {}
     if options.front_revision:
         more["revisions"] = options.front_revision
     return Proxy(
@@ -78,6 +86,14 @@ def _bridge(options: argparse.Namespace) -> Server:
         required=True,
         **more,
     )
+
+
+def _environment(words: list[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    unset = [name for name, given, _ in pairs if not given and name not in os.environ]
+    if unset:
+        raise ValueError(f"the variable {unset[0]} is not set")
+    return {name: value if given else os.environ[name] for name, given, value in pairs}
 
 
 def _gateway_parser() -> argparse.ArgumentParser:

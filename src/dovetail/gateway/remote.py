@@ -23,6 +23,7 @@ from ..core.subscriptions import LIST_KINDS, News
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
+from ..wire.methods import METHODS
 from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .parts import Shown
@@ -219,7 +220,14 @@ class RemotePart:
 
     @property
     def capabilities(self) -> m.ServerCapabilities:
-        return m.ServerCapabilities() if self.first is None else self.first.client.server_capabilities
+        if self.first is None:
+            return m.ServerCapabilities()
+        found, revision = self.first.client.server_capabilities, self.first.revision
+        row = METHODS["completion/complete"]
+        # 2024-11-05 has completion, but no capability for it: newer clients in front would not ask without one.
+        if revision is None or row.needs(revision) is not None or not {"prompts", "resources"} & found.keys():
+            return found
+        return m.ServerCapabilities({**found, "completions": {}})
 
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
