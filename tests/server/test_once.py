@@ -34,6 +34,11 @@ class Till:
             return f"paid {amount}, {self.runs}"
 
         @server.tool
+        async def echo(words: str) -> str:
+            self.runs += 1
+            return words
+
+        @server.tool
         async def slow(ctx: Context) -> str:
             self.runs += 1
             self.reached.set()
@@ -257,3 +262,34 @@ async def test_a_server_without_a_store_promises_nothing_and_is_sent_nothing() -
         assert client.server_capabilities is not None
         assert client.server_capabilities.extension("io.dovetail/idempotency") is None
     assert seen == [None]
+
+
+def test_one_principal_cannot_fill_the_store_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.workers.once_shares.ONCE_BYTES", 10_000)
+
+    @run
+    async def scenario() -> None:
+        now = [1_800_000_000.0]
+        store = MemoryStore(clock=lambda: now[0])
+        till = Till(store)
+        async with till.server.running():
+            for number in range(15):  # what is counted for each fills a share
+                await paid(till.peer(f"k{number}"), 1)
+            large = {"name": "echo", "arguments": {"words": "x" * 5000}}
+            assert "result" in await till.peer("large").ask("tools/call", **large)
+            runs = till.runs
+            assert await paid(till.peer("first", principal="bob"), 1) == f"paid 1, {runs + 1}"
+            # Each was done once, and a repeat is told so; only what is large is not told again.
+            assert await paid(till.peer("k14"), 1) == "paid 1, 15"
+            again = await till.peer("large").error("tools/call", **large)
+            assert again["data"]["kind"] == "call_interrupted"
+            assert "was made" in again["message"]
+            assert till.runs == runs + 1
+            # An hour later: those within the share are kept, and so is everybody else's.
+            before = len(store)
+            now[0] += 3600
+            assert await paid(till.peer("k0"), 1) == "paid 1, 1"
+            assert await paid(till.peer("first", principal="bob"), 1) == f"paid 1, {runs + 1}"
+            assert len(store) <= before - 3
+
+    scenario()

@@ -44,6 +44,16 @@ LEASE_SECONDS: Final = 10.0
 """For which a worker holds what it works on, without a sign of life; it gives three in that time."""
 ONCE_SECONDS: Final = 86_400.0
 """For which the result of a call with an idempotency key is kept."""
+ONCE_BYTES: Final = 64 << 20
+ONCE_ALL_BYTES: Final = 512 << 20
+"""What one process keeps of such results in that time: of one principal, and of all."""
+ONCE_SOON: Final = 300.0
+ONCE_SMALL: Final = 4096
+"""Beyond that a result is kept for so many seconds, and only if it has at most so many bytes."""
+ONCE_OVERHEAD: Final = 512
+"""Bytes that a result takes beside its own."""
+ONCE_SHARES: Final = 4096
+"""Principals are counted in so many groups."""
 ONCE_LOOK: Final = 1.0
 """Between two looks at such a call, for those who wait without being told."""
 ONCE_GRACE: Final = 10.0

@@ -30,10 +30,11 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
+from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS, ONCE_SMALL, ONCE_SOON
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
+from .once_shares import Shares
 from .steps import harmless
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.server")
 
 _LONGEST: Final = 128
+_NOT_KEPT: Final = "The call was made, but its result was too large to be kept"
 _NOT_RUN: Final = frozenset({"too_many_tools", "too_many_tasks"})
 """Refused for want of room: the next try may find some."""
 
@@ -65,6 +67,7 @@ class Once:
         self._inner = inner
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
+        self._shares = Shares(server.clock)
         self._left: set[asyncio.Task[Any]] = set()
         """Work whose caller is gone."""
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
@@ -129,22 +132,28 @@ class Once:
         try:
             result = await self._inner(call, channel)
             kept = result if isinstance(result, Raw) else call.codec.prepare(result)
-            await self._keep(name, _Record(mark, result=kept), fence)
+            await self._keep(name, _Record(mark, result=kept), fence, call)
             return result
         except DovetailError as error:
             if isinstance(error, Refusal) or error.kind in _NOT_RUN:
                 await self._store.delete(name)
             else:
-                code, message, data = wire_error(error, call.revision, call.codec.dialect)
-                await self._keep(name, _Record(mark, error=Error(code, message, data=data)), fence)
+                await self._keep(name, _failed(mark, error, call), fence, call)
             raise
         finally:
             beat.cancel()
             await self._let_go(name, me)
 
-    async def _keep(self, name: str, record: _Record, fence: int) -> None:
+    async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> None:
+        data, ttl = _records.write(record), ONCE_SECONDS
+        if not self._shares.take(owner(call.principal), len(data)):
+            ttl = ONCE_SOON
+            if len(data) > ONCE_SMALL:
+                data = _records.write(
+                    _failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call)
+                )
         try:
-            await self._store.put(name, _records.write(record), ttl=ONCE_SECONDS, fence=fence)
+            await self._store.put(name, data, ttl=ttl, fence=fence)
         except StoreError as error:
             # It was done, and its caller is told so; only a repeat will hear that nobody knows.
             log.warning("the result of a call was not kept: %s", error.message)
@@ -205,6 +214,11 @@ class Once:
             self._waiting[name] -= 1
             if not self._waiting[name]:
                 del self._waiting[name]
+
+
+def _failed(mark: str, error: DovetailError, call: Call) -> _Record:
+    code, message, data = wire_error(error, call.revision, call.codec.dialect)
+    return _Record(mark, error=Error(code, message, data=data))
 
 
 def _open(record: _Record) -> bool:
