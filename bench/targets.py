@@ -223,7 +223,7 @@ TARGETS = (
     Target(
         "state",
         "the start of a task on SQLite",
-        alone("handle", "dovetail", "task start, SQLite"),
+        alone("task_start", "dovetail"),
         1000.0,
         True,
         "µs of CPU",

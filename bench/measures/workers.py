@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from ..peers import DOVETAIL, MODERN
+from ..processes import family, thread_seconds
 from ..rounds import Options, interleave, say
 from ..samples import Figures, Sample, figure
 from ..sockets import SocketDriver
@@ -19,23 +21,55 @@ TASKS = 500
 
 
 def measure(figures: Figures, options: Options) -> None:
+    rates(figures, options)
+    say("tasks: a start on SQLite")
+    starts = interleave({"task": _start}, options.rounds, figures.skipped)["task"]
+    what = {"peer": DOVETAIL.name, "workload": "task start, SQLite", "transport": "none"}
+    figures.add(figure(starts, measure="task_start", unit="µs of CPU per call", **what))
+
+
+def rates(figures: Figures, options: Options) -> dict[int, list[Sample]]:
     say("workers: 1, 2 and 4 on one port")
     with ExitStack() as stack:
         cases: dict[int, Callable[[], Sample]] = {}
         for count in WORKERS:
             driver = opened("http", DOVETAIL, MODERN, stack, BENCH_WORKERS=str(count))
             assert isinstance(driver, SocketDriver)
-            cases[count] = lambda driver=driver: driver.throughput(
-                ECHO, IN_FLIGHT, options.throughput, least=IN_FLIGHT
-            )
+            cases[count] = lambda driver=driver: _rate(driver, options.throughput)
         found = interleave(cases, options.rounds, figures.skipped)
     for count, samples in found.items():
-        what = {"peer": DOVETAIL.name, "workload": f"echo, {count} workers", "transport": "http"}
-        figures.add(figure(samples, measure="rate_64", unit="calls/s", era=MODERN, **what))
-    say("tasks: a start on SQLite")
-    starts = interleave({"task": _start}, options.rounds, figures.skipped)["task"]
-    what = {"peer": DOVETAIL.name, "workload": "task start, SQLite", "transport": "none"}
-    figures.add(figure(starts, measure="handle", unit="µs of CPU per call", **what))
+        what = {
+            "peer": DOVETAIL.name,
+            "workload": f"echo, {count} workers",
+            "transport": "http",
+            "era": MODERN,
+        }
+        figures.add(figure(samples, measure="rate_64", unit="calls/s", **what))
+        for name in ("cpu", "cpu_driver"):
+            extra = [Sample(one.extra[name], one.calls, one.seconds) for one in samples]
+            figures.add(figure(extra, measure=name, unit="µs of CPU per call", **what))
+    return found
+
+
+def _rate(driver: SocketDriver, seconds: float) -> Sample:
+    """Calls per second, and what each costs the workers, the busiest thread of each of them, and the driver."""
+    before, own = _threads(driver), time.process_time()
+    sample = driver.throughput(ECHO, IN_FLIGHT, seconds, least=IN_FLIGHT)
+    spent = [
+        [used - threads.get(id, 0.0) for id, used in after.items()]
+        for threads, after in zip(before, _threads(driver), strict=True)
+    ]
+    costs = {
+        "cpu": sum(map(sum, spent)),
+        "cpu_thread": sum(max(threads) for threads in spent),
+        "cpu_driver": time.process_time() - own,
+    }
+    sample.extra |= {name: value / sample.calls * 1e6 for name, value in costs.items()}
+    return sample
+
+
+def _threads(driver: SocketDriver) -> list[dict[int, float]]:
+    return [thread_seconds(pid) for pid in family(driver.child.pid)]
 
 
 def _start() -> Sample:
