@@ -57,7 +57,7 @@ class Running:
 
     def run(self, transport: Any = None, show_banner: bool | None = None, **transport_kwargs: Any) -> None:
         """Serve until told to stop: ``run()`` is stdio, ``run("http", port=8000)``."""
-        transport = self._transport(transport)
+        transport = self._placed(transport, transport_kwargs)
         if transport == "stdio":
             serving.run(self.native)
         elif self._needs_asgi(transport_kwargs):
@@ -83,6 +83,7 @@ class Running:
         self, show_banner: bool | None = None, transport: str = "http", **options: Any
     ) -> None:
         """Serve over HTTP."""
+        self._placed(transport, options)
         if self._needs_asgi(options):
             await self._run_asgi(transport, options)
         else:
@@ -100,6 +101,13 @@ class Running:
         name = transport or self._settings.transport
         if name not in {"stdio", "http", "sse", "streamable-http"}:
             raise ValueError(f"Unknown transport: {name}")
+        return name
+
+    def _placed(self, transport: Any, options: dict[str, Any]) -> str:
+        """The transport; where a path is given, tokens are for the endpoint there."""
+        name = self._transport(transport)
+        if options.get("path") and name != "sse":
+            self._settings.streamable_http_path = options["path"]
         return name
 
     def _needs_asgi(self, options: dict[str, Any]) -> bool:
@@ -164,6 +172,7 @@ class Running:
         from .http import create_sse_app, create_streamable_http_app
 
         settings = self._settings
+        self._placed(transport, {"path": path})
         if transport == "sse":
             return create_sse_app(
                 self,
@@ -195,7 +204,16 @@ class Running:
 
     def native_auth(self) -> Any:
         """What verifies tokens for the server of ours."""
-        return None if self.auth is None else self.auth.as_verifier()
+        if self.auth is None:
+            return None
+        from .auth.auth import AuthProvider
+
+        if isinstance(self.auth, AuthProvider):
+            self.auth.set_mcp_path(_path(self._settings.streamable_http_path))
+            return self.auth.as_verifier()
+        from ...common.auth import TokenVerifier
+
+        return TokenVerifier(self.auth.verify_token)
 
     def _default_auth(self) -> Any:
         """What ``FASTMCP_SERVER_AUTH`` names, or nobody."""

@@ -51,7 +51,7 @@ class FunctionTool(Tool):
         said = metadata or ToolMeta(name=name, title=title, description=description, **options)
         if isinstance(fn, FunctionTool):
             fn = fn.fn
-        _check(fn, said.name, said.exclude_args or [])
+        _check(fn, said.name, said.exclude_args or [], open_ended=said.open_ended)
         shape = _Shape(fn, said.exclude_args or [])
         annotations = said.annotations
         if isinstance(annotations, dict):
@@ -145,12 +145,12 @@ def _description(doc: str | None, schema: dict[str, Any]) -> str | None:
     return description
 
 
-def _check(fn: Any, name: str | None, excluded: list[str]) -> None:
+def _check(fn: Any, name: str | None, excluded: list[str], *, open_ended: bool) -> None:
     parameters = {one.name: one for one in parameters_of(fn)}
     for one in parameters.values():
         if one.kind is one.VAR_POSITIONAL:
             raise ValueError("Functions with *args are not supported as tools")
-        if one.kind is one.VAR_KEYWORD:
+        if one.kind is one.VAR_KEYWORD and not open_ended:
             raise ValueError("Functions with **kwargs are not supported as tools")
     for one in excluded:
         if one not in parameters:
@@ -183,6 +183,8 @@ class ToolMeta:
     auth: Any = None
     enabled: bool | None = None
     run_in_thread: bool | None = None
+    open_ended: bool = False
+    """A function around another tool may take ``**kwargs``."""
 
     def options(self) -> dict[str, Any]:
         """What was said, as `FunctionTool.from_function` takes it."""

@@ -1,0 +1,126 @@
+"""Who may call: the providers of FastMCP, which our server asks through a verifier of ours."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from .....auth.server.verifier import Verifier
+from ....common import auth
+from .access import AccessToken
+
+__all__ = ["AccessToken", "AuthProvider", "MultiAuth", "RemoteAuthProvider", "TokenVerifier", "from_environment"]
+
+
+class AuthProvider:
+    """Verifies tokens: inherit it and write `verify_token`."""
+
+    def __init__(
+        self, base_url: Any = None, required_scopes: list[str] | None = None, resource_base_url: Any = None
+    ) -> None:
+        self.base_url: str | None = None if base_url is None else str(base_url).rstrip("/")
+        self.required_scopes: list[str] = required_scopes or []
+        self.resource_base_url = None if resource_base_url is None else str(resource_base_url).rstrip("/")
+        self._mcp_path: str | None = None
+
+    async def verify_token(self, token: str) -> Any:
+        """What a token says, as an `AccessToken`; None when it is not good."""
+        raise NotImplementedError("Subclasses must implement verify_token")
+
+    def set_mcp_path(self, mcp_path: str | None) -> None:
+        self._mcp_path = mcp_path
+
+    def get_routes(self, mcp_path: str | None = None) -> list[Any]:
+        """Further routes of Starlette that belong to it."""
+        return []
+
+    def get_middleware(self) -> list[Any]:
+        """Middleware of Starlette that belongs to it; ours verifies tokens without any."""
+        return []
+
+    def resource(self, mcp_path: str | None = None) -> str | None:
+        """The public address of the endpoint."""
+        base = self.resource_base_url or self.base_url
+        return None if base is None else base + (mcp_path or self._mcp_path or "/mcp")
+
+    def issuers(self) -> list[str]:
+        """Where clients get their tokens."""
+        return []
+
+    def as_verifier(self) -> Verifier:
+        """The verifier of ours that asks this one."""
+        return auth.TokenVerifier(
+            self.verify_token, issuers=self.issuers(), audience=self.resource(), scopes=self.required_scopes
+        )
+
+
+class TokenVerifier(AuthProvider):
+    """Verifies tokens that others give out."""
+
+
+class RemoteAuthProvider(AuthProvider):
+    """Tokens of authorization servers elsewhere, which clients are told of."""
+
+    def __init__(
+        self,
+        token_verifier: TokenVerifier,
+        authorization_servers: list[Any],
+        base_url: Any,
+        scopes_supported: list[str] | None = None,
+        resource_base_url: Any = None,
+        resource_name: str | None = None,
+        resource_documentation: Any = None,
+    ) -> None:
+        super().__init__(base_url, token_verifier.required_scopes, resource_base_url)
+        self.token_verifier = token_verifier
+        self.authorization_servers = authorization_servers
+        self.resource_name = resource_name
+        self.resource_documentation = resource_documentation
+
+    async def verify_token(self, token: str) -> Any:
+        return await self.token_verifier.verify_token(token)
+
+    def issuers(self) -> list[str]:
+        return [str(one).rstrip("/") for one in self.authorization_servers]
+
+
+class MultiAuth(AuthProvider):
+    """Accepts what any of several accepts."""
+
+    def __init__(
+        self,
+        server: AuthProvider | None = None,
+        verifiers: Any = None,
+        base_url: Any = None,
+        resource_base_url: Any = None,
+        required_scopes: list[str] | None = None,
+    ) -> None:
+        scopes = required_scopes or (server.required_scopes if server is not None else None)
+        super().__init__(base_url or (server.base_url if server is not None else None), scopes, resource_base_url)
+        given = verifiers if isinstance(verifiers, list) else [] if verifiers is None else [verifiers]
+        self.server = server
+        self.verifiers: list[Any] = given
+
+    async def verify_token(self, token: str) -> Any:
+        for one in [*([] if self.server is None else [self.server]), *self.verifiers]:
+            found = await one.verify_token(token)
+            if found is not None:
+                return found
+        return None
+
+    def issuers(self) -> list[str]:
+        return [] if self.server is None else self.server.issuers()
+
+
+def from_environment(name: str) -> AuthProvider:
+    """The provider whose path ``FASTMCP_SERVER_AUTH`` gives; its own variables are read by itself."""
+    module, _, kind = name.rpartition(".")
+    if module.startswith("fastmcp."):
+        module = f"{__name__.partition('.fastmcp.')[0]}.{module}"
+    found: Any = vars(import_module(module))[kind]
+    prefix = f"FASTMCP_SERVER_AUTH_{kind.removesuffix('Provider').removesuffix('Verifier').upper()}_"
+    said = {key[len(prefix) :].lower(): value for key, value in os.environ.items() if key.startswith(prefix)}
+    if "required_scopes" in said:
+        said["required_scopes"] = [one.strip() for one in said["required_scopes"].split(",")]  # type: ignore[assignment]
+    return found(**said)

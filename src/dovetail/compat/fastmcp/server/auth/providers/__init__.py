@@ -1,0 +1,1 @@
+"""Providers that are ready to use."""
