@@ -50,7 +50,13 @@ def made(owner: str) -> Any:
         return kind(message=None)
     if owner == "fastmcp.Context":
         return kind(find("fastmcp.FastMCP")("x"))
-    return kind("http://127.0.0.1/mcp") if owner.endswith("Client") else kind() if owner.endswith("Context") else kind("x")
+    return (
+        kind("http://127.0.0.1/mcp")
+        if owner.endswith("Client")
+        else kind()
+        if owner.endswith("Context")
+        else kind("x")
+    )
 
 
 @pytest.mark.parametrize("owner", [owner for owner in NAMES if owner != "imports"])

@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator
-from typing import Annotated, Any, Final, Union
+from typing import Annotated, Any, Final, Union, cast
 
 from pydantic import Field, TypeAdapter
 
@@ -21,7 +21,7 @@ EMPTY: Final = inspect.Parameter.empty
 def plain_function(function: Any) -> Any:
     """The function behind a static method, a partial or an object that can be called."""
     if isinstance(function, staticmethod | classmethod):
-        function = function.__func__
+        function = cast("Any", function).__func__
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function) and not inspect.isclass(function):
@@ -51,11 +51,11 @@ def _one_by_one(target: Any) -> dict[str, Any]:
         local = inspect.getclosurevars(inner).nonlocals
     except (TypeError, ValueError):
         local = {}
-    scope = {**getattr(inner, "__globals__", {})}
+    scope = {**getattr(inner, "__globals__", {}), **cast("dict[str, Any]", local)}
     found: dict[str, Any] = {}
     for name, annotation in getattr(target, "__annotations__", {}).items():
         try:
-            found[name] = eval(annotation, scope, dict(local)) if isinstance(annotation, str) else annotation
+            found[name] = eval(annotation, scope) if isinstance(annotation, str) else annotation
         except Exception:  # noqa: BLE001  it stays what its author wrote
             found[name] = annotation
     return found

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager as AbstractAsync
 from contextlib import AbstractContextManager as AbstractSync
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..common.signatures import kinds_in, parameters_of
 
@@ -94,12 +94,12 @@ async def _made(factory: Callable[..., Any], stack: AsyncExitStack, made: dict[A
     if wanted is not None:
         arguments = {name: current.get() for name in wanted.contexts}
         arguments |= await resolve(wanted.dependencies, stack, made)
-    value = factory(**arguments)
+    value: Any = factory(**arguments)
     if inspect.isawaitable(value):
         value = await value
     elif isinstance(value, AbstractAsync):
-        value = await stack.enter_async_context(value)
+        value = await stack.enter_async_context(cast("AbstractAsync[Any]", value))
     elif isinstance(value, AbstractSync):
-        value = stack.enter_context(value)
+        value = stack.enter_context(cast("AbstractSync[Any]", value))
     made[factory] = value
     return value

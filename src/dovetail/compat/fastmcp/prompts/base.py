@@ -105,7 +105,8 @@ class Prompt(FastMCPComponent):
             t.PromptArgument(name=one.name, description=one.description, required=one.required)
             for one in self.arguments or []
         ]
-        return t.Prompt(**{**self.common(include_fastmcp_meta), "arguments": blanks, **overrides})
+        members: dict[str, Any] = {**self.common(include_fastmcp_meta), "arguments": blanks}
+        return t.Prompt(**{**members, **overrides})
 
 
 class FunctionPrompt(Prompt):

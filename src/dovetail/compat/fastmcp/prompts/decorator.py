@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..decorators import attach
@@ -23,4 +24,4 @@ def prompt(name_or_fn: Any = None, *, name: str | None = None, **options: Any) -
         name = name_or_fn
     elif name_or_fn is not None:
         return attach(name_or_fn, PromptMeta(name=name, options=options))
-    return lambda fn: attach(fn, PromptMeta(name=name, options=options))  # pyright: ignore[reportUnknownLambdaType]
+    return partial(attach, note=PromptMeta(name=name, options=options))

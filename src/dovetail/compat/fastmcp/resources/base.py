@@ -62,7 +62,7 @@ class ResourceResult(BaseModel):
             )
         super().__init__(contents=contents, meta=meta)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return iter(self.contents)
 
     def __getitem__(self, index: int) -> ResourceContent:
@@ -135,7 +135,7 @@ class Resource(FastMCPComponent):
 
     def to_mcp_resource(self, *, include_fastmcp_meta: bool | None = None, **overrides: Any) -> t.Resource:
         """The resource as the protocol shows it."""
-        members = {
+        members: dict[str, Any] = {
             **self.common(include_fastmcp_meta),
             "uri": self.uri, "mimeType": self.mime_type, "annotations": self.annotations,
         }  # fmt: skip

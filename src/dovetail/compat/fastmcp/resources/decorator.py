@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..decorators import attach
@@ -22,4 +23,4 @@ def resource(uri: str, **options: Any) -> Any:
     """Mark a function as the reader of ``uri``."""
     if inspect.isroutine(uri):
         raise TypeError("The @resource decorator requires a URI. Use @resource('uri') instead of @resource")
-    return lambda fn: attach(fn, ResourceMeta(uri=uri, options=options))  # pyright: ignore[reportUnknownLambdaType]
+    return partial(attach, note=ResourceMeta(uri=uri, options=options))

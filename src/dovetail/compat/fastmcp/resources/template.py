@@ -103,7 +103,7 @@ class ResourceTemplate(FastMCPComponent):
         self, *, include_fastmcp_meta: bool | None = None, **overrides: Any
     ) -> t.ResourceTemplate:
         """The template as the protocol shows it."""
-        members = {
+        members: dict[str, Any] = {
             **self.common(include_fastmcp_meta),
             "uriTemplate": self.uri_template, "mimeType": self.mime_type, "annotations": self.annotations,
         }  # fmt: skip
@@ -118,9 +118,9 @@ class FunctionResourceTemplate(ResourceTemplate):
     _arguments: Any = PrivateAttr(None)
     _injected: Injected | None = PrivateAttr(None)
 
-    @classmethod
+    @staticmethod
     def from_function(
-        cls, fn: Callable[..., Any], uri_template: str, name: str | None = None, **options: Any
+        fn: Callable[..., Any], uri_template: str, name: str | None = None, **options: Any
     ) -> FunctionResourceTemplate:
         if isinstance(fn, FunctionResourceTemplate):
             fn = fn.fn
@@ -129,7 +129,7 @@ class FunctionResourceTemplate(ResourceTemplate):
         injected = injected_into(fn)
         arguments = Arguments(fn, () if injected is None else injected.names)
         schema = dereferenced(without_titles(arguments.schema(), bare=generation() == 3))
-        made = cls(fn=fn, uri_template=uri_template, parameters=schema, **given)
+        made = FunctionResourceTemplate(fn=fn, uri_template=uri_template, parameters=schema, **given)
         made._arguments, made._injected = arguments, injected
         return made
 

@@ -50,7 +50,7 @@ def _awaited() -> bool:
     """Whether the caller of our caller awaits what it gets: ``get_state`` is plain in FastMCP 2 and async in 3, and
     only the place it is called from tells which one was meant.
     """
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     code, place = frame.f_code.co_code, frame.f_lasti + 2
     while place < len(code) and code[place] == _CACHE:
         place += 2
@@ -143,11 +143,8 @@ class Context:
         session = self.native.session
         if session is not None and session.id is not None:
             return session.id
-        owner: Any = self.session
-        found = vars(owner).get("_fastmcp_session_id")
-        if found is None:
-            found = vars(owner)["_fastmcp_session_id"] = str(uuid.uuid4())
-        return found
+        kept: dict[str, Any] = vars(self.session)
+        return kept.setdefault("_fastmcp_session_id", str(uuid.uuid4()))
 
     @property
     def transport(self) -> str | None:

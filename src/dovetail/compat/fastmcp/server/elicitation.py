@@ -52,9 +52,12 @@ class Form:
             self._scalar = True
             self.schema = {"type": "object", "properties": {"value": choices}, "required": ["value"]}
         else:
-            kind = Literal[tuple(response_type)] if isinstance(response_type, list) else response_type
+            kind: Any = response_type
+            if isinstance(response_type, list):
+                kind = cast("Any", Literal)[tuple(cast("list[str]", response_type))]
             self._scalar = _is_scalar(kind)
-            self._adapter = TypeAdapter(ScalarElicitationType[kind] if self._scalar else kind)
+            whole: Any = cast("Any", ScalarElicitationType)[kind] if self._scalar else kind
+            self._adapter = TypeAdapter(whole)
             self.schema = dereferenced(self._adapter.json_schema())
             if self._scalar:
                 self.schema["title"] = "ScalarElicitationType"

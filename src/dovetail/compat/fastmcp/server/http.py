@@ -11,7 +11,7 @@ __all__ = ["StarletteWithLifespan", "create_base_app", "create_sse_app", "create
 
 
 def _app(
-    server: Any, routes: Sequence[Any] | None, middleware: Sequence[Any] | None, path: str, **options: Any
+    server: Any, routes: Sequence[Any] | None, middleware: Sequence[Any] | None, shown: str, **options: Any
 ) -> Any:
     auth = options.pop("auth", None)
     if auth is not None:
@@ -19,7 +19,7 @@ def _app(
     extra = server._get_additional_http_routes()  # the name is theirs, and servers override it
     app = starlette_app(server.native, [*(routes or ()), *extra], middleware or (), **options)
     app.state.fastmcp_server = server
-    app.state.path = path
+    app.state.path = shown
     return app
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ class Lifespan:
         """Both, one inside of the other; what they yield is put together."""
 
         @asynccontextmanager
-        async def both(server: Any) -> AsyncIterator[Any]:
+        async def both(server: Any) -> AsyncGenerator[Any, None]:
             async with self(server) as first, other(server) as second:
                 yield {**cast("dict[str, Any]", first or {}), **cast("dict[str, Any]", second or {})}
 
@@ -35,7 +35,7 @@ class Lifespan:
 
 
 @asynccontextmanager
-async def _nothing(_: Any) -> AsyncIterator[dict[str, Any]]:
+async def _nothing(_: Any) -> AsyncGenerator[dict[str, Any], None]:
     yield {}
 
 

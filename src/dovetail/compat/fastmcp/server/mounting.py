@@ -64,11 +64,10 @@ class Mounting:
         """Take in what ``server`` has now; what it gains later does not show."""
         if isinstance(server, str):
             server, prefix = cast("Any", prefix), server
-        change = Namespace(prefix).change if prefix else lambda one: one  # pyright: ignore[reportUnknownLambdaType]
         provider = FastMCPProvider(server)
         for kind in ("tools", "resources", "resource_templates", "prompts"):
             for one in await provider.provided(kind):
-                self._local_provider.add(change(one))
+                self._local_provider.add(Namespace(prefix).change(one) if prefix else one)
 
     def add_tool_transformation(self, tool_name: str, transformation: Any) -> None:
         """Show a tool with another name, description or arguments."""

@@ -253,7 +253,7 @@ class Operations(Provider):
         async def run() -> ResourceResult:
             if not (run_middleware and self.middleware):
                 return await self._read(uri, version)
-            message = t.ReadResourceRequestParams(uri=cast("Any", uri))
+            message = t.ReadResourceRequestParams(uri=uri)
 
             async def last(context: MiddlewareContext[Any]) -> Any:
                 return await self._read(str(context.message.uri), version)
@@ -263,14 +263,14 @@ class Operations(Provider):
         return await self._inside(run)
 
     async def _read(self, uri: str, version: Any) -> ResourceResult:
-        template = None
-        resource = await self.find("resource", uri, version)
+        template: Any = None
+        resource: Any = await self.find("resource", uri, version)
         if resource is None:
             template = await self.find("resource_template", uri, version)
             if template is None:
                 raise NotFoundError(f"Unknown resource: {uri!r}")
         try:
-            if template is None:
+            if resource is not None:
                 return await resource.read_result()
             return await template.read_result(uri, template.matches(uri) or {})
         except (FastMCPError, McpError):

@@ -55,7 +55,10 @@ class Registering:
             raise TypeError(
                 f"First argument to @tool must be a function, string, or None, got {type(name_or_fn)}"
             )
-        return lambda fn: self._add_function(fn, name, options)  # pyright: ignore[reportUnknownLambdaType]
+        return partial(self._add_named, name, options)
+
+    def _add_named(self, name: str | None, options: dict[str, Any], fn: Any) -> Any:
+        return self._add_function(fn, name, options)
 
     def _add_function(self, fn: Any, name: str | None, options: dict[str, Any]) -> Any:
         if isinstance(fn, staticmethod):
@@ -140,7 +143,10 @@ class Registering:
             raise TypeError(
                 f"First argument to @prompt must be a function, string, or None, got {type(name_or_fn)}"
             )
-        return lambda fn: self.add_prompt(FunctionPrompt.from_function(fn, name, **options))  # pyright: ignore[reportUnknownLambdaType]
+        return partial(self._add_named_prompt, name, options)
+
+    def _add_named_prompt(self, name: str | None, options: dict[str, Any], fn: Any) -> Any:
+        return self.add_prompt(FunctionPrompt.from_function(fn, name, **options))
 
     def add_prompt(self, prompt: Any) -> Any:
         """Register a prompt, or a function as one."""

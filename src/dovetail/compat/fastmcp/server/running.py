@@ -122,7 +122,9 @@ class Running:
             given.pop("host", None) or self._settings.host,
             given.pop("port", None) or self._settings.port,
         )
-        config = {"log_level": str(given.pop("log_level", None) or self._settings.log_level).lower()}
+        config: dict[str, Any] = {
+            "log_level": str(given.pop("log_level", None) or self._settings.log_level).lower()
+        }
         config |= given.pop("uvicorn_config", None) or {}
         given.pop("show_banner", None)
         app = self.http_app(transport=transport, **given)

@@ -42,7 +42,7 @@ class SampleStep:
 
     response: Any
     history: list[t.SamplingMessage]
-    tool_calls: list[Any] = field(default_factory=list)
+    tool_calls: list[Any] = field(default_factory=list[Any])
 
     @property
     def is_tool_use(self) -> bool:
@@ -62,7 +62,7 @@ class SamplingTool:
     name: str
     fn: Callable[..., Any]
     description: str | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
     run: Any = None
 
     @classmethod
@@ -206,7 +206,8 @@ async def _run(tool: SamplingTool | None, call: Any) -> t.ToolResultContent:
         if tool is None:
             raise ValueError(f"Unknown tool: {call.name}")
         result = await tool.run(call.input)
-        content, failed = result.content, False
+        content: list[Any] = result.content
+        failed = False
     except Exception as error:  # noqa: BLE001  the model is told, and decides
         content, failed = [t.TextContent(type="text", text=f"Error executing tool: {error}")], True
     return t.ToolResultContent(type="tool_result", toolUseId=call.id, content=content, isError=failed)
@@ -230,4 +231,5 @@ def _preferences(preferences: Any) -> t.ModelPreferences | None:
 
 
 def _blocks(response: Any) -> list[Any]:
-    return response.content if isinstance(response.content, list) else [response.content]
+    content: Any = response.content
+    return cast("list[Any]", content) if isinstance(content, list) else [content]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import warnings
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Generic
 
@@ -102,7 +102,7 @@ class FastMCP(Registering, Mounting, Running, Operations, Served, Generic[Lifesp
         self.sampling_handler = said("sampling_handler", None)
         self.sampling_always = said("sampling_handler_behavior", None) == "always"
         self.strict_input_validation = bool(said("strict_input_validation", None))
-        transforms = list(said("transforms", None) or ())
+        transforms: list[Any] = list(said("transforms", None) or ())
         if changes := said("tool_transformations", None):
             transforms.append(ToolTransform(changes))
         if include := said("include_tags", None) or settings.include_tags:
@@ -215,7 +215,7 @@ class FastMCP(Registering, Mounting, Running, Operations, Served, Generic[Lifesp
     # Its life
 
     @asynccontextmanager
-    async def running_lifespan(self) -> AsyncIterator[Any]:
+    async def running_lifespan(self) -> AsyncGenerator[Any, None]:
         """The lifespan of this server and of all it has mounted; entered more than once it is one life."""
         self._living += 1
         if self._living > 1:

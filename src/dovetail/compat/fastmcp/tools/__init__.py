@@ -1,7 +1,9 @@
 """Tools."""
 
 from ...mcp.types import ToolAnnotations
-from . import tool as _module  # before the decorator of that name: later imports of the module leave the name alone
+from . import (
+    tool as _module,  # before the decorator of that name: later imports of the module leave the name alone
+)
 from .base import Tool, ToolResult
 from .function_tool import FunctionTool, tool
 from .tool_transform import forward, forward_raw

@@ -87,13 +87,14 @@ class ToolResult(BaseModel):
         elif type(content) is not list or not _all_blocks(cast("list[Any]", content)):
             content = self._mixed(content)
         # The members are what they are to be by now: pydantic has nothing to check.
-        members = {
+        members: dict[str, Any] = {
             "content": content, "structured_content": structured_content, "meta": meta, "is_error": is_error,
         }  # fmt: skip
-        for name, value in (
+        parts: tuple[tuple[str, Any], ...] = (
             ("__dict__", members), ("__pydantic_fields_set__", set(members)), ("__pydantic_extra__", None),
             ("__pydantic_private__", None),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for name, value in parts:
             object.__setattr__(self, name, value)
 
     @staticmethod
@@ -160,7 +161,7 @@ class Tool(FastMCPComponent):
 
     def to_mcp_tool(self, *, include_fastmcp_meta: bool | None = None, **overrides: Any) -> t.Tool:
         """The tool as the protocol shows it."""
-        members = {
+        members: dict[str, Any] = {
             **self.common(include_fastmcp_meta),
             "inputSchema": self.parameters, "outputSchema": self.output_schema, "annotations": self.annotations,
             "execution": self.execution,

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from pydantic import Field, PrivateAttr
@@ -197,4 +198,4 @@ def tool(name_or_fn: Any = None, *, name: str | None = None, **options: Any) -> 
         name = name_or_fn
     elif name_or_fn is not None:
         return attach(name_or_fn, ToolMeta(name=name, **options))
-    return lambda fn: attach(fn, ToolMeta(name=name, **options))  # pyright: ignore[reportUnknownLambdaType]
+    return partial(attach, note=ToolMeta(name=name, **options))

@@ -130,7 +130,11 @@ class TransformedTool(Tool):
         changes = transform_args or {}
         if unknown := changes.keys() - parent.parameters.get("properties", {}).keys():
             raise ValueError(f"Unknown arguments in transform_args: {', '.join(sorted(unknown))}")
-        function = None if transform_fn is None else FunctionTool.from_function(transform_fn, name=parent.name, open_ended=True)
+        function = (
+            None
+            if transform_fn is None
+            else FunctionTool.from_function(transform_fn, name=parent.name, open_ended=True)
+        )
         if isinstance(annotations, dict):
             annotations = ToolAnnotations(**cast("dict[str, Any]", annotations))
         made = cls(
@@ -181,7 +185,9 @@ def _said(given: Any, default: Any) -> Any:
     return default if given is NotSet else given
 
 
-def _parameters(parent: Tool, changes: dict[str, ArgTransform], function: FunctionTool | None) -> dict[str, Any]:
+def _parameters(
+    parent: Tool, changes: dict[str, ArgTransform], function: FunctionTool | None
+) -> dict[str, Any]:
     schema = dict(parent.parameters)
     required = set(schema.get("required", ()))
     properties: dict[str, Any] = {}
@@ -190,7 +196,9 @@ def _parameters(parent: Tool, changes: dict[str, ArgTransform], function: Functi
         change = changes.get(name, ArgTransform())
         if change.hide:
             if name in required and change.value() is NotSet:
-                raise ValueError(f"Hidden parameter '{name}' has no default value in parent tool and none provided")
+                raise ValueError(
+                    f"Hidden parameter '{name}' has no default value in parent tool and none provided"
+                )
             continue
         new = name if change.name is NotSet else change.name
         if new in properties:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
@@ -29,7 +30,7 @@ def access_token_of(context: Context) -> Any:
     principal = context.principal
     if principal is None or isinstance(principal, TokenPrincipal):
         return None if principal is None else principal.access_token
-    headers = context.scope.get("headers") or {}
+    headers: Mapping[str, str] = context.scope.get("headers") or {}
     token = headers.get("authorization", "").partition(" ")[2]
     expires = principal.expires
     return AccessToken(

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from .....auth.server.verifier import Verifier
 from ....common import auth
 from .access import AccessToken
 
-__all__ = ["AccessToken", "AuthProvider", "MultiAuth", "RemoteAuthProvider", "TokenVerifier", "from_environment"]
+__all__ = [
+    "AccessToken",
+    "AuthProvider",
+    "MultiAuth",
+    "RemoteAuthProvider",
+    "TokenVerifier",
+    "from_environment",
+]
 
 
 class AuthProvider:
@@ -97,8 +104,13 @@ class MultiAuth(AuthProvider):
         required_scopes: list[str] | None = None,
     ) -> None:
         scopes = required_scopes or (server.required_scopes if server is not None else None)
-        super().__init__(base_url or (server.base_url if server is not None else None), scopes, resource_base_url)
-        given = verifiers if isinstance(verifiers, list) else [] if verifiers is None else [verifiers]
+        super().__init__(
+            base_url or (server.base_url if server is not None else None), scopes, resource_base_url
+        )
+        several = isinstance(verifiers, list)
+        given: list[Any] = (
+            cast("list[Any]", verifiers) if several else [] if verifiers is None else [verifiers]
+        )
         self.server = server
         self.verifiers: list[Any] = given
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ...exceptions import AuthorizationError
 from ..dependencies import get_access_token
@@ -39,15 +39,16 @@ def restrict_tag(tag: str, *, scopes: list[str]) -> AuthCheck:
 
 def run_auth_checks(checks: Any, context: AuthContext) -> bool:
     """Whether all of them agree; what cannot be waited for does not."""
-    for check in checks if isinstance(checks, list) else [checks]:
+    every: list[Any] = cast("list[Any]", checks) if isinstance(checks, list) else [checks]
+    for check in every:
         try:
-            said = check(context)
+            said: Any = check(context)
         except AuthorizationError:
             raise
         except Exception:  # noqa: BLE001  a check that fails lets nobody in
             return False
         if inspect.iscoroutine(said):
-            said.close()
+            cast("Any", said).close()
             return False
         if not said:
             return False

@@ -54,7 +54,13 @@ class OIDCProxy(ProxyProvider):
     """`ProxyProvider` for a provider whose OpenID configuration lies at ``config_url``."""
 
     def __init__(
-        self, *, config_url: Any, client_id: str, client_secret: str | None = None, base_url: Any, **options: Any
+        self,
+        *,
+        config_url: Any,
+        client_id: str,
+        client_secret: str | None = None,
+        base_url: Any,
+        **options: Any,
     ) -> None:
         self._where, self._client = str(config_url), (client_id, client_secret)
         super().__init__(base_url, **options)
@@ -62,7 +68,11 @@ class OIDCProxy(ProxyProvider):
     def proxy(self, audience: str) -> NativeProxy:
         identity, secret = self._client
         return NativeOidcProxy(
-            config_url=self._where, client_id=identity, client_secret=secret, audience=audience, **self._settings
+            config_url=self._where,
+            client_id=identity,
+            client_secret=secret,
+            audience=audience,
+            **self._settings,
         )
 
 
@@ -79,5 +89,10 @@ class PresetProvider(ProxyProvider):
     def proxy(self, audience: str) -> NativeProxy:
         identity, secret = self._client
         return NativeProxy.preset(
-            self.preset, client_id=identity, client_secret=secret, audience=audience, **self._place, **self._settings
+            self.preset,
+            client_id=identity,
+            client_secret=secret,
+            audience=audience,
+            **self._place,
+            **self._settings,
         )

@@ -64,7 +64,9 @@ class ErrorHandlingMiddleware(Middleware):
 
     @staticmethod
     def _transformed(error: Exception) -> McpError:
-        found = next((words for kind, words in _CODES.items() if isinstance(error, kind)), (-32603, "Internal error"))
+        found = next(
+            (words for kind, words in _CODES.items() if isinstance(error, kind)), (-32603, "Internal error")
+        )
         return McpError(ErrorData(code=found[0], message=f"{found[1]}: {error}"))
 
 
@@ -103,7 +105,9 @@ class RetryMiddleware(Middleware):
             except Exception as error:
                 if attempt == self.max_retries or not self._should_retry(error):
                     raise
-                self.logger.warning("Request %s failed (attempt %d), tried again: %s", context.method, attempt + 1, error)
+                self.logger.warning(
+                    "Request %s failed (attempt %d), tried again: %s", context.method, attempt + 1, error
+                )
             await asyncio.sleep(min(delay, self.max_delay))
             delay *= self.backoff_multiplier
         raise AssertionError("the last attempt returned or raised")

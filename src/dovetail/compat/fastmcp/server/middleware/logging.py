@@ -70,7 +70,10 @@ class BaseLoggingMiddleware(Middleware):
             result = await call_next(context)
         except Exception as error:
             taken = round((time.perf_counter() - began) * 1000, 2)
-            self._write(logging.ERROR, {"event": f"{context.type}_error", **said, "duration_ms": taken, "error": str(error)})
+            self._write(
+                logging.ERROR,
+                {"event": f"{context.type}_error", **said, "duration_ms": taken, "error": str(error)},
+            )
             raise
         taken = round((time.perf_counter() - began) * 1000, 2)
         self._write(self.log_level, {"event": f"{context.type}_success", **said, "duration_ms": taken})

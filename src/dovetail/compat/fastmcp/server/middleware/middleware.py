@@ -10,13 +10,12 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R", covariant=True)
-C = TypeVar("C", contravariant=True)
 
 
-class CallNext(Protocol[C, R]):
+class CallNext(Protocol[T, R]):
     """The rest of the way."""
 
-    def __call__(self, context: MiddlewareContext[C]) -> Awaitable[R]: ...
+    def __call__(self, context: MiddlewareContext[T]) -> Awaitable[R]: ...
 
 
 @dataclass(kw_only=True, frozen=True)

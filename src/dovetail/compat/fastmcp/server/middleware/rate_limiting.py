@@ -61,7 +61,9 @@ class SlidingWindowRateLimiter:
 
 
 class _PerClient(Middleware):
-    def __init__(self, get_client_id: Callable[[MiddlewareContext[Any]], Any] | None, make: Callable[[], Any]) -> None:
+    def __init__(
+        self, get_client_id: Callable[[MiddlewareContext[Any]], Any] | None, make: Callable[[], Any]
+    ) -> None:
         self.get_client_id = get_client_id
         self._make = make
         self._limiters: OrderedDict[str, Any] = OrderedDict()
@@ -115,6 +117,8 @@ class SlidingWindowRateLimitingMiddleware(_PerClient):
     async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         limiter = await self._limiter(context)
         if not await limiter.is_allowed():
-            words = f"Rate limit exceeded: {self.max_requests} requests per {self.window_seconds // 60} minutes"
+            words = (
+                f"Rate limit exceeded: {self.max_requests} requests per {self.window_seconds // 60} minutes"
+            )
             raise RateLimitError(words)
         return await call_next(context)

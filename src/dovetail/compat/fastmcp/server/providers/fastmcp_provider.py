@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -70,22 +70,22 @@ class FastMCPProvider(Provider):
 
     def _tool(self, tool: Any) -> Any:
         made = MountedTool(server=self.server, **_members(tool, Tool))
-        made._name = tool.name
+        made._name = tool.name  # pyright: ignore[reportPrivateUsage]
         return made
 
     def _resource(self, resource: Any) -> Any:
         made = MountedResource(server=self.server, **_members(resource, Resource))
-        made._uri = str(resource.uri)
+        made._uri = str(resource.uri)  # pyright: ignore[reportPrivateUsage]
         return made
 
     def _template(self, template: Any) -> Any:
         made = MountedTemplate(server=self.server, **_members(template, ResourceTemplate))
-        made._template = template
+        made._template = template  # pyright: ignore[reportPrivateUsage]
         return made
 
     def _prompt(self, prompt: Any) -> Any:
         made = MountedPrompt(server=self.server, **_members(prompt, Prompt))
-        made._name = prompt.name
+        made._name = prompt.name  # pyright: ignore[reportPrivateUsage]
         return made
 
     async def _list_tools(self) -> Sequence[Any]:
@@ -117,7 +117,7 @@ class FastMCPProvider(Provider):
         return None if found is None else self._prompt(found)
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         async with self.server.running_lifespan():
             yield
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -121,7 +121,7 @@ class ProxyProvider(Provider):
         self.client_factory = client_factory
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
+    async def client(self) -> AsyncGenerator[Client, None]:
         """A client that is connected, for one call."""
         made = self.client_factory()
         async with await made if inspect.isawaitable(made) else made as client:
@@ -143,7 +143,7 @@ class ProxyProvider(Provider):
             provider=self, parameters=tool.inputSchema, output_schema=tool.outputSchema, annotations=tool.annotations,
             **_common(tool),
         )  # fmt: skip
-        made._name = tool.name
+        made._name = tool.name  # pyright: ignore[reportPrivateUsage]
         return made
 
     async def _list_resources(self) -> Sequence[Any]:
@@ -155,7 +155,7 @@ class ProxyProvider(Provider):
                 provider=self, uri=str(one.uri), mime_type=one.mimeType or "text/plain", annotations=one.annotations,
                 **_common(one),
             )  # fmt: skip
-            resource._uri = str(one.uri)
+            resource._uri = str(one.uri)  # pyright: ignore[reportPrivateUsage]
             made.append(resource)
         return made
 
@@ -168,7 +168,7 @@ class ProxyProvider(Provider):
                 provider=self, uri_template=one.uriTemplate, mime_type=one.mimeType or "text/plain",
                 annotations=one.annotations, **_common(one),
             )  # fmt: skip
-            template._template = one.uriTemplate
+            template._template = one.uriTemplate  # pyright: ignore[reportPrivateUsage]
             made.append(template)
         return made
 
@@ -182,14 +182,14 @@ class ProxyProvider(Provider):
                 for blank in one.arguments or ()
             ]
             prompt = ProxyPrompt(provider=self, arguments=blanks, **_common(one))
-            prompt._name = one.name
+            prompt._name = one.name  # pyright: ignore[reportPrivateUsage]
             made.append(prompt)
         return made
 
 
 def _common(component: Any) -> dict[str, Any]:
     meta = dict(component.meta or {})
-    own = meta.get("fastmcp") or meta.get("_fastmcp") or {}
+    own: dict[str, Any] = meta.get("fastmcp") or meta.get("_fastmcp") or {}
     return {
         "name": component.name, "title": component.title, "description": component.description,
         "icons": component.icons, "meta": meta or None, "tags": set(own.get("tags", ())),

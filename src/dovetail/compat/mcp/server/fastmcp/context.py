@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from pydantic import AnyUrl
 from typing_extensions import TypeVar
@@ -58,7 +58,7 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
     @property
     def client_id(self) -> str | None:
         meta = self.request_context.meta
-        return None if meta is None else cast("dict[str, Any]", meta.model_extra or {}).get("client_id")
+        return None if meta is None else (meta.model_extra or {}).get("client_id")
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -74,7 +74,7 @@ class LowLevelServer(Server[Any, Any]):
         if type(arguments) is not dict:
             raise ProtocolError("invalid_params", "the arguments must be an object")
         try:
-            value = await self._fastmcp.call_tool(params.name, arguments)
+            value = await self._fastmcp.call_tool(params.name, cast("dict[str, Any]", arguments))
         except (UrlElicitationRequiredError, ProtocolError):
             raise
         except Exception as error:  # noqa: BLE001  their boundary: the text is for the model
@@ -85,7 +85,7 @@ class LowLevelServer(Server[Any, Any]):
             return tool_result(
                 value.content, value.structuredContent, is_error=value.isError, meta=value.meta
             )
-        return tool_result(*value) if type(value) is tuple else tool_result(value)
+        return tool_result(*cast("Any", value)) if type(value) is tuple else tool_result(value)
 
 
 class FastMCP(Running, Served, Generic[LifespanResultT]):

@@ -62,7 +62,11 @@ class JWTVerifier(TokenVerifier):
         """Ours wants to know both; where an author has not said them, those of the token are what is checked."""
         key = issuer, audience
         found = self._verifiers.pop(key, None) or JwtVerifier(
-            issuer=issuer, audience=audience, keys=self._keys, jwks_uri=self.jwks_uri, algorithms=[self.algorithm]
+            issuer=issuer,
+            audience=audience,
+            keys=self._keys,
+            jwks_uri=self.jwks_uri,
+            algorithms=[self.algorithm],
         )
         self._verifiers[key] = found
         if len(self._verifiers) > _KEPT:
@@ -85,14 +89,16 @@ def _claims(token: str) -> dict[str, Any]:
     """What stands in a token, nothing of it verified."""
     try:
         part = token.split(".")[1]
-        return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=dict[str, Any])
+        return msgspec.json.decode(
+            base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=dict[str, Any]
+        )
     except (IndexError, ValueError):
         return {}
 
 
 def _key_set(key: str, algorithm: str) -> dict[str, Any]:
     kind = _KINDS[algorithm[:2]]
-    return {"keys": [kind.import_key(key).as_dict(private=False if kind is not OctKey else True)]}
+    return {"keys": [kind.import_key(key).as_dict(private=kind is OctKey)]}
 
 
 def _access_token(token: str, principal: Principal) -> AccessToken:
@@ -120,5 +126,9 @@ class StaticTokenVerifier(TokenVerifier):
         if not set(self.required_scopes) <= set(scopes):
             return None
         return AccessToken(
-            token=token, client_id=known["client_id"], scopes=scopes, expires_at=known.get("expires_at"), claims=known
+            token=token,
+            client_id=known["client_id"],
+            scopes=scopes,
+            expires_at=known.get("expires_at"),
+            claims=known,
         )

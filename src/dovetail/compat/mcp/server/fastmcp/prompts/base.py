@@ -32,11 +32,17 @@ class UserMessage(Message):
 
     role: Literal["user", "assistant"] = "user"
 
+    def __init__(self, content: Any, **kwargs: Any) -> None:
+        super().__init__(content, **kwargs)
+
 
 class AssistantMessage(Message):
     """A message of the model."""
 
     role: Literal["user", "assistant"] = "assistant"
+
+    def __init__(self, content: Any, **kwargs: Any) -> None:
+        super().__init__(content, **kwargs)
 
 
 _message: TypeAdapter[Any] = TypeAdapter(dict[str, Any])

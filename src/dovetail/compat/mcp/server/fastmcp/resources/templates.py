@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import AnyUrl, BaseModel, Field, PrivateAttr
 
 from .....common.signatures import Arguments, name_of
 from ....types import Annotations, Icon
@@ -84,6 +84,6 @@ class ResourceTemplate(BaseModel):
         except Exception as error:
             raise ValueError(f"Error creating resource from template: {error}") from error
         return FunctionResource(
-            uri=uri, name=self.name, title=self.title, description=self.description, mime_type=self.mime_type,
+            uri=AnyUrl(uri), name=self.name, title=self.title, description=self.description, mime_type=self.mime_type,
             icons=self.icons, annotations=self.annotations, meta=self.meta, fn=lambda: value,
         )  # type: ignore[arg-type]  # fmt: skip

@@ -209,7 +209,7 @@ def _of_class(annotation: type[Any], name: str) -> tuple[type[BaseModel] | None,
 
 
 def _is_typed_dict(annotation: Any) -> bool:
-    return issubclass(annotation, dict) and hasattr(annotation, "__total__")
+    return issubclass(annotation, dict) and "__total__" in dir(cast("Any", annotation))
 
 
 def _hints(annotation: Any) -> dict[str, Any]:
