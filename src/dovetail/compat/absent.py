@@ -52,7 +52,10 @@ def suggestion(name: str) -> str:
     module, _, last = name.rpartition(".")
     elsewhere = [place for place, names in _all_names().items() if last in names]
     if elsewhere:
-        return f"the same name is in {elsewhere[0]}: import it from there"
+        # Its own family first, and there what lies nearest to the top.
+        family = name.partition(".")[0] + "."
+        place = min(elsewhere, key=lambda place: (not place.startswith(family), place.count("."), place))
+        return f"the same name is in {place}: import it from there"
     near = difflib.get_close_matches(last, _names(module), n=2) if exists(module) else []
     if near:
         return f"{module} has {' and '.join(near)}"

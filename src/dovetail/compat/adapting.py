@@ -34,7 +34,7 @@ def uvicorn(module: ModuleType) -> None:
             command.served = True
             await serve(self, *args, **options)
         else:
-            await serving.serve(serving.prepared[-1], "streamable-http")
+            await serving.serve(serving.prepared[-1].native, "streamable-http")
 
     def run(self: Any, *args: Any, **options: Any) -> None:
         asyncio.run(self.serve(*args, **options))

@@ -49,7 +49,7 @@ class Command(Struct, kw_only=True, eq=False):
 
 _command: Command | None = None
 
-prepared: Final[list[Server]] = []
+prepared: Final[list[Served]] = []
 """Servers for which the program has made an HTTP application that it may serve itself."""
 
 

@@ -64,8 +64,7 @@ class PaginatedRequestParams(RequestParams):
 
 
 class NotificationParams(Closed):
-    class Meta(Open):
-        pass
+    class Meta(Open): ...
 
     meta: Meta | None = Field(alias="_meta", default=None)
 
@@ -97,8 +96,7 @@ class PaginatedResult(Result):
     nextCursor: Cursor | None = None
 
 
-class EmptyResult(Result):
-    pass
+class EmptyResult(Result): ...
 
 
 class JSONRPCRequest(Request[Any, str]):

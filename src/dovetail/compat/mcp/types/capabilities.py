@@ -25,20 +25,16 @@ class RootsCapability(Open):
     listChanged: bool | None = None
 
 
-class SamplingContextCapability(Open):
-    pass
+class SamplingContextCapability(Open): ...
 
 
-class SamplingToolsCapability(Open):
-    pass
+class SamplingToolsCapability(Open): ...
 
 
-class FormElicitationCapability(Open):
-    pass
+class FormElicitationCapability(Open): ...
 
 
-class UrlElicitationCapability(Open):
-    pass
+class UrlElicitationCapability(Open): ...
 
 
 class ElicitationCapability(Open):
@@ -51,24 +47,20 @@ class SamplingCapability(Open):
     tools: SamplingToolsCapability | None = None
 
 
-class TasksListCapability(Open):
-    pass
+class TasksListCapability(Open): ...
 
 
-class TasksCancelCapability(Open):
-    pass
+class TasksCancelCapability(Open): ...
 
 
-class TasksCreateMessageCapability(Open):
-    pass
+class TasksCreateMessageCapability(Open): ...
 
 
 class TasksSamplingCapability(Open):
     createMessage: TasksCreateMessageCapability | None = None
 
 
-class TasksCreateElicitationCapability(Open):
-    pass
+class TasksCreateElicitationCapability(Open): ...
 
 
 class TasksElicitationCapability(Open):
@@ -107,16 +99,13 @@ class ToolsCapability(Open):
     listChanged: bool | None = None
 
 
-class LoggingCapability(Open):
-    pass
+class LoggingCapability(Open): ...
 
 
-class CompletionsCapability(Open):
-    pass
+class CompletionsCapability(Open): ...
 
 
-class TasksCallCapability(Open):
-    pass
+class TasksCallCapability(Open): ...
 
 
 class TasksToolsCapability(Open):

@@ -244,8 +244,7 @@ class ResourceTemplateReference(Open):
     uri: str
 
 
-class ResourceReference(ResourceTemplateReference):
-    pass
+class ResourceReference(ResourceTemplateReference): ...
 
 
 class PromptReference(Open):

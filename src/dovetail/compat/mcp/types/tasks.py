@@ -51,8 +51,7 @@ class GetTaskRequest(Request[Any, Any]):
     params: GetTaskRequestParams
 
 
-class GetTaskResult(Result, Task):
-    pass
+class GetTaskResult(Result, Task): ...
 
 
 class GetTaskPayloadRequestParams(RequestParams):
@@ -65,8 +64,7 @@ class GetTaskPayloadRequest(Request[Any, Any]):
     params: GetTaskPayloadRequestParams
 
 
-class GetTaskPayloadResult(Result):
-    pass
+class GetTaskPayloadResult(Result): ...
 
 
 class CancelTaskRequestParams(RequestParams):
@@ -79,8 +77,7 @@ class CancelTaskRequest(Request[Any, Any]):
     params: CancelTaskRequestParams
 
 
-class CancelTaskResult(Result, Task):
-    pass
+class CancelTaskResult(Result, Task): ...
 
 
 class ListTasksRequest(PaginatedRequest[Any]):
@@ -91,8 +88,7 @@ class ListTasksResult(PaginatedResult):
     tasks: list[Task]
 
 
-class TaskStatusNotificationParams(NotificationParams, Task):
-    pass
+class TaskStatusNotificationParams(NotificationParams, Task): ...
 
 
 class TaskStatusNotification(Notification[Any, Any]):

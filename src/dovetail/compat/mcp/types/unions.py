@@ -2,86 +2,19 @@
 
 from pydantic import ConfigDict, RootModel
 
-from .asked import (
-    CreateMessageRequest,
-    CreateMessageResult,
-    CreateMessageResultWithTools,
-    ElicitCompleteNotification,
-    ElicitRequest,
-    ElicitResult,
-    ListRootsRequest,
-    ListRootsResult,
-    RootsListChangedNotification,
-)
-from .base import (
-    EmptyResult,
-)
-from .capabilities import (
-    InitializedNotification,
-    InitializeRequest,
-    InitializeResult,
-    PingRequest,
-)
-from .offered import (
-    CallToolRequest,
-    CallToolResult,
-    CancelledNotification,
-    CompleteRequest,
-    CompleteResult,
-    GetPromptRequest,
-    GetPromptResult,
-    ListPromptsRequest,
-    ListPromptsResult,
-    ListResourcesRequest,
-    ListResourcesResult,
-    ListResourceTemplatesRequest,
-    ListResourceTemplatesResult,
-    ListToolsRequest,
-    ListToolsResult,
-    LoggingMessageNotification,
-    ProgressNotification,
-    PromptListChangedNotification,
-    ReadResourceRequest,
-    ReadResourceResult,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    SetLevelRequest,
-    SubscribeRequest,
-    ToolListChangedNotification,
-    UnsubscribeRequest,
-)
-from .tasks import (
-    CancelTaskRequest,
-    CancelTaskResult,
-    CreateTaskResult,
-    GetTaskPayloadRequest,
-    GetTaskPayloadResult,
-    GetTaskRequest,
-    GetTaskResult,
-    ListTasksRequest,
-    ListTasksResult,
-    TaskStatusNotification,
-)
+# ruff: noqa: F403, F405
+from .asked import *
+from .base import *
+from .capabilities import *
+from .offered import *
+from .tasks import *
 
 ClientRequestType = (
-    PingRequest
-    | InitializeRequest
-    | CompleteRequest
-    | SetLevelRequest
-    | GetPromptRequest
-    | ListPromptsRequest
-    | ListResourcesRequest
-    | ListResourceTemplatesRequest
-    | ReadResourceRequest
-    | SubscribeRequest
-    | UnsubscribeRequest
-    | CallToolRequest
-    | ListToolsRequest
-    | GetTaskRequest
-    | GetTaskPayloadRequest
-    | ListTasksRequest
-    | CancelTaskRequest
-)
+    PingRequest | InitializeRequest | CompleteRequest | SetLevelRequest | GetPromptRequest
+    | ListPromptsRequest | ListResourcesRequest | ListResourceTemplatesRequest | ReadResourceRequest
+    | SubscribeRequest | UnsubscribeRequest | CallToolRequest | ListToolsRequest | GetTaskRequest
+    | GetTaskPayloadRequest | ListTasksRequest | CancelTaskRequest
+)  # fmt: skip
 
 
 class ClientRequest(RootModel[ClientRequestType]):
@@ -89,12 +22,9 @@ class ClientRequest(RootModel[ClientRequestType]):
 
 
 ClientNotificationType = (
-    CancelledNotification
-    | ProgressNotification
-    | InitializedNotification
-    | RootsListChangedNotification
+    CancelledNotification | ProgressNotification | InitializedNotification | RootsListChangedNotification
     | TaskStatusNotification
-)
+)  # fmt: skip
 
 
 class ClientNotification(RootModel[ClientNotificationType]):
@@ -102,17 +32,9 @@ class ClientNotification(RootModel[ClientNotificationType]):
 
 
 ClientResultType = (
-    EmptyResult
-    | CreateMessageResult
-    | CreateMessageResultWithTools
-    | ListRootsResult
-    | ElicitResult
-    | GetTaskResult
-    | GetTaskPayloadResult
-    | ListTasksResult
-    | CancelTaskResult
-    | CreateTaskResult
-)
+    EmptyResult | CreateMessageResult | CreateMessageResultWithTools | ListRootsResult | ElicitResult
+    | GetTaskResult | GetTaskPayloadResult | ListTasksResult | CancelTaskResult | CreateTaskResult
+)  # fmt: skip
 
 
 class ClientResult(RootModel[ClientResultType]):
@@ -120,15 +42,9 @@ class ClientResult(RootModel[ClientResultType]):
 
 
 ServerRequestType = (
-    PingRequest
-    | CreateMessageRequest
-    | ListRootsRequest
-    | ElicitRequest
-    | GetTaskRequest
-    | GetTaskPayloadRequest
-    | ListTasksRequest
-    | CancelTaskRequest
-)
+    PingRequest | CreateMessageRequest | ListRootsRequest | ElicitRequest | GetTaskRequest
+    | GetTaskPayloadRequest | ListTasksRequest | CancelTaskRequest
+)  # fmt: skip
 
 
 class ServerRequest(RootModel[ServerRequestType]):
@@ -136,16 +52,10 @@ class ServerRequest(RootModel[ServerRequestType]):
 
 
 ServerNotificationType = (
-    CancelledNotification
-    | ProgressNotification
-    | LoggingMessageNotification
-    | ResourceUpdatedNotification
-    | ResourceListChangedNotification
-    | ToolListChangedNotification
-    | PromptListChangedNotification
-    | ElicitCompleteNotification
-    | TaskStatusNotification
-)
+    CancelledNotification | ProgressNotification | LoggingMessageNotification | ResourceUpdatedNotification
+    | ResourceListChangedNotification | ToolListChangedNotification | PromptListChangedNotification
+    | ElicitCompleteNotification | TaskStatusNotification
+)  # fmt: skip
 
 
 class ServerNotification(RootModel[ServerNotificationType]):
@@ -153,23 +63,19 @@ class ServerNotification(RootModel[ServerNotificationType]):
 
 
 ServerResultType = (
-    EmptyResult
-    | InitializeResult
-    | CompleteResult
-    | GetPromptResult
-    | ListPromptsResult
-    | ListResourcesResult
-    | ListResourceTemplatesResult
-    | ReadResourceResult
-    | CallToolResult
-    | ListToolsResult
-    | GetTaskResult
-    | GetTaskPayloadResult
-    | ListTasksResult
-    | CancelTaskResult
+    EmptyResult | InitializeResult | CompleteResult | GetPromptResult | ListPromptsResult
+    | ListResourcesResult | ListResourceTemplatesResult | ReadResourceResult | CallToolResult
+    | ListToolsResult | GetTaskResult | GetTaskPayloadResult | ListTasksResult | CancelTaskResult
     | CreateTaskResult
-)
+)  # fmt: skip
 
 
 class ServerResult(RootModel[ServerResultType]):
     model_config = ConfigDict(defer_build=True)
+
+
+__all__ = [
+    "ClientNotification", "ClientNotificationType", "ClientRequest", "ClientRequestType", "ClientResult",
+    "ClientResultType", "ServerNotification", "ServerNotificationType", "ServerRequest", "ServerRequestType",
+    "ServerResult", "ServerResultType",
+]  # fmt: skip

@@ -80,22 +80,22 @@ class LazyRequestContext(RequestContext[Any, Any, Any]):
 
 def http_request(context: Context) -> Any:
     """The HTTP request that carried this call, as Starlette's; None on other transports."""
-    headers: Mapping[str, str] | None = context.scope.get("headers")
-    if headers is None:
+    scope = context.scope
+    if scope.get("headers") is None:
         return None
     from starlette.requests import Request  # whoever looks at requests has it
 
-    own: Any = context.scope.get("asgi")
-    if own is not None:
-        return Request(own)
-    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    client = context.scope.get("client")
+    if scope.get("type") == "http":
+        return Request(dict(scope))
+    raw = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in scope["headers"].items()
+    ]
+    client = scope.get("client")
     return Request(
         {
             "type": "http", "method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"",
-            "root_path": "", "scheme": "http", "headers": raw, "state": {},
+            "root_path": "", "scheme": "http", "headers": raw, "state": {}, "server": None, "http_version": "1.1",
             "client": (client, 0) if isinstance(client, str) else client,
-            "server": None, "http_version": "1.1",
         }
     )  # fmt: skip
 

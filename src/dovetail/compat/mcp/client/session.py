@@ -1,0 +1,272 @@
+"""`ClientSession`: SDK 1.x's client over ours, so that servers which call other servers reach every revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+from pydantic import AnyUrl, BaseModel
+from typing_extensions import TypeVar
+
+from ....client import Client
+from ....errors import DovetailError, ProtocolError, RequestTimeout
+from ....model import Implementation
+from .. import types
+from ..shared.context import RequestContext
+from ..shared.exceptions import McpError
+
+R = TypeVar("R", bound=BaseModel)
+REQUEST_TIMEOUT = 408
+"""What SDK 1.x calls a request that got no answer in time, after HTTP."""
+
+Callback = Callable[..., Any]
+
+
+class SamplingFnT(Protocol):
+    async def __call__(self, context: Any, params: types.CreateMessageRequestParams) -> Any: ...
+
+
+class ElicitationFnT(Protocol):
+    async def __call__(self, context: Any, params: types.ElicitRequestParams) -> Any: ...
+
+
+class ListRootsFnT(Protocol):
+    async def __call__(self, context: Any) -> Any: ...
+
+
+class LoggingFnT(Protocol):
+    async def __call__(self, params: types.LoggingMessageNotificationParams) -> None: ...
+
+
+class MessageHandlerFnT(Protocol):
+    async def __call__(self, message: Any) -> None: ...
+
+
+class ClientSession:
+    """Open it with ``async with``, then `initialize`."""
+
+    def __init__(
+        self,
+        read_stream: Any,
+        write_stream: Any,
+        read_timeout_seconds: timedelta | None = None,
+        sampling_callback: SamplingFnT | None = None,
+        elicitation_callback: ElicitationFnT | None = None,
+        list_roots_callback: ListRootsFnT | None = None,
+        logging_callback: LoggingFnT | None = None,
+        message_handler: MessageHandlerFnT | None = None,
+        client_info: types.Implementation | None = None,
+        *,
+        sampling_capabilities: types.SamplingCapability | None = None,
+    ) -> None:
+        self._way = read_stream
+        self._limit = None if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
+        self._callbacks: Mapping[str, Any] = {
+            "on_sample": sampling_callback and self._sampled(sampling_callback),
+            "on_elicit": elicitation_callback and self._elicited(elicitation_callback),
+            "on_roots": list_roots_callback and self._rooted(list_roots_callback),
+            "on_log": logging_callback and self._logged(logging_callback),
+        }
+        self._handler = message_handler
+        self._info = client_info
+        self._client: Client | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def initialize(self) -> types.InitializeResult:
+        """Connect."""
+        if self._client is None:
+            options: dict[str, Any] = {**self._way.options}
+            options.update({name: value for name, value in self._callbacks.items() if value is not None})
+            if self._info is not None:
+                options["client_info"] = Implementation(self._info.name, self._info.version)
+            self._client = Client(self._way.target, **options)
+            await self._answered(self._client.open())
+        client = self._client
+        return types.InitializeResult.model_validate(
+            {
+                "protocolVersion": client.revision,
+                "capabilities": dict(client.server_capabilities),
+                "serverInfo": msgspec.to_builtins(client.server_info or Implementation("", "")),
+                "instructions": client.instructions,
+            }
+        )
+
+    def get_server_capabilities(self) -> types.ServerCapabilities | None:
+        """What the server offers; None before `initialize`."""
+        if self._client is None:
+            return None
+        return types.ServerCapabilities.model_validate(dict(self._client.server_capabilities))
+
+    @property
+    def _open(self) -> Client:
+        if self._client is None:
+            raise RuntimeError("call initialize() first")
+        return self._client
+
+    async def _answered(self, work: Any) -> Any:
+        """What ``work`` gives; its failures as those of SDK 1.x."""
+        try:
+            return await work
+        except RequestTimeout as error:
+            raise McpError(types.ErrorData(code=REQUEST_TIMEOUT, message=error.message)) from error
+        except ProtocolError as error:
+            data = None if error.data is msgspec.UNSET else error.data
+            raise McpError(types.ErrorData(code=error.code, message=error.message, data=data)) from error
+        except DovetailError as error:
+            raise McpError(types.ErrorData(code=types.CONNECTION_CLOSED, message=error.message)) from error
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    async def _listed(self, result: type[R], member: str, work: Any) -> R:
+        found = msgspec.to_builtins(await self._answered(work))
+        return result.model_validate({member: found})
+
+    async def list_tools(self, cursor: str | None = None, *, params: Any = None) -> types.ListToolsResult:
+        """All tools; pages are followed."""
+        return await self._listed(types.ListToolsResult, "tools", self._open.list_tools())
+
+    async def list_resources(
+        self, cursor: str | None = None, *, params: Any = None
+    ) -> types.ListResourcesResult:
+        """All resources; pages are followed."""
+        return await self._listed(types.ListResourcesResult, "resources", self._open.list_resources())
+
+    async def list_resource_templates(
+        self, cursor: str | None = None, *, params: Any = None
+    ) -> types.ListResourceTemplatesResult:
+        """All templates; pages are followed."""
+        work = self._open.list_resource_templates()
+        return await self._listed(types.ListResourceTemplatesResult, "resourceTemplates", work)
+
+    async def list_prompts(self, cursor: str | None = None, *, params: Any = None) -> types.ListPromptsResult:
+        """All prompts; pages are followed."""
+        return await self._listed(types.ListPromptsResult, "prompts", self._open.list_prompts())
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        read_timeout_seconds: timedelta | None = None,
+        progress_callback: Callback | None = None,
+        *,
+        meta: dict[str, Any] | None = None,
+    ) -> types.CallToolResult:
+        """Call a tool; one that fails is a result with ``isError``."""
+        limit = self._limit if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
+        options: dict[str, Any] = {"check": False, "timeout": limit, "on_progress": progress_callback}
+        if meta:
+            options["meta"] = meta
+        done = await self._answered(self._open.call_tool(name, arguments, **options))
+        members: dict[str, Any] = {"content": msgspec.to_builtins(done.content), "isError": done.is_error}
+        structured = done.raw.structured_content
+        if structured is not msgspec.UNSET:
+            # Any JSON since 2026-07-28; an object, as on the revisions before, to those who know no other.
+            members["structuredContent"] = (
+                structured if isinstance(structured, dict) else {"result": structured}
+            )
+        return types.CallToolResult.model_validate(members)
+
+    async def read_resource(self, uri: AnyUrl | str) -> types.ReadResourceResult:
+        """Read a resource."""
+        found = await self._answered(self._open.read_resource(str(uri)))
+        return types.ReadResourceResult.model_validate({"contents": msgspec.to_builtins(found.contents)})
+
+    async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> types.GetPromptResult:
+        """Get a prompt."""
+        found = msgspec.to_builtins(await self._answered(self._open.get_prompt(name, arguments)))
+        return types.GetPromptResult.model_validate(found)
+
+    async def complete(
+        self,
+        ref: types.ResourceTemplateReference | types.PromptReference,
+        argument: dict[str, str],
+        context_arguments: dict[str, str] | None = None,
+    ) -> types.CompleteResult:
+        """Ask for completions of an argument."""
+        context = None if context_arguments is None else {"arguments": context_arguments}
+        asked: Any = self._open.complete(ref.model_dump(by_alias=True, exclude_none=True), argument, context)
+        found = msgspec.to_builtins(await self._answered(asked))
+        return types.CompleteResult.model_validate(found if "completion" in found else {"completion": found})
+
+    async def set_logging_level(self, level: types.LoggingLevel) -> types.EmptyResult:
+        """Say from which level on messages of the log are wanted."""
+        await self._answered(self._open.set_logging_level(level))
+        return types.EmptyResult()
+
+    async def subscribe_resource(self, uri: AnyUrl | str) -> types.EmptyResult:
+        """Want to hear of changes."""
+        await self._answered(self._open.subscribe_resource(str(uri)))
+        return types.EmptyResult()
+
+    async def unsubscribe_resource(self, uri: AnyUrl | str) -> types.EmptyResult:
+        """Want to hear of them no more."""
+        await self._answered(self._open.unsubscribe_resource(str(uri)))
+        return types.EmptyResult()
+
+    async def send_ping(self) -> types.EmptyResult:
+        """Find out whether the server is there."""
+        await self._answered(self._open.ping())
+        return types.EmptyResult()
+
+    async def send_roots_list_changed(self) -> None:
+        """Tell the server that the roots are others now."""
+        await self._answered(self._open.notify_roots_changed())
+
+    # --- being asked ----------------------------------------------------------------------------------------
+
+    def _context(self) -> RequestContext[Any, Any, Any]:
+        return RequestContext(request_id=0, meta=None, session=self, lifespan_context=None)
+
+    def _sampled(self, callback: SamplingFnT) -> Callback:
+        async def sample(request: Any) -> Any:
+            params = types.CreateMessageRequestParams.model_validate(msgspec.to_builtins(request))
+            return _plain(await callback(self._context(), params))
+
+        return sample
+
+    def _elicited(self, callback: ElicitationFnT) -> Callback:
+        async def elicit(request: Any) -> Any:
+            wire = msgspec.to_builtins(request)
+            kind = (
+                types.ElicitRequestURLParams if wire.get("mode") == "url" else types.ElicitRequestFormParams
+            )
+            return _plain(await callback(self._context(), kind.model_validate(wire)))
+
+        return elicit
+
+    def _rooted(self, callback: ListRootsFnT) -> Callback:
+        async def roots(*_: Any) -> Any:
+            return _plain(await callback(self._context()))["roots"]
+
+        return roots
+
+    def _logged(self, callback: LoggingFnT) -> Callback:
+        async def log(message: Any) -> None:
+            wire = msgspec.to_builtins(message)
+            await callback(types.LoggingMessageNotificationParams.model_validate(wire))
+
+        return log
+
+
+def _plain(answer: Any) -> Any:
+    """An answer as on the wire.
+
+    Raises:
+        ProtocolError: the callback answered with an error.
+    """
+    if isinstance(answer, types.ErrorData):
+        raise ProtocolError("unknown_error", answer.message, code=answer.code)
+    return answer.model_dump(by_alias=True, exclude_none=True, mode="json")

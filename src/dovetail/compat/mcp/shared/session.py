@@ -1,0 +1,12 @@
+"""Names that others know from here; the sessions are `ServerSession` and `ClientSession`."""
+
+from typing import Protocol
+
+from ..server.session import ServerSession as BaseSession
+
+
+class ProgressFnT(Protocol):
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+__all__ = ["BaseSession", "ProgressFnT"]
