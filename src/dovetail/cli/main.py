@@ -20,6 +20,7 @@ COMMANDS = {
     "read": ("dovetail.cli.call", "read a resource"),
     "prompt": ("dovetail.cli.call", "get a prompt"),
     "inspect": ("dovetail.inspector.command", "look at servers in a browser"),
+    "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
     "bench": ("dovetail.cli.bench", "measure a server"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
     "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),

@@ -19,6 +19,8 @@ UPSTREAMS_KEPT: Final = 256
 """Connections of one proxy, one for each principal; the one that was idle longest makes room."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+RETIRED_SECONDS: Final = 30.0
+"""How long calls may go on at a server that was replaced."""
 FILE_LOOK: Final = 1.0
 """Seconds between looks at a gateway's file."""
 

@@ -59,6 +59,7 @@ class Proxy(Server):
             pass_headers=pass_headers,
         )
         self._named, self._required = name is not None, required
+        self._quoted = False
         mount(self, self.remote, None)
         self.methods["logging/setLevel"] = self.set_level
 
@@ -74,14 +75,31 @@ class Proxy(Server):
             if self._required and self.remote.problem is not None:
                 raise self.remote.problem
             return
+        self._introduce(first)
+
+    async def replace(self, target: Any, **options: Unpack[ClientOptions]) -> None:
+        """Be the server at ``target`` from now on, with further options: clients in front stay connected.
+
+        Calls under way end at the server of before; everybody hears that the lists changed.
+
+        Raises:
+            DovetailError: it cannot be reached; then all stays as it was.
+        """
+        await self.remote.replace(target, **options)
+        if self.remote.first is not None:
+            self._introduce(self.remote.first)
+
+    def _introduce(self, first: Upstream) -> None:
+        """Be called what the server behind is called, and offer what it offers."""
         if not self._named:
             info = first.client.server_info
             self.info = info if info is not None else Implementation(_UNSAID, "0.0.0")
             for codec in self.admission.codecs.values():
                 codec.introduce(self.info)
         self._offer_skills(first)
-        if self.instructions is None:
+        if self.instructions is None or self._quoted:
             self.instructions = first.client.instructions
+            self._quoted = True
 
     def _offer_skills(self, first: Upstream) -> None:
         found = first.client.server_capabilities.extension(SKILLS_EXTENSION)

@@ -10,12 +10,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec import Raw, Struct
 
 from .. import model as m
-from ..client.connecting.targets import parse_target
+from ..client.connecting.targets import Target, parse_target
 from ..core.channel import Call, Channel
 from ..core.principal import Principal, key_of
 from ..core.rights import Rights
@@ -24,7 +24,7 @@ from ..errors import DovetailError, ProtocolError, TransportError
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS
-from .bounds import UPSTREAM_RETRY, UPSTREAMS_KEPT
+from .bounds import RETIRED_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .parts import Shown
 from .passing import Passing
@@ -95,6 +95,39 @@ class RemotePart:
         self.first, self.problem = first, None
         first.state_changed = self._state_changed
         return first
+
+    async def replace(self, target: Any, **options: Unpack[ClientOptions]) -> None:
+        """Be the server at ``target`` from now on; calls under way end where they began, and lists have changed.
+
+        Raises:
+            DovetailError: it cannot be reached; then all stays as it was.
+        """
+        parsed, merged = parse_target(target), _merged(self._options, options)
+        fresh = self._made(None, parsed, merged)
+        try:
+            await fresh.client.open()
+            fresh.learn()
+            with suppress(ProtocolError):
+                await fresh.shown("tools")
+        except BaseException:
+            await fresh.client.close()
+            raise
+        for uri in {uri for one in self._upstreams.values() for uri in one.watched}:
+            with suppress(DovetailError):  # it may be gone with the change
+                await fresh.client.subscribe_resource(uri)
+                fresh.watched.add(uri)
+        before, fresh.open = list(self._upstreams.values()), True
+        self._target, self._options = parsed, merged
+        self._upstreams = OrderedDict({self._key(None, None): fresh})
+        if self._trying is not None:
+            self._trying.cancel()
+        self.first, self.problem = fresh, None
+        fresh.state_changed = self._state_changed
+        for kind in LIST_KINDS:
+            self._tell(News(list=kind))
+        for one in before:
+            one.open = False
+            self._later(one.client.close(drain=RETIRED_SECONDS))
 
     def _state_changed(self, state: str) -> None:
         """The connection of nobody in particular stands for the server: it is down, or back."""
@@ -193,13 +226,15 @@ class RemotePart:
         self._opening.pop(key, None)
         return found
 
-    def _made(self, principal: Principal | None) -> Upstream:
-        options = self._options
+    def _made(
+        self, principal: Principal | None, target: Target | None = None, given: ClientOptions | None = None
+    ) -> Upstream:
+        options = self._options if given is None else given
         auth: Any = options.get("auth")
         if callable(auth):
-            options: ClientOptions = {**options, "auth": auth(principal)}
+            options = _merged(options, {"auth": auth(principal)})
         return Upstream(
-            self._target,
+            target or self._target,
             options,
             name=self.name,
             held=self._held,
@@ -300,3 +335,7 @@ class RemotePart:
     def _tell(self, news: News) -> None:
         for follow in self._followers:
             follow(news)
+
+
+def _merged(options: ClientOptions, more: ClientOptions) -> ClientOptions:
+    return {**options, **more}

@@ -59,6 +59,9 @@ def _run(found: list[Wish], options: argparse.Namespace) -> int:
     from ..transports import running
     from ..transports.http.host.places import Place
     from . import Inspector, InspectorApp
+    from .hosting import load
+
+    load()
 
     async def serve(stop: Stop) -> None:
         inspector = Inspector()

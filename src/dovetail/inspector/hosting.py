@@ -15,6 +15,14 @@ FLUSH: Final = 1.0
 """Seconds that connections have to close."""
 
 
+def load() -> None:
+    """Import what `hosted` will need: before there is a loop that this would hold up."""
+    if find_spec("granian") is not None:
+        from granian.server import embed  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        from ..transports.http.host import granian_host  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
 @asynccontextmanager
 async def hosted(app: Any, place: Place) -> AsyncGenerator[tuple[str, int]]:
     """Serve ``app`` for as long as this is entered; its address. Signals are left alone.

@@ -1,0 +1,140 @@
+"""``dovetail dev FILE[:name]``: serve a server that is being written, and look at it.
+
+A stable front keeps the connections of clients and of the page. The server runs in a process behind it; after an edit
+another process is started, and takes over when it answers. An edit that is broken changes nothing but what is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..cli.output import printable
+from ..cli.target import TargetError, split
+from ..client.connecting.targets import parse_target
+from ..drivers.duplex import lifespan
+from ..errors import DovetailError
+from ..gateway import Proxy
+from ..settings import Limits
+from ..transports import running, stdio
+from ..transports.http.host.places import Place, say
+from .app import InspectorApp
+from .command import add_page, show
+from .connection import Wish
+from .dotenv import read_dotenv
+from .hosting import hosted, load
+from .inspector import Inspector
+from .watching import Watched
+
+if TYPE_CHECKING:
+    from ..client.config import ClientOptions
+
+SAID: Final = 4_000
+"""Characters of a program's last words that are shown."""
+
+
+class Reloading:
+    """The front of one file, and the server behind it."""
+
+    def __init__(self, target: str, inspector: Inspector, *, env_file: str = ".env") -> None:
+        file, _ = split(target)
+        self._target, self._inspector = target, inspector
+        self.file, self._env_file = Path(file).resolve(), Path(env_file).resolve()
+        if not self.file.is_file():
+            raise TargetError(f"there is no file {file}")
+        self._said = ""
+        self.front = Proxy(self._command(), **self._options())
+        self._watched = Watched(self.file, self._env_file)
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "dovetail.cli.main", "run", self._target]
+
+    def _options(self) -> ClientOptions:
+        return {"env": {**os.environ, **read_dotenv(self._env_file)}, "on_stderr": self._heard}
+
+    def _heard(self, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        self._said = (self._said + text)[-SAID:]
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
+
+    async def watch(self) -> None:
+        """Take every change, for as long as nobody cancels this."""
+        if self.front.remote.problem is not None:
+            self._tell(self.front.remote.problem, "it cannot be served yet")
+        while True:
+            changed = await self._watched.changed()
+            await self.reload(Path(changed[0]).name)
+
+    async def reload(self, why: str) -> bool:
+        """Have another process take over; whether it did."""
+        begun, self._said = time.perf_counter(), ""
+        try:
+            await self.front.replace(self._command(), **self._options())
+        except DovetailError as error:
+            self._tell(error, "the last edit was not taken, and the server of before still answers")
+            return False
+        self._inspector.note("dev", None)
+        say(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
+        return True
+
+    def _tell(self, error: DovetailError, what: str) -> None:
+        text = self._said.strip() or error.message
+        self._inspector.note("dev", {"title": f"{self.file.name}: {what}", "text": text})
+        say(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="dovetail dev",
+        description="Serve a file that is being written: edits are taken, clients stay connected.",
+    )
+    result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
+    result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
+    result.add_argument("--port", type=int, default=8000, help="port of the server (default: 8000)")
+    result.add_argument(
+        "--env-file", default=".env", metavar="FILE", help="read into its environment (default: .env)"
+    )
+    add_page(result, "--inspector-port")
+    return result
+
+
+def main(command: str, arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    # Before anybody prints: with --stdio the output is the client's.
+    wire = stdio.divert() if options.stdio else None
+
+    load()
+
+    async def serve(stop: running.Stop) -> None:
+        await _serve(options, wire, stop)
+
+    return running.run(serve, threads=Limits().threads)
+
+
+async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> None:
+    inspector = Inspector()
+    made = Reloading(options.target, inspector, env_file=options.env_file)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(lifespan(made.front))
+        link = await stack.enter_async_context(
+            InspectorApp(inspector).served(Place(port=options.inspector_port))
+        )
+        inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
+        watching = asyncio.get_running_loop().create_task(made.watch())
+        stack.callback(watching.cancel)
+        if wire is not None:
+            say(f"The inspector is at {link}")
+            await stdio.serve(made.front, wire=wire, stop=stop)
+            return
+        app = made.front.asgi()
+        host, port = await stack.enter_async_context(hosted(app, Place(port=options.port)))
+        say(f"dovetail: serving on http://{host}:{port}/mcp\nThe inspector is at {link}")
+        show(link, options)
+        await stop.wait()
+        await app.drain(0.0)
