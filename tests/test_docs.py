@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.server import current
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [
@@ -35,6 +37,7 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(current, "wanted", "get_context" in page.read_text())
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     # A real module, so that annotations of the examples can be resolved as in a file of the reader's.
     module = types.ModuleType("example")
