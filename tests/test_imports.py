@@ -47,8 +47,9 @@ MEANT: dict[str, frozenset[str]] = {
     "dovetail.server.elsewhere": frozenset({"gateway", "openapi"}),  # Server.mount, from_openapi
     # Server.metrics; calls exactly once
     "dovetail.server.server": frozenset({"telemetry", "workers"}),
+    "dovetail.server.registering.decorators": frozenset({"surface"}),  # tools with a page
+    "dovetail.client.config": frozenset({"surface", "telemetry"}),  # contract="mcp.lock"; as above
     "dovetail.server.running": frozenset({"telemetry"}),  # whether the program uses OpenTelemetry
-    "dovetail.client.config": frozenset({"telemetry"}),  # as above
     "dovetail.server.serving": frozenset({"transports"}),  # Server.run and Server.asgi
     "dovetail.client.connecting.openers": frozenset({"transports"}),  # Client's choice of a transport
     "dovetail.client.connecting.targets": frozenset({"gateway"}),  # Client({"mcpServers": …})

@@ -65,9 +65,9 @@ if TYPE_CHECKING:
         Server,
     )
     from .server.ambient import get_context
-    from .server.apps import App
-    from .server.resources import FileResource, FolderResource, TextResource, UrlResource
     from .settings import Limits, Reconnect, TaskOptions, Timeouts
+    from .surface.apps import App
+    from .surface.resources import FileResource, FolderResource, TextResource, UrlResource
     from .wire.seal import Keys
 
 __version__ = "0.1.0"
@@ -84,8 +84,8 @@ _HOMES = {
     "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image InputRequired Roots
         Sample Sampled Server""",
     "server.ambient": "get_context",
-    "server.apps": "App",
-    "server.resources": "FileResource FolderResource TextResource UrlResource",
+    "surface.apps": "App",
+    "surface.resources": "FileResource FolderResource TextResource UrlResource",
     "gateway": "Clients",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",

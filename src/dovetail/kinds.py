@@ -199,6 +199,7 @@ _ROWS: Final = (
     Kind("call_interrupted", "The call was interrupted, and whether it was done is not known", _E, _E),
     Kind("handle_not_found", "Unknown or expired handle", _P, _P, 200, None, None, None, "tool_result"),
     Kind("user_rejected", "User rejected the request", USER_REJECTED, _E),
+    Kind("contract_broken", "A tool is not what the contract says", delivery="local"),
     Kind("connection_closed", "Connection closed", delivery="local"),
     Kind("session_lost", "Session lost", delivery="local"),
     Kind("state", "The connection is not ready", delivery="local"),

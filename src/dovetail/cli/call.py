@@ -168,10 +168,10 @@ def _parser(command: str) -> argparse.ArgumentParser:
     return parser
 
 
-def client_parser(command: str, description: str) -> argparse.ArgumentParser:
+def client_parser(command: str, description: str, target: str = "target") -> argparse.ArgumentParser:
     """The options of every command that connects to a server."""
     parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
-    parser.add_argument("target", help='a URL, a Python file, or a command in quotes ("npx some-server")')
+    parser.add_argument(target, help='a URL, a Python file, or a command in quotes ("npx some-server")')
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
     parser.add_argument(

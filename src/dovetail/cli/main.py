@@ -21,6 +21,8 @@ COMMANDS = {
     "prompt": ("dovetail.cli.call", "get a prompt"),
     "inspect": ("dovetail.inspector.command", "look at servers in a browser"),
     "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
+    "lock": ("dovetail.tooling.contracts", "write down what a server offers, for diff and for clients"),
+    "diff": ("dovetail.tooling.contracts", "say what a change of a server means to its clients"),
     "bench": ("dovetail.cli.bench", "measure a server"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
     "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),

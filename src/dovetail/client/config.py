@@ -30,6 +30,7 @@ from .connecting.negotiate import Policy
 from .connecting.targets import Target, parse_target
 
 if TYPE_CHECKING:
+    from ..surface.contract import Contract
     from ..telemetry.events import Events
 
 Callback = Callable[..., Any]
@@ -88,6 +89,8 @@ class ClientOptions(TypedDict, total=False):
     known_servers: KnownServers
     layers: Sequence[Layer | Wrapper]
     """What stands around every call, the outermost first: `dovetail.layers`, or functions around ``respond``."""
+    contract: str | os.PathLike[str] | Contract | None
+    """A lock file (`dovetail lock`): a tool that is not what it says is refused before it is called."""
     tap: Callable[[str, bytes], None] | None
     """Told of every message, with its sender: "client" or "server"."""
 
@@ -181,6 +184,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock = LoopClock()
     known_servers: KnownServers = KNOWN_SERVERS
     layers: Sequence[Layer | Wrapper] = ()
+    contract: Contract | None = None
     tap: Callable[[str, bytes], None] | None = None
 
     def limits_of(self, timeout: Timeout) -> Timeouts:
@@ -223,6 +227,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         auth=read_auth(given.pop("auth", None)),
         capabilities={**dialect.client_capabilities, **given.pop("capabilities", {})},
         cache=cache if isinstance(cache, ResponseCache) else ResponseCache() if cache else None,
+        contract=_read_contract(given.pop("contract", None)),
         **_observed(given.pop("layers", ()), given.pop("on_event", None)),
         **given,
     )
@@ -242,6 +247,14 @@ def _observed(layers: Sequence[Layer | Wrapper], on_event: Callable[..., Any] | 
 
     events = Events("client", on_event)
     return {"layers": (events, *layers), "events": events}
+
+
+def _read_contract(contract: Any) -> Contract | None:
+    if contract is None:
+        return None
+    from ..surface.contract import contract_of  # only who pins a server loads it
+
+    return contract_of(contract)
 
 
 def _probe_seconds(connect: float | None) -> float:

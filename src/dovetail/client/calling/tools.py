@@ -20,6 +20,7 @@ from ... import model as m
 from ...core.metadata import of_version
 from ...errors import CapabilityError, ProtocolError, RegistrationError, RequestTimeout, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
+from ...wire.codec import Codec
 from ...wire.headers import HeaderMap, argument_headers, header_map
 from ..config import CachedOptions, CallOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
@@ -42,6 +43,7 @@ class ToolBox:
         self._calls = calls
         self._connections = connections
         self._checks = OutputChecks(calls.config.validate)
+        self._contract = calls.config.contract
         self._mirrors = calls.config.target.kind == "http"
         """Annotated arguments go into headers too."""
         self._listed = False
@@ -84,15 +86,21 @@ class ToolBox:
         """A list changed: compiled schemas may be out of date."""
         if kind == "tools":
             self._checks.forget()
+            if self._contract is not None:
+                self._contract.forget()
 
     async def refresh(self) -> None:
         """The server may be another one now: forget what it said, and read the tools again if they were read."""
         config = self._calls.config
         if config.cache is not None:
             config.cache.forget(config.origin)
-        self._checks.forget()
+        self.changed("tools")
         if self._listed:
             await self.list_tools({"fresh": True})
+
+    async def _look(self) -> tuple[list[m.Tool], Codec]:
+        tools = await self.list_tools({})
+        return tools, self._calls.established.conversation.endpoint.codec
 
     # --- one call -------------------------------------------------------------------------------------------------
 
@@ -100,10 +108,9 @@ class ToolBox:
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
         """See `Client.call_tool`."""
-        try:
-            given = UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
+        given = _written(arguments)
+        if self._contract is not None:
+            await self._contract.check(name, self._look)
         if task and self._connections.creates_tasks:
             return await self._create(name, given, options)
         params = m.CallToolRequestParams(name, given)
@@ -234,6 +241,13 @@ class ToolBox:
             present = done.structured_content is not UNSET
             await self._checks.check(name, known.output_schema, result.structured_content, present=present)
         return result
+
+
+def _written(arguments: Mapping[str, Any] | None) -> Raw | UnsetType:
+    try:
+        return UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
 
 
 def _keyed(options: ToolOptions) -> ToolOptions:

@@ -25,14 +25,14 @@ from msgspec.structs import replace
 from ..core.channel import Call
 from ..errors import RegistrationError
 from ..model import CallToolResult, ResourceContents, TextContent
-from .asking.ask import InputRequired
-from .signatures.depends import CONTEXT
-from .signatures.functions import Function
-from .signatures.returns import tool_result
+from ..server.asking.ask import InputRequired
+from ..server.signatures.depends import CONTEXT
+from ..server.signatures.functions import Function
+from ..server.signatures.returns import tool_result
 
 if TYPE_CHECKING:
-    from .registering.register import RegisteredTool
-    from .server import Server
+    from ..server.registering.register import RegisteredTool
+    from ..server.server import Server
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 HTML: Final = "text/html;profile=mcp-app"

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceContents
-from .media import File
-from .skills.folders import is_text
+from ..server.media import File
+from ..server.skills.folders import is_text
 
 FILE_BYTES: Final = 16 << 20
 """What is read of one file or URL by default."""

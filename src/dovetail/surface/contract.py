@@ -1,0 +1,103 @@
+"""A contract: the lock file that a client holds a server to.
+
+``Client(target, contract="mcp.lock")`` looks at the tools before every call and refuses one that is not what was
+locked: changed in what it takes, gives, says of itself or is described as, renamed, or new. Nothing has been sent
+then. That is
+what protects a model that was told what a tool does from a server that has thought of something else since.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+import msgspec
+
+from ..errors import DovetailError
+from ..model import ListToolsResult, Tool
+from ..wire.codec import Codec
+from .diff import Change, Kind, changes_of, renamed
+from .lock import Surface, read, written
+
+Look = Callable[[], Awaitable[tuple[list[Tool], Codec]]]
+"""What the server has now, and how its revision writes it."""
+
+
+class ContractError(DovetailError):
+    """A tool is not what the contract says; nothing was sent. Look at ``changes``, and lock anew if they are fine."""
+
+    kind = "contract_broken"
+
+    def __init__(self, tool: str, text: str, changes: Collection[Change] = ()) -> None:
+        super().__init__(f"the tool {tool!r} {text}")
+        self.tool = tool
+        self.changes = list(changes)
+
+
+class Contract:
+    """What a client accepts: the surface in a lock file, and ``allow``ed kinds of changes (none by default).
+
+    ``every`` is for how many seconds a look at the tools is good; 0 looks before every call.
+
+    Raises:
+        LockError: the file is no lock file.
+        OSError: it cannot be read.
+    """
+
+    def __init__(
+        self, lock: str | os.PathLike[str] | Surface, *, allow: Collection[Kind] = (), every: float = 0.0
+    ) -> None:
+        self.surface = lock if isinstance(lock, Surface) else read(lock)
+        self.allow = frozenset(allow)
+        self.every = every
+        self._seen: tuple[list[Tool], Codec] | None = None
+        self._until = 0.0
+
+    async def check(self, name: str, look: Look) -> None:
+        """Refuse ``name`` unless it is what was locked, as far as the revision that is spoken shows it.
+
+        Raises:
+            ContractError: it is not.
+        """
+        now = time.monotonic()
+        if self._seen is None or now >= self._until:
+            self._seen = await look()
+            self._until = now + self.every
+        (tools, codec), locked = self._seen, self.surface.tools
+        seen = {tool.name: _shown(tool, codec) for tool in tools}
+        if name not in locked:
+            before = [old for old, new in renamed(self._as_shown(codec), seen).items() if new == name]
+            raise ContractError(name, f"is {before[0]!r} renamed" if before else "is not in the contract")
+        if name not in seen:
+            after = renamed(self._as_shown(codec), seen).get(name)
+            raise ContractError(name, f"was renamed to {after!r}" if after else "is gone from the server")
+        expected = _shown(msgspec.convert(locked[name], Tool), codec)
+        if expected != seen[name]:
+            found = list(changes_of("tool", name, expected, seen[name]))
+            if not found or any(change.kind not in self.allow for change in found):
+                texts = "; ".join(f"{change.path} {change.text}".strip() for change in found[:3])
+                raise ContractError(
+                    name, f"has changed since it was locked: {texts or 'what it says'}", found
+                )
+
+    def forget(self) -> None:
+        """The server says that its tools are other ones, or is another one itself."""
+        self._seen = None
+
+    def _as_shown(self, codec: Codec) -> dict[str, dict[str, Any]]:
+        entries = self.surface.tools.items()
+        return {name: _shown(msgspec.convert(entry, Tool), codec) for name, entry in entries}
+
+
+def contract_of(value: Any) -> Contract:
+    """What ``contract=`` means: a `Contract`, or the file of one."""
+    return value if isinstance(value, Contract) else Contract(value)
+
+
+def _shown(tool: Tool, codec: Codec) -> dict[str, Any]:
+    """A tool as the revision writes it: an older one knows fewer members, and their absence is no change."""
+    listed: Any = msgspec.json.decode(codec.prepare(ListToolsResult([tool])))
+    found = msgspec.convert(listed["tools"][0], Tool)
+    return written(found)

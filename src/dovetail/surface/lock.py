@@ -1,0 +1,100 @@
+"""What a server offers, written down: the lock file.
+
+Everything that clients can see of tools, resources, templates and prompts is in it, and nothing that differs from one
+run to the next, so that a lock file can lie in a repository and a changed line is a changed promise.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from ..errors import DovetailError
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+FORMAT: Final = 1
+_LARGEST: Final = 64 << 20
+"""Bytes of a lock file that is read."""
+_LEFT_OUT: Final = ("_meta", "icons")
+"""Nothing that a caller relies on."""
+Entries = dict[str, dict[str, Any]]
+
+
+class LockError(DovetailError, ValueError):
+    """A file is no lock file, or none of ours."""
+
+
+class Surface(Struct, rename="camel", omit_defaults=True):
+    """All that a server shows, each component by its name or URI and as the newest revision writes it."""
+
+    lock: int
+    """The version of this format."""
+    server: dict[str, Any] = {}
+    tools: Entries = {}
+    resources: Entries = {}
+    resource_templates: Entries = field(default_factory=dict[str, dict[str, Any]])
+    prompts: Entries = {}
+
+
+async def surface_of(client: Client) -> Surface:
+    """What the server of an open ``client`` offers."""
+    offered = client.server_capabilities
+    found = Surface(FORMAT)
+    info = client.server_info
+    if info is not None:
+        found.server = {"name": info.name, "version": info.version}
+    if client.instructions:
+        found.server["instructions"] = client.instructions
+    if offered.has("tools"):
+        found.tools = {tool.name: written(tool) for tool in await client.list_tools()}
+    if offered.has("resources"):
+        found.resources = {one.uri: written(one) for one in await client.list_resources()}
+        templates = await client.list_resource_templates()
+        found.resource_templates = {one.uri_template: written(one) for one in templates}
+    if offered.has("prompts"):
+        found.prompts = {one.name: written(one) for one in await client.list_prompts()}
+    return found
+
+
+def written(definition: Any) -> dict[str, Any]:
+    """A component as it stands in a lock file."""
+    members: dict[str, Any] = msgspec.to_builtins(definition)
+    return {name: value for name, value in members.items() if name not in _LEFT_OUT}
+
+
+def write(surface: Surface) -> bytes:
+    """The file: the same surface is always the same bytes."""
+    data = msgspec.json.encode(surface, order="sorted")
+    return msgspec.json.format(data, indent=2) + b"\n"
+
+
+def read(path: str | os.PathLike[str]) -> Surface:
+    """The surface in a file.
+
+    Raises:
+        LockError: it is no lock file, or a newer one than we know.
+        OSError: it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    try:
+        found = msgspec.json.decode(data[:_LARGEST], type=Surface)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise LockError(f"{path} is no lock file: {error}") from None
+    if found.lock != FORMAT:
+        raise LockError(f"{path} was written by another version: write it again with dovetail lock")
+    return found
+
+
+def is_lock(path: str) -> bool:
+    """Whether ``path`` is a file that looks like one of ours, rather than a server."""
+    if not os.path.isfile(path) or path.endswith(".py"):
+        return False
+    with open(path, "rb") as file:
+        return file.read(1 << 16).lstrip()[:1] == b"{"

@@ -1,0 +1,235 @@
+"""What `schemas` knows of single schemas: their types, bounds and values, and what two of them say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, cast
+
+Schema = dict[str, Any]
+ANNOTATIONS: Final = frozenset({
+    "title", "description", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id", "default",
+    "contentEncoding", "contentMediaType", "x-mcp-header",
+})  # fmt: skip
+"""Keywords that assert nothing."""
+_TYPES: Final = ("null", "boolean", "object", "array", "number", "string", "integer")
+DEFINITIONS: Final = ("$defs", "definitions")
+_NOTHING: Final[Schema] = {"not": {}}
+TOGETHER: Final = (
+    ("if", "then", "else"), ("contains", "minContains", "maxContains"), ("patternProperties",), ("propertyNames",),
+    ("dependentRequired",), ("dependentSchemas",), ("dependencies",), ("not",), ("pattern",), ("format",),
+    ("$dynamicRef",), ("additionalItems",), ("contentSchema",),
+)  # fmt: skip
+"""Keywords that are compared as they are written: the same on both sides, or nothing is proven."""
+WHOLE: Final = ("unevaluatedProperties", "unevaluatedItems")
+"""Keywords whose meaning depends on everything beside them."""
+KNOWN: Final = frozenset({
+    "type", "enum", "const", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems",
+    "maxItems", "uniqueItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
+    "maxLength", "minProperties", "maxProperties", "allOf", "anyOf", "oneOf", "$ref", *DEFINITIONS, *ANNOTATIONS,
+    *(name for names in TOGETHER for name in names), *WHOLE,
+})  # fmt: skip
+BOUNDS: Final = (
+    ("minLength", 0, False), ("maxLength", math.inf, True), ("minItems", 0, False), ("maxItems", math.inf, True),
+    ("minProperties", 0, False), ("maxProperties", math.inf, True),
+)  # fmt: skip
+
+
+class Reason(NamedTuple):
+    """Why a value may not fit, and where in it."""
+
+    path: str
+    text: str
+
+
+def plain(schema: Any) -> Any:
+    """``schema`` without what asserts nothing, for telling whether two say the same."""
+    return _stripped(schema, names=False)
+
+
+def member(schema: Any, name: str) -> Any:
+    return cast("Schema", schema).get(name) if isinstance(schema, dict) else None
+
+
+def _stripped(schema: Any, *, names: bool) -> Any:
+    if isinstance(schema, list):
+        return [_stripped(one, names=False) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    value: Any
+    for key, value in cast("Schema", schema).items():
+        if not names and key in ANNOTATIONS:
+            continue
+        if not names and key in ("enum", "const", "required"):
+            found[key] = sorted(map(str, value)) if key == "required" else value
+        else:
+            tables = key in ("properties", "patternProperties", "dependentSchemas", *DEFINITIONS)
+            found[key] = _stripped(value, names=tables and not names)
+    return found
+
+
+def as_schema(schema: Any) -> Schema:
+    if schema is True:
+        return {}
+    return (
+        _NOTHING if schema is False else cast("Schema", schema) if isinstance(schema, dict) else {"?": schema}
+    )
+
+
+def empty(schema: Schema) -> bool:
+    return all(key in ANNOTATIONS or key in DEFINITIONS for key in schema)
+
+
+def never(schema: Any) -> bool:
+    schema = as_schema(schema)
+    return schema.get("not") in ({}, True) or schema.get("enum") == [] or schema.get("type") == []
+
+
+def types_of(schema: Schema) -> set[str]:
+    """The types a value may have; ``number`` stands for integers too."""
+    kinds: Any = schema.get("type", _TYPES)
+    found = {kinds} if isinstance(kinds, str) else set(kinds)
+    return found - {"integer"} if "number" in found else found
+
+
+def allows(schema: Schema, kind: str) -> bool:
+    types = types_of(schema)
+    return kind in types or (kind == "integer" and "number" in types)
+
+
+def overlap(one: str, two: str) -> bool:
+    return one == two or {one, two} == {"integer", "number"}
+
+
+def finite_values(schema: Schema) -> list[Any] | None:
+    """All values, where they are few enough to be written out."""
+    if "const" in schema:
+        return [schema["const"]]
+    if "enum" in schema:
+        return list(schema["enum"])
+    types = types_of(schema)
+    if types <= {"null", "boolean"} and not any(
+        word in schema for word in ("anyOf", "oneOf", "allOf", "not", "$ref")
+    ):
+        return ([None] if "null" in types else []) + ([True, False] if "boolean" in types else [])
+    return None
+
+
+def joined(part: Any, rest: Schema) -> Schema:
+    """Both at once; one schema where their keywords do not meet."""
+    part = as_schema(part)
+    if empty(rest):
+        return part
+    both = merged(part, rest)
+    return {"allOf": [part, rest]} if both is None else both
+
+
+def merged(one: Schema, two: Schema) -> Schema | None:
+    """One schema that says both; None where a keyword stands in both and means two things."""
+    one = {key: value for key, value in one.items() if key not in ANNOTATIONS}
+    two = {key: value for key, value in two.items() if key not in ANNOTATIONS}
+    shared = {key for key in one if key in two and one[key] != two[key]}
+    # A member's rule for all others looks at its neighbours: taken apart from them it would mean something else.
+    tables = {"properties", "prefixItems", "patternProperties"}
+    beside = bool({"additionalProperties", "items", *WHOLE} & {*one, *two})
+    crossed = bool(tables & {*one} and tables & {*two}) or ("additionalProperties" in one) != (
+        "additionalProperties" in two
+    )
+    if shared - {"required", "properties", "type"} or (beside and crossed):
+        return None
+    found = {**one, **two}
+    if "required" in one and "required" in two:
+        found["required"] = [
+            *one["required"],
+            *(name for name in two["required"] if name not in one["required"]),
+        ]
+    if "properties" in shared:
+        members = dict(one["properties"])
+        for name, value in two["properties"].items():
+            members[name] = {"allOf": [members[name], value]} if name in members else value
+        found["properties"] = members
+    if "type" in shared:
+        found["type"] = [kind for kind in _TYPES if allows(one, kind) and allows(two, kind)]
+    return found
+
+
+OWNER: Final = {
+    "minLength": "string", "maxLength": "string", "pattern": "string", "format": "", "minItems": "array",
+    "maxItems": "array", "contains": "array", "minProperties": "object", "maxProperties": "object",
+    "patternProperties": "object", "propertyNames": "object", "dependentRequired": "object",
+    "dependentSchemas": "object", "dependencies": "object",
+}  # fmt: skip
+"""The type that a keyword speaks about; others ignore it."""
+
+
+def number_reasons(a: Schema, b: Schema, path: str) -> Iterator[Reason]:
+    for low, high, sign in (("minimum", "exclusiveMinimum", 1), ("maximum", "exclusiveMaximum", -1)):
+        own, other = _limit(a, low, high, sign), _limit(b, low, high, sign)
+        if own < other:
+            yield Reason(path, f"the {low} is {sign * other[0]:g} now")
+    step = b.get("multipleOf")
+    if step is not None:
+        given = a.get("multipleOf", 1 if types_of(a) == {"integer"} else None)
+        whole = isinstance(step, int) and isinstance(given, int)
+        if given != step and not (whole and given % step == 0):
+            yield Reason(path, f"must be a multiple of {step} now")
+
+
+def _limit(schema: Schema, closed: str, open: str, sign: int) -> tuple[float, bool]:
+    """How far down values go, mirrored for upper ends: the larger is the tighter, an open end tighter than a closed."""
+    ends = [(sign * schema[closed], False)] if _is_number(schema.get(closed)) else []
+    if _is_number(schema.get(open)):
+        ends.append((sign * schema[open], True))
+    return max(ends, default=(-math.inf, False))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def prefix_of(schema: Schema) -> list[Any]:
+    found: Any = schema.get(
+        "prefixItems", schema.get("items") if isinstance(schema.get("items"), list) else []
+    )
+    return found
+
+
+def rest_of(schema: Schema) -> Any:
+    items = schema.get("items", True)
+    return schema.get("additionalItems", True) if isinstance(items, list) else items
+
+
+def referred(reference: str, root: Any) -> Any:
+    """What a reference within the document leads to; None where it leads nowhere we know."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    at = root
+    for part in reference[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(at, dict) or name not in at:
+            return None
+        at = cast("Schema", at)[name]
+    return at
+
+
+def local_references(schema: Any) -> bool:
+    """Whether a reference in it leads elsewhere than to the definitions: what it means depends on the document."""
+    if isinstance(schema, list):
+        return any(map(local_references, cast("list[Any]", schema)))
+    if not isinstance(schema, dict):
+        return False
+    members = cast("Schema", schema)
+    target = members.get("$ref", members.get("$dynamicRef"))
+    outside = isinstance(target, str) and not target.startswith(tuple(f"#/{name}/" for name in DEFINITIONS))
+    return outside or any(map(local_references, members.values()))
+
+
+def shown_values(schema: Schema) -> str:
+    values: list[Any] = [schema["const"]] if "const" in schema else schema["enum"]
+    return ", ".join(map(shown_value, values[:5])) + (", …" if len(values) > 5 else "")
+
+
+shown_value: Callable[[Any], str] = repr

@@ -1,0 +1,82 @@
+"""``dovetail lock TARGET`` writes down what a server offers; ``dovetail diff OLD NEW`` says what has changed.
+
+The exit status of ``diff`` is for continuous integration: 0 when everything that worked still does, 1 when a change is
+of a kind that ``--fail-on`` names (by default ``breaking`` and ``hint``), 2 for a wrong command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from ..cli.call import client_of, client_parser
+from ..cli.output import Printer, escape_logs, printable
+from ..surface import diff, lock
+from .files import write_atomically
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run ``lock`` or ``diff``; returns the exit status."""
+    escape_logs()
+    return _lock(arguments) if command == "lock" else _diff(arguments)
+
+
+def _lock(arguments: Sequence[str]) -> int:
+    parser = client_parser(
+        "lock", "Write down what a server offers: its tools, resources, prompts and their schemas."
+    )
+    parser.add_argument(
+        "-o", "--output", default="mcp.lock", metavar="FILE", help="default: mcp.lock; - is stdout"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 when the file is out of date"
+    )
+    options = parser.parse_args(list(arguments))
+    data = lock.write(asyncio.run(_surface(options)))
+    if options.output == "-":
+        sys.stdout.write(data.decode())
+        return 0
+    before = None
+    if os.path.exists(options.output):
+        with open(options.output, "rb") as file:
+            before = file.read()
+    if not options.check:
+        write_atomically(options.output, data)
+    state = "unchanged" if before == data else "out of date" if options.check else "written"
+    Printer(json=options.json).show({"file": options.output, "state": state}, [f"{options.output}: {state}"])
+    return 1 if options.check and before != data else 0
+
+
+def _diff(arguments: Sequence[str]) -> int:
+    parser = client_parser("diff", "Say what a change of a server means to its clients.", target="old")
+    parser.add_argument("new", help="a lock file, or a server as above")
+    parser.add_argument(
+        "--fail-on",
+        default="breaking,hint",
+        metavar="KINDS",
+        help=f"exit 1 for these, of {', '.join(diff.KINDS)}, or none (default: breaking,hint)",
+    )
+    options = parser.parse_args(list(arguments))
+    fatal = set(options.fail_on.split(",")) - {"none"}
+    if not fatal <= set(diff.KINDS):
+        parser.error(f"--fail-on takes {', '.join(diff.KINDS)} or none")
+    old, new = (_read(options, target) for target in (options.old, options.new))
+    changes = diff.compare(old, new)
+    lines = [printable(str(change)) for change in changes] or ["no changes"]
+    counts = {kind: sum(change.kind == kind for change in changes) for kind in diff.KINDS}
+    Printer(json=options.json).show({"changes": changes, "counts": counts}, lines)
+    return 1 if any(change.kind in fatal for change in changes) else 0
+
+
+def _read(options: argparse.Namespace, target: str) -> lock.Surface:
+    if lock.is_lock(target):
+        return lock.read(target)
+    return asyncio.run(_surface(argparse.Namespace(**{**vars(options), "target": target})))
+
+
+async def _surface(options: argparse.Namespace) -> lock.Surface:
+    async with client_of(options) as client:
+        return await lock.surface_of(client)
