@@ -44,6 +44,8 @@ class ToolBox:
         self._connections = connections
         self._checks = OutputChecks(calls.config.validate)
         self._contract = calls.config.contract
+        if self._contract is not None:
+            vars(self)["call"] = self._pinned  # on the instance: whoever has no contract pays nothing
         self._mirrors = calls.config.target.kind == "http"
         """Annotated arguments go into headers too."""
         self._listed = False
@@ -98,6 +100,14 @@ class ToolBox:
         if self._listed:
             await self.list_tools({"fresh": True})
 
+    async def _pinned(
+        self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
+    ) -> ToolResult | TaskHandle:
+        """`call`, once the tool has been found to be what the contract says."""
+        if self._contract is not None:
+            await self._contract.check(name, self._look)
+        return await ToolBox.call(self, name, arguments, task, options)
+
     async def _look(self) -> tuple[list[m.Tool], Codec]:
         tools = await self.list_tools({})
         return tools, self._calls.established.conversation.endpoint.codec
@@ -108,9 +118,10 @@ class ToolBox:
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
         """See `Client.call_tool`."""
-        given = _written(arguments)
-        if self._contract is not None:
-            await self._contract.check(name, self._look)
+        try:
+            given = UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
         if task and self._connections.creates_tasks:
             return await self._create(name, given, options)
         params = m.CallToolRequestParams(name, given)
@@ -241,13 +252,6 @@ class ToolBox:
             present = done.structured_content is not UNSET
             await self._checks.check(name, known.output_schema, result.structured_content, present=present)
         return result
-
-
-def _written(arguments: Mapping[str, Any] | None) -> Raw | UnsetType:
-    try:
-        return UNSET if arguments is None else Raw(msgspec.json.encode(arguments))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"the arguments cannot be written as JSON: {error}") from error
 
 
 def _keyed(options: ToolOptions) -> ToolOptions:
