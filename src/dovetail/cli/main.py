@@ -23,6 +23,9 @@ COMMANDS = {
     "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
     "lock": ("dovetail.tooling.contracts", "write down what a server offers, for diff and for clients"),
     "diff": ("dovetail.tooling.contracts", "say what a change of a server means to its clients"),
+    "install": ("dovetail.tooling.install", "put a server into a client: Claude, Cursor, VS Code, Codex, …"),
+    "uninstall": ("dovetail.tooling.install", "take a server out of a client"),
+    "discover": ("dovetail.tooling.install", "list the servers of the clients on this machine"),
     "bench": ("dovetail.cli.bench", "measure a server"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
     "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage(stream: TextIO, status: int) -> int:
-    lines = [f"  {name:8} {summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = [f"  {name:10} {summary}" for name, (_, summary) in COMMANDS.items()]
     stream.write("usage: dovetail COMMAND …\n\n" + "\n".join(lines) + "\n\n")
     stream.write("dovetail COMMAND --help explains one of them.\n")
     return status

@@ -1,0 +1,254 @@
+"""``dovetail install``, ``uninstall`` and ``discover``: servers in the clients people use.
+
+A client's file is read, edited in one place and replaced as a whole; what was there before lies beside it as
+``….dovetail-backup``. Doing it twice changes nothing. The exit status is 0, 1 when something could not be done, 2 for a
+wrong command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..cli.output import Printer, printable
+from ..errors import DovetailError
+from ..shapes import is_list, is_object
+from . import config_files
+from .clients import CLIENTS, Installed, KnownClient
+from .files import write_atomically
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Names become parts of tool names, of file names and, in some clients, of a shell's words."""
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+_LARGEST: Final = 16 << 20
+BACKUP: Final = ".dovetail-backup"
+
+
+class InstallError(DovetailError):
+    """Nothing was changed; the message says what to do."""
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run one of the three commands; returns the exit status."""
+    return {"install": _install, "uninstall": _uninstall, "discover": _discover}[command](list(arguments))
+
+
+def _install(arguments: list[str]) -> int:
+    words, rest = (arguments, [])
+    if "--" in arguments:
+        at = arguments.index("--")
+        words, rest = arguments[:at], arguments[at + 1 :]
+    parser = _install_parser()
+    options = parser.parse_args(words)
+    if not options.into:
+        parser.error(f"--into is one of {', '.join(CLIENTS)}")
+    done: list[dict[str, Any]] = []
+    for key in options.into:
+        client = _known(key)
+        name = _named(options.name or _usual_name(options.target))
+        entry = client.write(_server(options, rest, client))
+        found = {"client": key, "name": name, "file": str(client.place())}
+        if options.print:
+            done.append({**found, "state": "not written", "text": config_files.snippet(client, name, entry)})
+        else:
+            done.append({**found, "state": _edit(client, name, entry)})
+    lines = [
+        f"# {one['file']}\n{one['text']}"
+        if options.print
+        else f"{one['name']} in {one['file']}: {one['state']}"
+        for one in done
+    ]
+    Printer(json=options.json).show({"installed": done}, lines)
+    return 0
+
+
+def _install_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dovetail install",
+        description="Put a server into a client's configuration. After --: its arguments.",
+    )
+    parser.add_argument("target", help="a Python file (FILE[:name]), or the URL of a server")
+    parser.add_argument("--into", action="append", default=[], metavar="CLIENT", help=", ".join(CLIENTS))
+    parser.add_argument("--name", help="what the client calls it (default: the name of the file or host)")
+    parser.add_argument("--print", action="store_true", help="show what would be written, and write nothing")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="a variable: NAME is taken from the client's environment and not written down",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plain-secrets", action="store_true", help="write values of secrets into the file all the same"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    return parser
+
+
+def _uninstall(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="dovetail uninstall", description="Take a server out of a client.")
+    parser.add_argument("name")
+    parser.add_argument("--from", dest="client", required=True, metavar="CLIENT", help=", ".join(CLIENTS))
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(arguments)
+    client = _known(options.client)
+    if options.name not in config_files.listed(client, _read(client.place())):
+        raise InstallError(f"there is no {options.name!r} in {client.place()}")
+    state = _edit(client, options.name, None)
+    found = {"client": options.client, "name": options.name, "file": str(client.place()), "state": state}
+    Printer(json=options.json).show(found, [f"{options.name} in {client.place()}: removed"])
+    return 0
+
+
+def _discover(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="dovetail discover", description="List the servers of the clients here."
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(arguments)
+    found: list[dict[str, Any]] = []
+    for key, client in CLIENTS.items():
+        path = client.place()
+        if not path.is_file():
+            continue
+        try:
+            servers = config_files.listed(client, _read(path))
+        except (ValueError, InstallError) as error:
+            found.append({"client": key, "file": str(path), "error": str(error)})
+            continue
+        found.append(
+            {
+                "client": key,
+                "file": str(path),
+                "servers": [_shown(name, one) for name, one in servers.items()],
+            }
+        )
+    Printer(json=options.json).show({"clients": found}, _lines(found))
+    return 0
+
+
+def _lines(found: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for one in found:
+        lines.append(f"{CLIENTS[one['client']].title} ({one['file']})")
+        if "error" in one:
+            lines.append(f"  cannot be read: {one['error']}")
+        lines += [
+            f"  {server['name']}  {server.get('what', '')}".rstrip() for server in one.get("servers", ())
+        ]
+    return [printable(line) for line in lines] or ["no client of ours has a file here"]
+
+
+def _shown(name: str, entry: Any) -> dict[str, str]:
+    """What a server is, without its environment: there may be secrets in it, and in arguments after the first few."""
+    members: dict[str, Any] = entry if is_object(entry) else {}
+    urls = (members.get(key) for key in ("url", "httpUrl", "serverUrl", "uri"))
+    url = next((one for one in urls if isinstance(one, str)), None)
+    command = members.get("command", members.get("cmd"))
+    words: list[Any] = command if is_list(command) else [command, *(members.get("args") or [])]
+    text = url.partition("?")[0] if url else " ".join(str(word) for word in words[:6] if word)
+    return {"name": name, "what": text} if text else {"name": name}
+
+
+# --- one file ---------------------------------------------------------------------------------------------------
+
+
+def _edit(client: KnownClient, name: str, entry: dict[str, Any] | None) -> str:
+    """Put ``entry`` in, or take what is there out; says what became of the file."""
+    path = client.place()
+    text = _read(path)
+    try:
+        taken = config_files.take(client, text, name)
+        after = taken if entry is None else config_files.put(client, text, name, entry)
+    except ValueError as error:
+        raise InstallError(f"{path} was left alone: {error}. --print shows what to put in by hand") from None
+    if after == text:
+        return "unchanged"
+    if text:
+        write_atomically(f"{os.path.realpath(path)}{BACKUP}", text.encode(), mode=0o600)
+    write_atomically(path, after.encode(), mode=0o600)
+    return "written"
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise InstallError(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > _LARGEST:
+        raise InstallError(f"{path} is too large to be a configuration")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InstallError(f"{path} is not written in UTF-8") from None
+
+
+# --- what is installed ------------------------------------------------------------------------------------------
+
+
+def _known(key: str) -> KnownClient:
+    if key not in CLIENTS:
+        raise InstallError(f"there is no client {key!r} here: use one of {', '.join(CLIENTS)}")
+    return CLIENTS[key]
+
+
+def _named(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InstallError(
+            f"{name!r} cannot be a name: use 1 to 64 of A-Z a-z 0-9 _ -, beginning with a letter or digit"
+        )
+    return name
+
+
+def _usual_name(target: str) -> str:
+    if "://" in target:
+        return target.split("://", 1)[1].split("/")[0].split(":")[0].replace(".", "-")
+    return os.path.splitext(os.path.basename(target.partition(":")[0]))[0]
+
+
+def _server(options: argparse.Namespace, rest: list[str], client: KnownClient) -> Installed:
+    env, refer = _environment(options, client)
+    ours = [sys.executable, "-m", "dovetail.cli.main"]
+    if options.target.startswith(("http://", "https://")):
+        if client.urls and not (env or refer or rest):
+            return Installed(url=options.target)
+        command = [*ours, "bridge", options.target, "--stdio"]
+    else:
+        file, colon, name = options.target.partition(":")
+        if not os.path.isfile(file):
+            raise InstallError(f"there is no file {file}")
+        command = [*ours, "run", os.path.abspath(file) + colon + name, *(["--", *rest] if rest else [])]
+    if any(not word.isprintable() for word in (*command, *env.values())):
+        raise InstallError(
+            "a path, an argument or a value holds characters that cannot be written down safely"
+        )
+    return Installed(command=command, env=env, refer=refer)
+
+
+def _environment(options: argparse.Namespace, client: KnownClient) -> tuple[dict[str, str], tuple[str, ...]]:
+    env: dict[str, str] = {}
+    refer: list[str] = []
+    for word in options.env:
+        name, given, value = word.partition("=")
+        if not _VARIABLE.fullmatch(name):
+            raise InstallError(f"{name!r} cannot be the name of a variable")
+        if given and _SECRET.search(name) and not options.plain_secrets:
+            raise InstallError(
+                f"{name} looks like a secret: say --env {name} to have it taken from the client's environment, put it "
+                f"into a .env beside the server, or say --plain-secrets"
+            )
+        if not given and client.reference is None:
+            raise InstallError(
+                f"{client.title} cannot take {name} from its environment: put it into a .env beside the server"
+            )
+        if given:
+            env[name] = value
+        else:
+            refer.append(name)
+    return env, tuple(refer)

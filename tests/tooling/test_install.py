@@ -1,0 +1,240 @@
+"""Servers in the files of clients: put in, left as they were otherwise, taken out again."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.cli.main import main
+from dovetail.tooling import jsonc
+from dovetail.tooling.clients import CLIENTS
+from dovetail.tooling.install import BACKUP
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weather.py").write_text(
+        "import os, sys\nfrom dovetail import Server\nserver = Server('weather')\n"
+        "server.tool(name='seen', description='d')(lambda: f\"{os.environ.get('UNITS')}\")\n"
+    )
+    return home
+
+
+def entry(client: str, home: Path, name: str = "weather") -> Any:
+    row = CLIENTS[client]
+    text = row.place().read_text()
+    if row.form == "yaml":
+        import yaml
+
+        return yaml.safe_load(text)[row.section][name]
+    return (jsonc.read(text) if row.form == "json" else tomllib.loads(text))[row.section][name]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_is_put_in_once_and_taken_out_again(client: str, home: Path, capsys: Captured) -> None:
+    assert main(["install", "weather.py", "--into", client, "--env", "UNITS=metric"]) == 0
+    assert "written" in capsys.readouterr().out
+    row = CLIENTS[client]
+    assert row.place().is_relative_to(home)
+    assert row.place().stat().st_mode & 0o077 == 0
+    found = entry(client, home)
+    command = found.get("command", found.get("cmd"))
+    words = command if isinstance(command, list) else [command, *found["args"]]
+    assert words == [sys.executable, "-m", "dovetail.cli.main", "run", str(home.parent / "weather.py")]
+    assert "metric" in json.dumps(found)
+    before = row.place().read_bytes()
+    assert main(["install", "weather.py", "--into", client, "--env", "UNITS=metric"]) == 0
+    assert "unchanged" in capsys.readouterr().out
+    assert row.place().read_bytes() == before
+    assert main(["discover", "--json"]) == 0
+    (seen,) = json.loads(capsys.readouterr().out)["clients"]
+    assert (seen["client"], [one["name"] for one in seen["servers"]]) == (client, ["weather"])
+    assert "metric" not in json.dumps(seen)
+    assert main(["uninstall", "weather", "--from", client]) == 0
+    assert main(["uninstall", "weather", "--from", client]) == 1
+    with pytest.raises(KeyError):
+        entry(client, home)
+
+
+def test_what_was_installed_runs(home: Path) -> None:
+    assert main(["install", "weather.py", "--into", "cursor", "--env", "UNITS=metric"]) == 0
+    found = entry("cursor", home)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "seen"}},
+    ]
+    done = subprocess.run(
+        [found["command"], *found["args"]],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        env={**os.environ, **found["env"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert '"metric"' in done.stdout
+
+
+OLD = """// my servers
+{
+    "theme": "dark", // keep
+    "mcpServers": {
+        /* the first */
+        "other": {"command": "x", "args": ["a,b", "}"]},
+    },
+}
+"""
+
+
+def test_comments_and_everything_else_stay(home: Path) -> None:
+    path = CLIENTS["cursor"].place()
+    path.parent.mkdir(parents=True)
+    path.write_text(OLD)
+    path.chmod(0o644)
+    assert main(["install", "weather.py", "--into", "cursor"]) == 0
+    text = path.read_text()
+    for kept in (
+        "// my servers",
+        '"theme": "dark", // keep',
+        "/* the first */",
+        '"other": {"command": "x", "args": ["a,b", "}"]}',
+    ):
+        assert kept in text
+    assert list(jsonc.read(text)["mcpServers"]) == ["other", "weather"]
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert Path(str(path) + BACKUP).read_text() == OLD
+    assert main(["uninstall", "weather", "--from", "cursor"]) == 0
+    assert jsonc.read(path.read_text()) == jsonc.read(OLD)
+    assert "// keep" in path.read_text()
+
+
+TOML = """# mine
+model = "o"
+
+[mcp_servers.other]
+command = "x"
+
+[mcp_servers.weather.env]
+OLD = "1"
+
+[tui]
+a = 1
+"""
+
+
+def test_toml_and_yaml_keep_the_rest(home: Path) -> None:
+    path = CLIENTS["codex"].place()
+    path.parent.mkdir(parents=True)
+    path.write_text(TOML)
+    assert main(["install", "weather.py", "--into", "codex", "--env", "API_KEY"]) == 0
+    found = tomllib.loads(path.read_text())
+    assert "# mine" in path.read_text()
+    assert (found["tui"], list(found["mcp_servers"])) == ({"a": 1}, ["other", "weather"])
+    assert found["mcp_servers"]["weather"]["env_vars"] == ["API_KEY"]
+    assert "OLD" not in path.read_text()
+    path = CLIENTS["goose"].place()
+    path.parent.mkdir(parents=True)
+    path.write_text("# mine\nextensions:\n  other:\n    type: stdio\n    args:\n    - a\nGOOSE_MODE: auto\n")
+    assert main(["install", "weather.py", "--into", "goose"]) == 0
+    assert "GOOSE_MODE: auto" in path.read_text()
+    assert entry("goose", home, "other")["args"] == ["a"]
+    assert entry("goose", home)["enabled"] is True
+    assert main(["uninstall", "other", "--from", "goose"]) == 0
+    assert "# mine" in path.read_text()
+    assert entry("goose", home)["type"] == "stdio"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"mcpServers": [}', "[]", '{"mcpServers": 3}', "{" * 500, "{'a': 1}", '{"a": 1} x', "/* open"]
+)
+def test_a_file_that_cannot_be_read_is_left_alone(home: Path, text: str, capsys: Captured) -> None:
+    path = CLIENTS["cursor"].place()
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert main(["install", "weather.py", "--into", "cursor"]) == 1
+    assert path.read_text() == text
+    assert "left alone" in capsys.readouterr().err
+    assert main(["discover"]) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a;b", "$(x)", "a b", "-x", "", "a\nb", "../x", "a'b", 'a"b', "ä", "a" * 65, "`id`", "a|b", "a&b"],
+)
+def test_a_name_that_could_reach_a_shell_is_refused(home: Path, name: str, capsys: Captured) -> None:
+    (home.parent / "x.py").write_text("")
+    given = ["--name", name] if name and not name.startswith("-") else [f"--name={name}"]
+    status = main(["install", "x.py", *given, "--into", "cursor"])
+    if name:
+        assert status == 1
+        assert "cannot be a name" in capsys.readouterr().err
+        assert not CLIENTS["cursor"].place().exists()
+
+
+def test_secrets_go_by_reference(home: Path, capsys: Captured) -> None:
+    assert main(["install", "weather.py", "--into", "cursor", "--env", "API_KEY=abc"]) == 1
+    assert "looks like a secret" in capsys.readouterr().err
+    assert main(["install", "weather.py", "--into", "cursor", "--env", "API_KEY"]) == 0
+    assert entry("cursor", home)["env"] == {"API_KEY": "${env:API_KEY}"}
+    assert main(["install", "weather.py", "--into", "opencode", "--env", "API_KEY"]) == 0
+    assert entry("opencode", home)["environment"] == {"API_KEY": "{env:API_KEY}"}
+    assert main(["install", "weather.py", "--into", "claude-desktop", "--env", "API_KEY"]) == 1
+    assert ".env" in capsys.readouterr().err
+    assert main(["install", "weather.py", "--into", "cursor", "--env", "a-b=1"]) == 1
+
+
+def test_a_url_is_given_to_who_takes_one_and_bridged_for_the_others(home: Path) -> None:
+    url = "https://weather.example.com/mcp"
+    assert main(["install", url, "--into", "vscode", "--into", "claude-desktop", "--into", "gemini"]) == 0
+    name = "weather-example-com"
+    assert entry("vscode", home, name) == {"type": "http", "url": url}
+    assert entry("gemini", home, name) == {"httpUrl": url}
+    assert entry("claude-desktop", home, name)["args"][-3:] == ["bridge", url, "--stdio"]
+
+
+def test_print_writes_nothing_and_arguments_follow(home: Path, capsys: Captured) -> None:
+    assert main(["install", "weather.py", "--into", "zed", "--print", "--", "--fast", "a b"]) == 0
+    shown = capsys.readouterr().out
+    found = json.loads(shown.split("\n", 1)[1])
+    assert found["context_servers"]["weather"]["args"][-3:] == ["--", "--fast", "a b"]
+    assert not list(home.rglob("*"))
+    with pytest.raises(SystemExit) as caught:
+        main(["install", "weather.py"])
+    assert caught.value.code == 2
+    assert main(["install", "weather.py", "--into", "netscape"]) == 1
+    assert main(["install", "nothing.py", "--into", "zed"]) == 1
+
+
+def test_every_system_has_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = CLIENTS["claude-desktop"]
+    monkeypatch.delenv("APPDATA", raising=False)
+    assert row.place("darwin", home) == home / "Library/Application Support/Claude/claude_desktop_config.json"
+    assert row.place("win32", home) == home / "AppData/Roaming/Claude/claude_desktop_config.json"
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/xdg")
+    assert row.place("linux", home) == Path("/xdg/Claude/claude_desktop_config.json")
+
+
+def test_a_link_stays_one(home: Path) -> None:
+    path = CLIENTS["cursor"].place()
+    path.parent.mkdir(parents=True)
+    real = home / "dotfiles.json"
+    real.write_text("{}")
+    path.symlink_to(real)
+    assert main(["install", "weather.py", "--into", "cursor"]) == 0
+    assert path.is_symlink()
+    assert "weather" in real.read_text()
