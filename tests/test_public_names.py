@@ -140,6 +140,7 @@ SERVER = [
     "route",
     "run",
     "running",
+    "search",
     "serve",
     "start",
     "stop",

@@ -23,7 +23,7 @@ from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
-from . import output
+from . import costs, output
 from .asking import ask
 from .output import Printer, escape_logs, printable, stderr_of_child
 
@@ -114,7 +114,10 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     if offered.has("prompts"):
         found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
-    printer.show({**server, **found}, output.listing(server, found))
+    if options.tokens:
+        printer.show(costs.as_json(found), costs.lines(found))
+    else:
+        printer.show({**server, **found}, output.listing(server, found))
     return 0
 
 
@@ -164,6 +167,8 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.add_argument("name", metavar=named)
     if command in ("call", "prompt"):
         parser.add_argument("values", metavar="key=value", nargs="*", help="key=value, or key:=JSON")
+    if command == "list":
+        parser.add_argument("--tokens", action="store_true", help="what the lists cost a model, roughly")
     parser.add_argument("--timeout", type=float, default=None, metavar="SECONDS", help="for the whole call")
     return parser
 

@@ -105,17 +105,22 @@ def _gateway_parser() -> argparse.ArgumentParser:
     add_common(result)
     add_ways(result)
     result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
+    result.add_argument(
+        "--search", action="store_true", help="list search_tools and call_tool in place of all tools"
+    )
+    result.add_argument("--always", action="append", metavar="TOOL", help="list this one all the same")
     return result
 
 
 def _gateway(options: argparse.Namespace) -> Server | int:
     from ..gateway import Gateway
-    from ..gateway.config import read
+    from ..gateway.config import SearchOptions, read
 
     for entry in read(options.file):
         if entry.command and not options.yes and not _trusted(entry):
             return 2
-    return Gateway(options.file)
+    search = SearchOptions(always=options.always or []) if options.search or options.always else None
+    return Gateway(options.file, search=search)
 
 
 # --- commands of a file are asked about once -----------------------------------------------------------------------

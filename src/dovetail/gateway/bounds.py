@@ -28,3 +28,16 @@ SCHEMA_NODES: Final = 10_000
 """Schemas within a schema that are written when references are followed; the rest accepts anything."""
 SCHEMA_ROUNDS: Final = 3
 """How often one reference is followed within itself."""
+
+PATTERN_LENGTH: Final = 256
+"""Characters of a pattern to search tools with."""
+PATTERN_STATES: Final = 2_000
+"""States a pattern may have, and results of theirs that are kept."""
+PATTERN_STEPS: Final = 2_000_000
+"""Steps one search with a pattern may take; what was found until then is told."""
+SEARCHED_TEXT: Final = 4_000
+"""Characters of a tool's words that are searched."""
+SEARCH_RESULTS: Final = 50
+"""Tools that one search finds at most."""
+INDEXES_KEPT: Final = 16
+"""Indexes of tools, for callers who see different ones."""

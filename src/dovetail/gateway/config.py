@@ -2,17 +2,18 @@
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
-(arguments by tool), ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``. ``${VAR}`` and ``${VAR:-default}``
+(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``. ``${VAR}`` and ``${VAR:-default}``
 are replaced from the environment.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -21,6 +22,8 @@ from msgspec import Struct, field
 
 from ..errors import DovetailError
 from ..wire.revisions import BY_NAME
+
+log = logging.getLogger("dovetail.gateway")
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TABLES: Final = ("mcpServers", "servers", "context_servers")
@@ -55,6 +58,8 @@ class Entry(Struct, kw_only=True, frozen=True):
     revision: str | None = None
     auth: str | None = None
     pass_headers: tuple[str, ...] = ()
+    schemas: str | None = None
+    budget: int | None = None
 
     @property
     def target(self) -> Any:
@@ -81,6 +86,8 @@ class _Members(Struct, kw_only=True):
     revision: str | None = None
     auth: str | None = None
     pass_headers: list[str] = []
+    schemas: str | None = None
+    budget: int | None = None
     disabled: bool = False
 
 
@@ -90,18 +97,42 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
     Raises:
         ConfigError: it is none, or one of its servers cannot be used.
     """
+    return _entries(*_loaded(source))
+
+
+class SearchOptions(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The member ``search`` beside the servers: how tools are found that are not listed."""
+
+    always: list[str] = []
+    limit: int = 8
+
+
+def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOptions | None:
+    """Whether the tools of a file's servers are to be searched for: ``true``, or an object of options; None for not.
+
+    Raises:
+        ConfigError: as `read`.
+    """
+    found, where = _loaded(source)
+    wish: Any = cast("Mapping[str, Any]", found).get("search") if isinstance(found, Mapping) else None
+    if wish is None or isinstance(wish, bool):
+        return SearchOptions() if wish else None
+    try:
+        return msgspec.convert(wish, SearchOptions)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: search: {error}") from None
+
+
+def _loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str]:
+    """What a file holds, and what to call it."""
     if isinstance(source, Mapping):
-        return _entries(source, "the configuration")
+        return source, "the configuration"
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text), str(path)
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    try:
-        found: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    return _entries(found, str(path))
 
 
 def _entries(found: Any, where: str) -> list[Entry]:
@@ -134,6 +165,8 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
         raise ConfigError(f"{place}: {error}") from None
     if given.disabled:
         return None
+    for wrong, meant in _misspelt(replaced):
+        log.warning("%s: did you mean %r by %r? It is left alone.", place, meant, wrong)
     urls = [(key, replaced[key]) for key in _URLS if replaced.get(key)]
     if bool(urls) == (given.command is not None):
         raise ConfigError(f'{place} needs either a "command" or a "url"{_typo(replaced)}')
@@ -156,6 +189,8 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
         revision=given.revision,
         auth=given.auth,
         pass_headers=tuple(given.pass_headers),
+        schemas=given.schemas,
+        budget=given.budget,
     )
 
 
@@ -170,6 +205,16 @@ def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:
             f"{place}: there is no transport {transport!r}; use one of {', '.join(_TRANSPORTS)}"
         )
     return url
+
+
+def _misspelt(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Members that nobody knows but that look like some of ours, and those."""
+    from difflib import get_close_matches  # only an unknown member needs it
+
+    known = {*_Members.__struct_fields__, *_URLS}
+    for name in members.keys() - known:
+        if close := get_close_matches(name, known, 1, 0.8):
+            yield name, close[0]
 
 
 def _typo(members: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from . import config
 from .bounds import FILE_LOOK
-from .config import ConfigError, Entry
+from .config import ConfigError, Entry, SearchOptions
 from .mounting import Mounts
 from .proxy import Proxy
 
@@ -32,15 +32,35 @@ class Gateway(Server):
     clients in front stay connected. A file that cannot be read any more changes nothing.
     """
 
-    def __init__(self, source: Source, name: str = "dovetail-gateway", *, reload: bool = True) -> None:
+    def __init__(
+        self,
+        source: Source,
+        name: str = "dovetail-gateway",
+        *,
+        reload: bool = True,
+        search: SearchOptions | None = None,
+    ) -> None:
         super().__init__(name)
         self._source = source
         self._reload = reload and not isinstance(source, Mapping)
         self._entries: dict[str, Entry] = {}
         self.proxies: dict[str, Proxy] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._given, self._searching = search, None
         for entry in config.read(source):
             self._connect(entry)
+        self._find_tools()
+
+    def _find_tools(self) -> None:
+        """Have tools searched for as the file says, or whoever started this."""
+        wanted = self._given or config.read_search(self._source)
+        if wanted == self._searching:
+            return
+        self._searching = wanted
+        if wanted is not None:
+            self.search(always=wanted.always, limit=wanted.limit)
+        elif self.shape is not None:
+            self.shape.find_tools(None)
 
     @property
     def failed(self) -> dict[str, DovetailError]:
@@ -49,11 +69,11 @@ class Gateway(Server):
         return {name: problem for name, problem in problems.items() if problem is not None}
 
     def _connect(self, entry: Entry) -> Proxy:
-        proxy = _proxy(entry)
         try:
+            proxy = _proxy(entry)
             self.mount(proxy, entry.prefix)
-        except RegistrationError as error:
-            raise ConfigError(f"server {entry.name!r}: {error.message}") from None
+        except (RegistrationError, ValueError) as error:
+            raise ConfigError(f"server {entry.name!r}: {error}") from None
         self._entries[entry.name] = entry
         self.proxies[entry.name] = proxy
         self.health.add(f"upstream:{entry.name}", partial(_is_up, proxy), every=5, failures=1)
@@ -91,7 +111,8 @@ class Gateway(Server):
         """Take the file as it is now."""
         try:
             entries = {entry.name: entry for entry in config.read(self._source)}
-        except ConfigError as error:
+            self._find_tools()
+        except (ConfigError, RegistrationError) as error:
             log.error("the old servers stay: %s", error.message)
             return
         for name in [name for name, entry in self._entries.items() if entries.get(name) != entry]:
@@ -121,6 +142,10 @@ def _proxy(entry: Entry) -> Proxy:
     proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
     if entry.tools is not None or entry.exclude or entry.rename or entry.fix:
         proxy.transform(only=entry.tools, without=entry.exclude, rename=entry.rename, fix=entry.fix)
+    if entry.schemas is not None:
+        proxy.transform(schemas=entry.schemas)
+    if entry.budget is not None:
+        proxy.transform(budget=entry.budget)
     return proxy
 
 

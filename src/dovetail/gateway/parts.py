@@ -139,6 +139,8 @@ class ServerPart:
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         register = self.server.register
         if kind == "tools" and self.server.shape is not None:
+            if self.server.shape.search is not None and name in self.server.shape.search.names:
+                return True
             found = await self.server.shape.find(name, call)
             if found is None:
                 return False

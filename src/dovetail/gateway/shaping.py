@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
@@ -16,9 +17,10 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..core.principal import key_of
+from ..drivers.layering import Layer
 from ..errors import ProtocolError
 from ..layers.budget import Budget
-from ..model import ListToolsResult, Tool, ToolReference
+from ..model import ListToolsResult, PaginatedRequestParams, Tool, ToolReference
 from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
 from ..settings import NAME_ECHO
@@ -26,6 +28,7 @@ from .bounds import LISTINGS_KEPT
 from .parts import Shown, own_entries
 from .profiles import Profiles, needs_restoring, restored
 from .profiles import shown as in_profile
+from .searching import CALL, FIND, Search
 from .selecting import Traits
 from .transforms import View
 from .visibility import Rules, Visibility, admits
@@ -47,6 +50,15 @@ class Found(Struct, frozen=True):
     """Its name before each view and after the last, without a version."""
 
 
+class Listed(Struct, frozen=True):
+    """What a caller is shown."""
+
+    shown: Shown
+    listing: Listing
+    everything: Sequence[Tool]
+    """What can be called, listed or not."""
+
+
 class Shape:
     """The pipeline of one server."""
 
@@ -56,10 +68,11 @@ class Shape:
         self.visibility: Visibility | None = None
         self.profiles: Profiles | None = None
         self.budget: Budget | None = None
+        self.search: Search | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
         """By caller: the true schemas of arguments, as long as nothing changes."""
         self._edition = 0
-        self._kept: OrderedDict[Any, tuple[Shown, Listing]] = OrderedDict()
+        self._kept: OrderedDict[Any, Listed] = OrderedDict()
         self.stages: dict[str, Stage] = {"tools/call": self.call_tool}
         """What stands before the handler of a method."""
 
@@ -93,6 +106,46 @@ class Shape:
         self.budget.attach(self._server)
         self.stages["resources/read"] = self.budget.read_resource
 
+    def find_tools(self, search: Search | None) -> None:
+        """List only what ``search`` lists, and let it find the rest; all of it with None."""
+        if self._surround not in self._server.outermost:
+            self._server.outermost.append(self._surround)
+            self._surround()
+        self.search = search
+        self.change()
+
+    def _surround(self) -> None:
+        """Have layers see the tool that is called through ``call_tool``: it is the one they have a say in."""
+        inner = self._server.respond
+
+        def respond(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+            if self.search is not None and call.method == "tools/call" and call.params.name == CALL:
+                return self._unwrap(self.search, call, channel, inner)
+            return inner(call, channel)
+
+        vars(self._server)["respond"] = respond
+
+    async def _unwrap(self, search: Search, call: Call, channel: Channel, inner: Proceed) -> Struct | Raw:
+        meant = search.unwrapped(call)
+        return await inner(meant, channel) if isinstance(meant, Call) else meant
+
+    async def _search(self, search: Search, call: Call, channel: Channel) -> Struct | Raw:
+        """``search_tools`` among what the caller may call, as far as layers leave it in lists."""
+
+        async def listed(call: Call, channel: Channel) -> Struct | Raw:
+            return ListToolsResult(list(found))
+
+        found = (await self._listed(call)).everything
+        asking = replace(call, method="tools/list", params=PaginatedRequestParams())
+        proceed: Proceed = listed
+        for layer in reversed(self._server.layers):
+            if isinstance(layer, Layer) and type(layer).list_tools is not Layer.list_tools:
+                proceed = partial(layer.list_tools, proceed=proceed)
+        if proceed is listed:
+            return await search.find(call, found)
+        left: Any = await proceed(asking, channel)
+        return await search.find(call, left.tools)
+
     def watch_visibility(self) -> Visibility:
         """The rules by which callers see different things."""
         if self.visibility is None:
@@ -106,14 +159,13 @@ class Shape:
 
     async def page(self, call: Call, channel: Channel, proceed: Proceed) -> Raw:
         """``tools/list``."""
-        _, listing = await self._listed(call)
-        return await listing.page(call, channel)
+        return await (await self._listed(call)).listing.page(call, channel)
 
     async def shown(self, call: Call) -> Shown:
         """All of it, for a server this one is mounted in."""
-        return (await self._listed(call))[0]
+        return (await self._listed(call)).shown
 
-    async def _listed(self, call: Call) -> tuple[Shown, Listing]:
+    async def _listed(self, call: Call) -> Listed:
         server, rules = self._server, await self._rules(call)
         elsewhere = server.elsewhere
         there = (
@@ -123,21 +175,21 @@ class Shape:
         version = (there.version, self._edition, rules, profile)
         key = (key_of(call.principal), rules, profile)
         kept = self._kept.get(key)
-        if kept is None or kept[0].version != version:
+        if kept is None or kept.shown.version != version:
             shown = self._built(version, there, rules)
             if profile != "spec":
                 shown = self._written(shown, key, profile)
             private = (
                 elsewhere is not None or self.visibility is not None or len(there.entries) < len(server.tools)
             )
+            everything = shown.entries
+            if self.search is not None:
+                shown = replace(shown, entries=self.search.listed(everything))
+            entries = shown.entries
             listing = Listing(
-                server,
-                "tools",
-                lambda: ((one, ()) for one in shown.entries),
-                ListToolsResult,
-                private=private,
+                server, "tools", lambda: ((one, ()) for one in entries), ListToolsResult, private=private
             )
-            kept = self._kept[key] = (shown, listing)
+            kept = self._kept[key] = Listed(shown, listing, everything)
             if len(self._kept) > LISTINGS_KEPT:
                 self._kept.popitem(last=False)
         return kept
@@ -261,6 +313,8 @@ class Shape:
     async def call_tool(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
         """``tools/call``."""
         params = call.params
+        if self.search is not None and params.name == FIND:
+            return await self._search(self.search, call, channel)
         name, arguments = await self.inward(params.name, params.arguments, call)
         if name != params.name or arguments is not params.arguments:
             call = replace(call, params=replace(params, name=name, arguments=arguments))

@@ -162,6 +162,19 @@ class Composing:
         shape.watch_visibility().hide(chosen(names, tags))
         shape.change()
 
+    def search(self, *, always: Collection[str] = (), limit: int = 8) -> None:
+        """List no more than the tools ``always`` names, and two others: ``search_tools``, which finds up to ``limit``
+        tools by words or a regular expression, and ``call_tool``, which calls what was found.
+
+        For servers with hundreds of tools, those of mounts and proxies included. Nobody finds what they may not call.
+
+        Raises:
+            RegistrationError: a tool of the server has one of these names.
+        """
+        from ..gateway.searching import Search
+
+        self._shaped().find_tools(Search(cast("Server", self), always, limit))
+
     def _shaped(self) -> Shape:
         if self.shape is None:
             from ..gateway.shaping import Shape
