@@ -2,8 +2,8 @@
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
-(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``. ``${VAR}``
-and ``${VAR:-default}`` are replaced from the environment.
+(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``.
+``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
 from __future__ import annotations
