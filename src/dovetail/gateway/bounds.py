@@ -21,6 +21,10 @@ UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
 RETIRED_SECONDS: Final = 30.0
 """How long calls may go on at a server that was replaced."""
+LONGEST_CHAIN: Final = 8
+"""Proxies one behind the other, and gateways that start each other."""
+LONGEST_NAME: Final = 1_000
+"""Characters of a name or URI of a server behind; what has more is left out."""
 FILE_LOOK: Final = 1.0
 """Seconds between looks at a gateway's file."""
 

@@ -7,12 +7,12 @@ import logging
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from . import config
-from .bounds import FILE_LOOK
+from .bounds import FILE_LOOK, LONGEST_CHAIN
 from .config import ConfigError, Entry, SearchOptions
 from .mounting import Mounts
 from .proxy import Proxy
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..client.config import ClientOptions
 
 log = logging.getLogger("dovetail.gateway")
+
+_CHAIN: Final = "DOVETAIL_GATEWAYS"
+"""The environment's member that tells a child which gateways have started it."""
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -47,6 +50,7 @@ class Gateway(Server):
         self.proxies: dict[str, Proxy] = {}
         self._watching: asyncio.Task[None] | None = None
         self._given, self._searching = search, None
+        self._chain = _chain(source)
         for entry in config.read(source):
             self._connect(entry)
         self._find_tools()
@@ -70,7 +74,7 @@ class Gateway(Server):
 
     def _connect(self, entry: Entry) -> Proxy:
         try:
-            proxy = _proxy(entry)
+            proxy = _proxy(entry, self._chain)
             self.mount(proxy, entry.prefix)
         except (RegistrationError, ValueError) as error:
             raise ConfigError(f"server {entry.name!r}: {error}") from None
@@ -127,10 +131,25 @@ class Gateway(Server):
                 await proxy.start()
 
 
-def _proxy(entry: Entry) -> Proxy:
+def _chain(source: Source) -> str:
+    """The files of the gateways that started each other, this one's last.
+
+    Raises:
+        ConfigError: the file has started itself, or there are too many of them.
+    """
+    before = [path for path in os.environ.get(_CHAIN, "").split(os.pathsep) if path]
+    own = [] if isinstance(source, Mapping) else [os.path.realpath(source)]
+    if own and own[0] in before:
+        raise ConfigError(f"{source} names a gateway that is its own server: it would start itself for ever")
+    if len(before) >= LONGEST_CHAIN:
+        raise ConfigError(f"{len(before)} gateways have started each other: that is enough")
+    return os.pathsep.join([*before, *own])
+
+
+def _proxy(entry: Entry, chain: str) -> Proxy:
     options: ClientOptions = {"on_stderr": partial(_log_stderr, entry.name)} if entry.command else {}
-    if entry.env:
-        options["env"] = entry.env
+    if entry.command:
+        options["env"] = {**entry.env, _CHAIN: chain}
     if entry.cwd is not None:
         options["cwd"] = entry.cwd
     if entry.headers:

@@ -37,7 +37,7 @@ from ..server.registering.versions import split
 from ..server.server import Server
 from .bounds import LISTINGS_KEPT, ROUTES_KEPT
 from .naming import Naming
-from .parts import LISTS, Part, ServerPart, Shown, own_entries
+from .parts import LISTS, LoopError, Part, ServerPart, Shown, own_entries
 from .selecting import Traits
 
 log = logging.getLogger("dovetail.gateway")
@@ -340,6 +340,8 @@ class Mounts:
     async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:
         try:
             return await mount.part.shown(kind, call)
+        except LoopError:
+            raise  # whoever asked leads back here, and is to be left out there
         except DovetailError as error:
             log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, error.message)
             return None

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..core.channel import Call, Channel
 from ..core.rights import Rights, visible
 from ..core.subscriptions import News
+from ..errors import ProtocolError
 from ..model import ServerCapabilities
 from ..server.elsewhere import ListName, TaskTool
 from ..server.registering.versions import split
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from ..server.server import Server
 
 LISTS: tuple[ListName, ...] = ("tools", "resources", "templates", "prompts")
+
+
+class LoopError(ProtocolError):
+    """A request came back to a proxy that it went through before."""
 
 
 class Shown(Struct, frozen=True):

@@ -31,11 +31,13 @@ from ..model.meta import (
     PROGRESS_TOKEN,
     PROTOCOL_VERSION,
     TASKS_EXTENSION,
+    VIA,
 )
 from ..server.asking.ask import Unread, method_of, params_of
 from ..server.registering.versions import split
-from ..settings import SHED_SECONDS
+from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.methods import METHODS, result_type_of
+from .bounds import LONGEST_NAME
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -154,6 +156,8 @@ class Passing:
         params = replace(params, meta=UNSET)  # what goes along of it is in the options
         if call.method == "tools/call":
             name = cast("m.CallToolRequestParams", params).name
+            if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+                raise ProtocolError("tool_not_found", f"Unknown tool: {name[:NAME_ECHO]!a}")
             if "@" in name and name not in upstream.traits:
                 name, params, meta = _versioned(name, params, meta, upstream)
             params = replace(params, task=m.TaskMetadata() if name in upstream.as_task else UNSET)
@@ -210,7 +214,7 @@ class Passing:
     def _meta(self) -> dict[str, Any]:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""
         call = self.call
-        meta = dict(call.meta)
+        meta: dict[str, Any] = {**call.meta, VIA: [*call.meta.get(VIA, ()), self.upstream.mark]}
         for key in _OURS & meta.keys():
             del meta[key]
         if (carrier := self.server.admission.carrier) is not None:

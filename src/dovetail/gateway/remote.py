@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from msgspec import Raw, Struct
 
@@ -21,12 +22,13 @@ from ..core.principal import Principal, key_of
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
 from ..errors import DovetailError, ProtocolError, TransportError
+from ..model.meta import VIA
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS
-from .bounds import RETIRED_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
+from .bounds import LONGEST_CHAIN, RETIRED_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
-from .parts import Shown
+from .parts import LoopError, Shown
 from .passing import Passing
 from .selecting import Traits
 from .upstream import Upstream
@@ -68,6 +70,8 @@ class RemotePart:
         self._server: Server | None = None
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._mark = secrets.token_hex(8)
+        """By which a request that comes back here is known."""
         self.first: Upstream | None = None
         """The connection that was made to learn what there is."""
         self.problem: DovetailError | None = None
@@ -90,7 +94,7 @@ class RemotePart:
             DovetailError: the server behind cannot be reached.
         """
         first = await self._opened(self._key(None, None), None)
-        with suppress(ProtocolError):
+        with suppress(ProtocolError):  # but not a `Refusal`, with which a circle of gateways ends
             await first.shown("tools")  # what calls have to look like is known before the first one comes
         self.first, self.problem = first, None
         first.state_changed = self._state_changed
@@ -241,7 +245,25 @@ class RemotePart:
             tell=self._tell,
             timeout=self._timeout,
             pass_headers=self._pass_headers,
+            mark=self._mark,
         )
+
+    def _check(self, call: Call) -> Sequence[str]:
+        """The proxies that a call came through.
+
+        Raises:
+            LoopError: this one is among them, or there are too many.
+        """
+        found: Any = call.meta.get(VIA)
+        via = (
+            [one for one in cast("list[Any]", found) if isinstance(one, str)]
+            if isinstance(found, list)
+            else []
+        )
+        if self._mark in via or len(via) >= LONGEST_CHAIN:
+            text = f"{self.name} leads back to itself" if self._mark in via else "too many proxies in a row"
+            raise LoopError("dependency_failed", text)
+        return via
 
     async def _make_room(self) -> None:
         for key, upstream in list(self._upstreams.items()):
@@ -271,7 +293,8 @@ class RemotePart:
     async def shown(self, kind: ListName, call: Call) -> Shown:
         if self.problem is not None and call.principal is None:
             raise self.problem
-        return await (await self._upstream(call)).shown(kind)
+        via = self._check(call) if VIA in call.meta else ()
+        return await (await self._upstream(call)).shown(kind, via)
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         if kind == "resources":
@@ -285,7 +308,7 @@ class RemotePart:
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         try:
             upstream = await self._upstream(call)
-            await upstream.shown("tools")
+            await upstream.shown("tools", self._check(call))
         except DovetailError:
             return ()
         return upstream.traits.get(name, ())
@@ -299,6 +322,8 @@ class RemotePart:
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         assert self._server is not None
+        if VIA in call.meta:
+            self._check(call)
         if (
             call.principal is None and self._shared and self.first is not None
         ):  # most calls: no key is made for them

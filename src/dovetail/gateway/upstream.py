@@ -17,18 +17,20 @@ from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
+from ..model.meta import VIA
 from ..server.elsewhere import ListName
 from ..server.registering.versions import VERSIONS, joined
-from ..settings import Timeouts
+from ..settings import NAME_ECHO, Timeouts
 from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
+from .bounds import LONGEST_NAME
 from .held import HeldCalls
 from .parts import Shown
 from .passing import Passing, current
 from .selecting import Traits
 
 if TYPE_CHECKING:
-    from ..client.config import ClientOptions
+    from ..client.config import CachedOptions, ClientOptions
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -74,8 +76,9 @@ class Upstream:
         tell: Callable[[News], None],
         timeout: float | None = None,
         pass_headers: frozenset[str] = frozenset(),
+        mark: str = "",
     ) -> None:
-        self.name = name
+        self.name, self.mark = name, mark
         """How clients in front are told of it."""
         self.plain = options.get("dialect", "official") == "official"
         """Whether its results may be passed on as they are: no dialect has other words for them."""
@@ -139,8 +142,8 @@ class Upstream:
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
-    async def shown(self, kind: ListName) -> Shown:
-        """The list as it is now; asked for once until it changes.
+    async def shown(self, kind: ListName, via: Sequence[str] = ()) -> Shown:
+        """The list as it is now; asked for once until it changes, by whom the proxies ``via`` lead to.
 
         Raises:
             DovetailError: it cannot be had.
@@ -150,24 +153,38 @@ class Upstream:
             return found
         async with self._locks.setdefault(kind, asyncio.Lock()):
             if kind not in self._shown:
-                self._shown[kind] = Shown(object(), await self._list(kind))
+                self._shown[kind] = Shown(object(), self._usable(kind, await self._list(kind, via)))
                 if kind == "tools":
                     self._know(self._shown[kind].entries)
             return self._shown[kind]
 
-    async def _list(self, kind: ListName) -> list[Any]:
+    def _usable(self, kind: ListName, entries: Sequence[Any]) -> list[Any]:
+        """What has a name that can be told and shown; the rest is left out."""
+        found: list[Any] = []
+        for one in entries:
+            name = one.uri if kind == "resources" else one.uri_template if kind == "templates" else one.name
+            if 0 < len(name) <= LONGEST_NAME and name.isprintable():
+                found.append(one)
+            else:
+                log.warning(
+                    "%s: something called %a is left out of its %s", self.name, name[:NAME_ECHO], kind
+                )
+        return found
+
+    async def _list(self, kind: ListName, via: Sequence[str]) -> list[Any]:
         client = self.client
+        asked: CachedOptions = {"fresh": True, "meta": {VIA: [*via, self.mark]}}
         if not client.server_capabilities.has(_NEEDS[kind]):
             return []
         match kind:
             case "tools":
-                return list(await client.list_tools(fresh=True))
+                return list(await client.list_tools(**asked))
             case "resources":
-                return list(await client.list_resources(fresh=True))
+                return list(await client.list_resources(**asked))
             case "templates":
-                return list(await client.list_resource_templates(fresh=True))
+                return list(await client.list_resource_templates(**asked))
             case "prompts":
-                return list(await client.list_prompts(fresh=True))
+                return list(await client.list_prompts(**asked))
 
     def _know(self, tools: Sequence[m.Tool]) -> None:
         self.harmless = {tool.name for tool in tools if _is_harmless(tool)}

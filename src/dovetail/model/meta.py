@@ -22,5 +22,7 @@ IDEMPOTENCY_KEY: Final = "io.dovetail/idempotency-key"
 
 VERSION: Final = "dovetail/version"
 """Ours: which version of a tool a definition is, or a call wants."""
+VIA: Final = "dovetail/via"
+"""Ours: the proxies a request came through, by which one that runs in a circle is known."""
 FASTMCP: Final = "fastmcp"
 """FastMCP's: an object with the same, and with tags."""

@@ -35,7 +35,7 @@ _WINDOWS = (
     "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE SYSTEMDRIVE SYSTEMROOT TEMP TMP"
     " USERNAME USERPROFILE"
 )
-INHERITED = (_WINDOWS if os.name == "nt" else _POSIX).split()
+INHERITED = [*(_WINDOWS if os.name == "nt" else _POSIX).split(), "DOVETAIL_GATEWAYS"]
 """What a child gets of our environment unless told otherwise: enough to start, none of our secrets."""
 
 _GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}

@@ -1,0 +1,208 @@
+"""Servers behind that die, talk rubbish, flood, never answer or have impossible names: the rest goes on."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Clients, DovetailError, Server
+from dovetail.gateway import ConfigError, Gateway, Proxy
+from tests.support.aio import run
+from tests.support.waiting import until
+from tests.support.web import served
+
+STUB = str(Path(__file__).with_name("stub.py"))
+FRONTS = ["2025-06-18", "2026-07-28"]
+
+
+def stub(mode: str = "", **members: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [STUB, mode], **members}
+
+
+@asynccontextmanager
+async def beside(mode: str = "", front: str = "2026-07-28", **members: Any) -> AsyncIterator[Clients]:
+    """A client of a server that misbehaves and of one that does not."""
+    servers = {"bad": stub(mode, **members), "good": stub()}
+    async with Clients(
+        {"mcpServers": servers}, revision=front, on_elicit=lambda _: {"day": "monday"}
+    ) as clients:
+        yield clients
+        assert (await clients.call_tool("good_ok")).text.startswith("ok")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@run
+async def test_a_server_that_dies_in_the_middle_of_a_call(front: str) -> None:
+    async with beside(front=front) as clients:
+        with pytest.raises(DovetailError, match="bad went away"):
+            await clients.call_tool("bad_die")
+
+        await until(lambda: not clients.failed)
+        assert (await clients.call_tool("bad_ok")).text.startswith("ok")
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@run
+async def test_a_server_that_dies_in_the_middle_of_a_question(front: str) -> None:
+    async with beside(front=front) as clients:
+        with pytest.raises(DovetailError, match="bad went away"):
+            await clients.call_tool("bad_ask")
+
+
+@run
+async def test_a_server_that_talks_rubbish() -> None:
+    async with beside() as clients:
+        assert (await clients.call_tool("bad_rubbish")).text == "after rubbish"
+        with pytest.raises(DovetailError):
+            await clients.call_tool("bad_wrong")
+        assert (await clients.call_tool("bad_ok")).text.startswith("ok")
+
+
+@pytest.mark.parametrize("mode", ["gibberish", "badlist"])
+@run
+async def test_a_server_that_begins_with_rubbish(mode: str) -> None:
+    async with beside(mode) as clients:
+        names = {tool.name for tool in await clients.list_tools()}
+        assert "good_ok" in names
+
+
+@run
+async def test_a_server_that_floods_leaves_the_others_alone() -> None:
+    async with beside() as clients:
+        flood = asyncio.create_task(clients.call_tool("bad_flood"))
+        assert (await clients.call_tool("good_ok")).text.startswith("ok")
+        assert (await flood).text == "after the flood"
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@run
+async def test_a_server_that_never_answers(front: str) -> None:
+    async with beside(front=front, timeout=0.3) as clients:
+        with pytest.raises(DovetailError, match="bad did not answer in time"):
+            await clients.call_tool("bad_never")
+        assert (await clients.call_tool("bad_ok")).text.startswith("ok")
+
+
+@run
+async def test_tools_that_change_between_the_list_and_the_call() -> None:
+    async with beside() as clients:
+        names = {tool.name for tool in await clients.list_tools()}
+        assert "bad_count" in names
+        await clients.call_tool("bad_move")
+        assert (await clients.call_tool("bad_moved")).text.startswith("moved")
+        with pytest.raises(DovetailError, match="die_not"):
+            await clients.call_tool("bad_die_not")
+
+
+@run
+async def test_names_that_are_impossible_are_left_out_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with beside("names") as clients:
+        names = sorted(tool.name for tool in await clients.list_tools() if tool.name.startswith("bad"))
+        assert names == ["bad_fine", "bad_sp ace"]
+        for name in ("bad_", "bad_" + "x" * 10_240, "bad_\x1b[31mred"):
+            with pytest.raises(DovetailError) as unknown:
+                await clients.call_tool(name)
+            assert len(unknown.value.message) < 500
+    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(told) >= 4
+    assert all(line.isprintable() and len(line) < 400 for line in told)
+
+
+@run
+async def test_nothing_is_left_of_servers_that_misbehaved() -> None:
+    async with beside() as clients:
+        pids = [int((await clients.call_tool(f"{name}_count")).text.split()[1]) for name in ("bad", "good")]
+        pending = asyncio.create_task(clients.call_tool("bad_never"))
+        await asyncio.sleep(0)
+    with pytest.raises(Exception):  # noqa: B017, PT011  closed under it, in whatever words
+        await pending
+    await until(lambda: not any(map(is_alive, pids)))
+
+
+# --- circles -------------------------------------------------------------------------------------------------------
+
+
+@run
+async def test_a_gateway_that_is_its_own_server_over_http_is_left_out() -> None:
+    own = Server("own", "1")
+    own.add_tool(lambda: "x", name="x", description="d")
+    async with served(own) as site:
+        port = site.port
+        proxy = Proxy(f"http://127.0.0.1:{port}/mcp", "again")
+        own.mount(proxy, prefix="again")
+        await proxy.start()
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            assert [tool.name for tool in await client.list_tools()] == ["x"]
+            assert (await client.call_tool("x")).text == "x"
+        assert "itself" in str(proxy.remote.problem)
+        await proxy.stop()
+
+
+@run
+async def test_two_gateways_behind_each_other_end() -> None:
+    one, two = Server("one", "1"), Server("two", "1")
+    one.add_tool(lambda: "1", name="a", description="d")
+    two.add_tool(lambda: "2", name="b", description="d")
+    async with served(one) as first, served(two) as second:
+        proxies = [
+            Proxy(f"http://127.0.0.1:{site.port}/mcp", name)
+            for site, name in ((second, "two"), (first, "one"))
+        ]
+        one.mount(proxies[0], prefix="two")
+        two.mount(proxies[1], prefix="one")
+        async with asyncio.timeout(20):
+            for proxy in proxies:
+                await proxy.start()
+            async with Client(f"http://127.0.0.1:{first.port}/mcp") as client:
+                names = {tool.name for tool in await client.list_tools()}
+                assert {"a", "two_b"} <= names
+                assert all(name.count("_") < 3 for name in names)
+                assert (await client.call_tool("two_b")).text == "2"
+                with pytest.raises(DovetailError):
+                    await client.call_tool("two_one_two_one_a")
+        for proxy in proxies:
+            await proxy.stop()
+
+
+@run
+async def test_a_gateway_whose_file_starts_itself_ends(tmp_path: Path) -> None:
+    """The chain of processes is one long, and the gateway serves the rest."""
+    path = tmp_path / "mcp.json"
+    again = ["-m", "dovetail.cli.main", "gateway", str(path), "--yes"]
+    env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    servers = {"self": {"command": sys.executable, "args": again, "env": env}, "good": stub()}
+    path.write_text(json.dumps({"mcpServers": servers}))
+    gateway = Gateway(path)
+    async with Client(gateway) as client:
+        assert "good_ok" in {tool.name for tool in await client.list_tools()}
+        assert not any(tool.name.startswith("self_") for tool in await client.list_tools())
+        assert "self" in gateway.failed
+        await until(lambda: "its own server" in str(gateway.failed["self"]))
+
+
+def test_a_chain_of_gateways_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {}}')
+    monkeypatch.setenv("DOVETAIL_GATEWAYS", os.pathsep.join(f"/{n}.json" for n in range(8)))
+    with pytest.raises(ConfigError, match="8 gateways"):
+        Gateway(path)
+
+
+def test_a_member_that_looks_like_one_of_ours_is_asked_about(caplog: pytest.LogCaptureFixture) -> None:
+    Gateway({"mcpServers": {"a": {"command": "x", "timout": 3, "description": "of another program"}}})
+    (said,) = [record.getMessage() for record in caplog.records if "did you mean" in record.getMessage()]
+    assert "'timeout' by 'timout'" in said
