@@ -38,6 +38,8 @@ def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
         name for name in dovetail.__all__ if name[0] != "_" and f'id="{name.lower()}"' not in reference
     ] == []
     assert (html / "tutorial.html").exists()
+    assert ".cursor/mcp.json" in (html / "clients" / "cursor.html").read_text()
+    assert "env_vars" in (html / "clients" / "codex.html").read_text()
 
 
 @pytest.mark.parametrize(
