@@ -33,8 +33,6 @@ def model(value: Any, kind: type[P]) -> P:
 
 def block(content: Any) -> Any:
     """A content block as ours."""
-    if type(content) is t.TextContent and content.meta is None and content.annotations is None:
-        return m.TextContent(content.text)
     return msgspec.convert(plain(content), m.ContentBlock)
 
 
@@ -46,8 +44,14 @@ def tool_result(
     meta: dict[str, Any] | None = None,
 ) -> m.CallToolResult:
     """The result of a tool whose content blocks are pydantic models."""
+    blocks: list[Any] = []
+    for one in content:
+        if type(one) is t.TextContent and one.meta is None and one.annotations is None:
+            blocks.append(m.TextContent(one.text))  # what nearly every tool answers
+        else:
+            blocks.append(block(one))
     result = m.CallToolResult(
-        [block(one) for one in content],
+        blocks,
         structured_content=UNSET if structured is None else structured,
         is_error=is_error,
     )

@@ -1,16 +1,30 @@
 """The module tree of FastMCP 2 and 3 (``fastmcp``) over ours."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .exceptions import FastMCPDeprecationWarning
+from .generation import generation as _generation
 from .settings import Settings
 
 settings = Settings()
-"""What the environment says; assigned before the rest is imported, since servers read it."""
+"""What the environment says; made before the rest is imported, since servers read it."""
 
-from .client import Client  # noqa: E402
-from .generation import generation  # noqa: E402
 from .server.context import Context  # noqa: E402
 from .server.server import VERSIONS, FastMCP  # noqa: E402
 from .utilities.types import Audio, File, Image  # noqa: E402
 
-__version__ = VERSIONS[generation()]
+if TYPE_CHECKING:
+    from .client import Client
+
+__version__ = VERSIONS[_generation()]
+
+
+def __getattr__(name: str) -> Any:
+    """Few servers are clients, too."""
+    if name == "Client":
+        return vars(import_module(".client", __name__))[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["Audio", "Client", "Context", "FastMCP", "FastMCPDeprecationWarning", "File", "Image", "settings"]

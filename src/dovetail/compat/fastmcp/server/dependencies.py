@@ -47,13 +47,13 @@ def get_http_request() -> Any:
 def get_http_headers(include_all: bool = False, include: set[str] | None = None) -> dict[str, str]:
     """The headers of that request, in lower case; empty outside of one. Those of the connection are left out."""
     native = native_current.get()
-    headers = None if native is None else native.scope.get("headers")
-    if headers is None:
+    request = None if native is None else http_request(native)
+    if request is None:
         return {}
     wanted = {name.lower() for name in include or ()}
     return {
         name.lower(): value
-        for name, value in headers.items()
+        for name, value in request.headers.items()
         if include_all or name.lower() not in _OWN_HEADERS or name.lower() in wanted
     }
 

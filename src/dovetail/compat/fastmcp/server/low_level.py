@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -82,7 +82,7 @@ class LowLevelServer(Server[Any, Any]):
             arguments = {}
         if type(arguments) is not dict:
             raise ProtocolError("invalid_params", "the arguments must be an object")
-        return await self._run(params.name, cast("dict[str, Any]", arguments))
+        return await self._run(params.name, arguments)  # pyright: ignore[reportUnknownArgumentType]
 
     async def _call_tool(self, request: Any) -> Any:
         return await self._run(request.params.name, request.params.arguments or {})

@@ -39,10 +39,6 @@ class Operations(Provider):
 
     # Components
 
-    def _plain(self) -> bool:
-        """Nothing stands between a name and what was registered under it."""
-        return len(self.providers) == 1 and not self._transforms and not self._local_provider.transforms
-
     async def _all(self, kind: str) -> Sequence[Any]:
         """Everything that is shown to this caller."""
         found: list[Any] = []
@@ -216,9 +212,11 @@ class Operations(Provider):
 
     async def run_tool(self, name: str, arguments: dict[str, Any], version: Any = None) -> ToolResult:
         """Call a tool, without the middleware."""
-        if version is None and self._plain():
-            tool = self._local_provider.tables["tool"].get(name)
-            if tool is not None and not (tool.enabled and allowed(tool)):
+        local = self._local_provider
+        if version is None and len(self.providers) == 1 and not self._transforms and not local.chain:
+            # Nothing stands between a name and what was registered under it, unless a session hides it.
+            tool = local.tables["tool"].get(name)
+            if tool is not None and not (tool.enabled and (tool.auth is None or allowed(tool))):
                 tool = None
         else:
             tool = await self.find("tool", name, version)

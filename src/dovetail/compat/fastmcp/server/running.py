@@ -142,7 +142,7 @@ class Running:
             "json_only": _chosen(given.get("json_response"), settings.json_response),
             "stateless": _chosen(given.get("stateless_http", given.get("stateless")), settings.stateless_http),
             # Theirs let in whoever reaches the address; ours wants to be told so.
-            "allow_remote": True, "server": "granian",
+            "allow_remote": True,
         }  # fmt: skip
         options |= self._guards(given)
         if transport == "sse":

@@ -86,16 +86,7 @@ class ToolResult(BaseModel):
             content = to_content(structured_content)
         elif type(content) is not list or not _all_blocks(cast("list[Any]", content)):
             content = self._mixed(content)
-        # The members are what they are to be by now: pydantic has nothing to check.
-        members: dict[str, Any] = {
-            "content": content, "structured_content": structured_content, "meta": meta, "is_error": is_error,
-        }  # fmt: skip
-        parts: tuple[tuple[str, Any], ...] = (
-            ("__dict__", members), ("__pydantic_fields_set__", set(members)), ("__pydantic_extra__", None),
-            ("__pydantic_private__", None),
-        )  # fmt: skip
-        for name, value in parts:
-            object.__setattr__(self, name, value)
+        _fill(self, content, structured_content, meta, is_error)
 
     @staticmethod
     def _mixed(content: Any) -> list[Any]:
@@ -113,6 +104,27 @@ class ToolResult(BaseModel):
         if self.structured_content is None:
             return self.content
         return self.content, self.structured_content
+
+
+def _fill(result: ToolResult, content: Any, structured: Any, meta: Any, is_error: bool) -> None:
+    """Set the members, which are what they are to be: pydantic has nothing to check."""
+    members: dict[str, Any] = {
+        "content": content, "structured_content": structured, "meta": meta, "is_error": is_error,
+    }  # fmt: skip
+    assign = object.__setattr__
+    assign(result, "__dict__", members)
+    assign(result, "__pydantic_fields_set__", set(members))
+    assign(result, "__pydantic_extra__", None)
+    assign(result, "__pydantic_private__", None)
+
+
+def _made(
+    content: list[Any], structured: dict[str, Any] | None, meta: dict[str, Any] | None = None
+) -> ToolResult:
+    """A result of content blocks and plain data."""
+    result = ToolResult.__new__(ToolResult)
+    _fill(result, content, structured, meta, False)
+    return result
 
 
 def _all_blocks(content: list[Any]) -> bool:
@@ -185,10 +197,10 @@ class Tool(FastMCPComponent):
             return raw_value
         schema, content = self.output_schema, to_content(raw_value, self.serializer)
         if schema is None:
-            return ToolResult(content, _structured(raw_value))
-        if schema.get(WRAPPED):
+            return _made(content, _structured(raw_value))
+        if WRAPPED in schema:
             meta = None if generation() == 2 else {"fastmcp": {"wrap_result": True}}
-            return ToolResult(content, {"result": raw_value}, meta)
+            return _made(content, {"result": to_jsonable_python(raw_value)}, meta)
         return ToolResult(content, raw_value)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from ...common.schemas import dereferenced, without_titles
 from ...common.signatures import Arguments, hints_of, is_async, name_of, parameters_of, plain_function
@@ -17,7 +17,7 @@ from ...mcp.types import ToolAnnotations
 from ..decorators import attach
 from ..exceptions import ToolError
 from ..generation import generation
-from ..injection import Injected, injected_into
+from ..injection import injected_into
 from ..utilities import docstrings
 from ..utilities.types import NotSet
 from .base import Tool, ToolResult
@@ -30,9 +30,10 @@ class FunctionTool(Tool):
     fn: Callable[..., Any] = Field(exclude=True)
     return_type: Any = Field(default=None, exclude=True)
 
-    _arguments: Any = PrivateAttr(None)
-    _injected: Injected | None = PrivateAttr(None)
-    _is_async: bool = PrivateAttr(False)
+    # Fields and no private attributes, which pydantic looks up at length.
+    reader: Any = Field(default=None, exclude=True, repr=False)
+    injected: Any = Field(default=None, exclude=True, repr=False)
+    awaits: bool = Field(default=False, exclude=True, repr=False)
 
     @classmethod
     def from_function(
@@ -58,15 +59,14 @@ class FunctionTool(Tool):
         if isinstance(annotations, dict):
             annotations = ToolAnnotations(**cast("dict[str, Any]", annotations))
         threaded = generation() == 3 if said.run_in_thread is None else said.run_in_thread
-        made = cls(
+        return cls(
             fn=fn, name=said.name or name_of(fn), version=said.version, title=said.title,
             description=said.description or shape.description, icons=said.icons, tags=said.tags or set(),
             annotations=annotations, parameters=shape.parameters, output_schema=_declared(said.output_schema, shape),
             serializer=said.serializer, meta=said.meta, enabled=said.enabled is not False, timeout=said.timeout,
             auth=said.auth, run_in_thread=threaded, task_config=said.task, return_type=shape.hints.get("return"),
+            reader=shape.arguments, injected=shape.injected, awaits=is_async(fn),
         )  # fmt: skip
-        made._arguments, made._injected, made._is_async = shape.arguments, shape.injected, is_async(fn)
-        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What FastMCP 3's users expect of a decorated function; those of 2 write ``.fn``."""
@@ -74,22 +74,24 @@ class FunctionTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         if self.timeout is None:
-            return self.convert_result(await self._invoke(arguments))
+            args, kwargs = self.reader.validate(arguments)
+            if self.injected is None and self.awaits:
+                return self.convert_result(await self.fn(*args, **kwargs))
+            return self.convert_result(await self._invoke(args, kwargs))
         try:
             async with asyncio.timeout(self.timeout):
-                return self.convert_result(await self._invoke(arguments))
+                return self.convert_result(await self._invoke(*self.reader.validate(arguments)))
         except TimeoutError:
             said = f"Tool {self.name!r} execution timed out after {self.timeout:g}s"
             raise ToolError(f"Error calling tool {self.name!r}: {said}") from None
 
-    async def _invoke(self, arguments: dict[str, Any]) -> Any:
-        args, kwargs = self._arguments.validate(arguments)
-        if self._injected is not None:
-            return await self._injected.call(self._call, self.fn, args, kwargs)
+    async def _invoke(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.injected is not None:
+            return await self.injected.call(self._call, self.fn, args, kwargs)
         return await self._call(self.fn, args, kwargs)
 
     async def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._is_async:
+        if self.awaits:
             return await fn(*args, **kwargs)
         if self.run_in_thread:
             value = await asyncio.to_thread(fn, *args, **kwargs)

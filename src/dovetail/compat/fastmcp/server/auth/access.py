@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 from ....common.auth import TokenPrincipal
+from ....mcp.server.lowlevel.bridge import http_request
 
 if TYPE_CHECKING:
     from .....server import Context
@@ -30,8 +30,8 @@ def access_token_of(context: Context) -> Any:
     principal = context.principal
     if principal is None or isinstance(principal, TokenPrincipal):
         return None if principal is None else principal.access_token
-    headers: Mapping[str, str] = context.scope.get("headers") or {}
-    token = headers.get("authorization", "").partition(" ")[2]
+    request = http_request(context)
+    token = "" if request is None else request.headers.get("authorization", "").partition(" ")[2]
     expires = principal.expires
     return AccessToken(
         token=token, client_id=principal.client_id or principal.subject, scopes=sorted(principal.scopes),

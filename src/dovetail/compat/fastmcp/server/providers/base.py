@@ -16,6 +16,8 @@ class Provider:
 
     def __init__(self) -> None:
         self._transforms: list[Transform] = []
+        self.chain = self._transforms
+        """The same list, for those who only want to know whether there are any."""
 
     @property
     def transforms(self) -> list[Transform]:

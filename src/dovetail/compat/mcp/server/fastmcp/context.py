@@ -10,7 +10,6 @@ from typing_extensions import TypeVar
 
 from ...shared.context import RequestContext
 from ..elicitation import ElicitationResult, UrlElicitationResult, elicit_url, elicit_with_validation
-from ..lowlevel.bridge import request_ctx
 from ..lowlevel.helper_types import ReadResourceContents
 from ..session import ServerSession, current
 
@@ -114,8 +113,3 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
         close = self.request_context.close_standalone_sse_stream
         if close is not None:
             await close()
-
-
-def current_context(fastmcp: FastMCP[Any]) -> Context[Any, Any, Any]:
-    """A context for the request that is served here, or for none."""
-    return Context(request_context=request_ctx.get(None), fastmcp=fastmcp)

@@ -20,11 +20,11 @@ from ....common.wire import failed, tool_result
 from ....serving import Served
 from ... import types as t
 from ...shared.exceptions import UrlElicitationRequiredError
-from ..lowlevel.bridge import Bridge
+from ..lowlevel.bridge import Bridge, request_ctx
 from ..lowlevel.helper_types import ReadResourceContents
 from ..lowlevel.server import Server
 from ..models import InitializationOptions
-from .context import Context, current_context
+from .context import Context
 from .exceptions import ResourceError
 from .prompts import Prompt, PromptManager
 from .resources import FunctionResource, Resource, ResourceManager
@@ -74,7 +74,7 @@ class LowLevelServer(Server[Any, Any]):
         if type(arguments) is not dict:
             raise ProtocolError("invalid_params", "the arguments must be an object")
         try:
-            value = await self._fastmcp.call_tool(params.name, cast("dict[str, Any]", arguments))
+            value = await self._fastmcp.call_tool(params.name, arguments)  # pyright: ignore[reportUnknownArgumentType]
         except (UrlElicitationRequiredError, ProtocolError):
             raise
         except Exception as error:  # noqa: BLE001  their boundary: the text is for the model
@@ -162,7 +162,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
 
     def get_context(self) -> Context[Any, Any, Any]:
         """The context of the request that is served here; outside of one it can do little."""
-        return current_context(self)
+        return Context(request_context=request_ctx.get(None), fastmcp=self)
 
     # Tools
 

@@ -74,7 +74,7 @@ class Tool(BaseModel):
             value = await self.fn_metadata.call_fn_with_arg_validation(
                 self.fn, self.is_async, arguments, direct
             )
-            if inspect.isawaitable(value):
+            if not self.is_async and inspect.isawaitable(value):
                 value = await value
             return self.fn_metadata.convert_result(value) if convert_result else value
         except UrlElicitationRequiredError:

@@ -59,8 +59,10 @@ class FuncMetadata(BaseModel):
         arguments_to_pass_directly: dict[str, Any] | None,
     ) -> Any:
         """Check the arguments and call ``fn``; a plain function runs on the event loop, as theirs does."""
-        given = self.arg_model.model_validate(
-            self.pre_parse_json(arguments_to_validate)
+        parsed = self.pre_parse_json(arguments_to_validate)
+        # What `model_validate` does, without its detours.
+        given: dict[str, Any] = self.arg_model.__pydantic_validator__.validate_python(
+            parsed
         ).model_dump_one_level()
         if arguments_to_pass_directly:
             given |= arguments_to_pass_directly
@@ -68,11 +70,13 @@ class FuncMetadata(BaseModel):
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """JSON that came as a string is taken apart, unless a string is what is wanted."""
-        kinds = {field.alias or name: field.annotation for name, field in self.arg_model.model_fields.items()}
-        return {
-            name: _parsed(value) if isinstance(value, str) and kinds.get(name, str) is not str else value
-            for name, value in data.items()
-        }
+        found = dict(data)
+        for name, field in self.arg_model.__pydantic_fields__.items():
+            key = field.alias or name
+            value = found.get(key)
+            if type(value) is str and field.annotation is not str:
+                found[key] = _parsed(value)
+        return found
 
     def convert_result(self, result: Any) -> Any:
         """The content of a result and, where the function declares it, its data."""
@@ -83,8 +87,11 @@ class FuncMetadata(BaseModel):
         content = to_content(result)
         if self.output_schema is None or self.output_model is None:
             return content
-        value = self.output_model.model_validate({"result": result} if self.wrap_output else result)
-        return content, value.model_dump(mode="json", by_alias=True)
+        model = self.output_model
+        value = model.__pydantic_validator__.validate_python(
+            {"result": result} if self.wrap_output else result
+        )
+        return content, model.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
 
 
 def _parsed(text: str) -> Any:
