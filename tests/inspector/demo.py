@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-from dovetail import Audio, Context, Image, ResourceLink, Server, ToolError
+from dovetail import App, Audio, Context, Image, ResourceLink, Server, ToolError
 
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 EVIL_SVG = (
@@ -48,6 +48,29 @@ class Circle:
 @dataclass
 class Box:
     width: float
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><p id="shown">waiting</p><button id="more">More</button><script>
+let next = 1; const waiting = new Map();
+const send = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
+const ask = (method, params) => new Promise((done) => {
+  waiting.set(next, done);
+  send({ id: next++, method, params });
+});
+const show = (text) => { document.getElementById("shown").textContent = text; };
+addEventListener("message", ({ data }) => {
+  if (data.id !== undefined && waiting.has(data.id)) waiting.get(data.id)(data.error ?? data.result);
+  else if (data.method === "ui/notifications/tool-result") show("result " + data.params.content[0].text);
+});
+ask("ui/initialize", { protocolVersion: "2026-01-26", appInfo: { name: "page", version: "1" }, appCapabilities: {} })
+  .then(() => send({ method: "ui/notifications/initialized", params: {} }));
+document.getElementById("more").onclick = async () => {
+  let reach = "nothing";
+  try { reach = parent.document.title } catch { }
+  try { await fetch("/api/state"); reach = "the inspector" } catch { }
+  show("more " + (await ask("tools/call", { name: "fail", arguments: {} })).content[0].text + ", reached " + reach);
+};
+</script>"""
 
 
 def build() -> Server:
@@ -121,6 +144,11 @@ def build() -> Server:
         """Runs as a task."""
         await ctx.report_progress(1, 1)
         return "worked"
+
+    @server.tool(app=App(html=PAGE))
+    async def chart() -> str:
+        """A result with a page of its own."""
+        return "forty-two"
 
     @server.tool
     async def touch() -> str:

@@ -209,7 +209,7 @@ def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
     go(page, "wire")
     page.wait_for_selector(".frame")
     page.fill('[aria-label="Filter frames"]', "tools/list")
-    page.wait_for_function("document.querySelectorAll('.frame').length >= 2")
+    page.wait_for_function("() => document.querySelectorAll('.frame').length >= 2")
     assert {row.inner_text() for row in page.query_selector_all(".frame .method")} == {"tools/list"}
     for position in (0, 1):
         page.click(f".frame >> nth={position}")

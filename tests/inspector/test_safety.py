@@ -180,7 +180,9 @@ class TestInABrowser:
             page.wait_for_selector(".question")
             for panel in ("wire", "logs", "revisions", "health", "sessions", "tasks"):
                 go(page, panel)
-            page.wait_for_function("document.querySelector('.head h1').textContent.includes('<script>')")
+            page.wait_for_function(
+                "() => document.querySelector('.head h1').textContent.includes('<script>')"
+            )
             assert page.evaluate(HACKED) is False
             assert page.problems == []
             page.context.close()

@@ -17,6 +17,7 @@ from ..client.config import ClientOptions
 from ..client.connecting.targets import Target
 from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
+from ..server import apps
 from ..settings import Limits, Timeouts
 from .bounds import LOGS_KEPT, MESSAGE_SIZE
 from .heads import WatchedFetch, Wire
@@ -24,8 +25,6 @@ from .heads import WatchedFetch, Wire
 if TYPE_CHECKING:
     from .inspector import Inspector
 
-APPS: Final = "io.modelcontextprotocol/ui"
-APP_TYPE: Final = "text/html;profile=mcp-app"
 FIRST_LEVEL: Final = "info"
 """What a server is asked to log, until somebody chooses."""
 _PROVIDERS: Final = {"anthropic": Anthropic, "openai": OpenAI, "ollama": Ollama, "lmstudio": LMStudio}
@@ -110,7 +109,7 @@ class Connection:
             "limits": Limits(message_size=MESSAGE_SIZE),
             # Whoever looks decides how long to wait; there is a button.
             "timeouts": Timeouts(idle=None, total=None),
-            "capabilities": {"extensions": {APPS: {"mimeTypes": [APP_TYPE]}}},
+            "capabilities": {"extensions": {apps.EXTENSION: {"mimeTypes": [apps.HTML]}}},
             "headers": wish.headers,
             "auth": wish.auth,
             "env": wish.env,
