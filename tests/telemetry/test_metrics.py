@@ -478,6 +478,33 @@ async def test_tools_of_a_mounted_server_have_names_and_what_it_does_not_have_ha
 
 
 @run
+async def test_resources_of_a_mounted_server_are_counted_by_how_they_begin_and_never_without_end() -> None:
+    server, child = Server("whole"), Server("child")
+
+    @child.resource("city://{name}/weather")
+    async def weather(name: str) -> str:
+        return name
+
+    for number in range(2 * NAMES):
+        child.add_resource_template(f"s{number}://{{name}}", weather)
+    server.mount(child, prefix="world")
+    metrics = server.metrics
+    async with Client(server) as client:
+        for name in ("oslo", "bergen", "oslo"):
+            await client.read_resource(f"city://world/{name}/weather")
+        with pytest.raises(DovetailError):
+            await client.read_resource("city://elsewhere/oslo")
+        assert metrics.read("dovetail_calls_total", name="city://world", outcome="ok") == 3
+        assert metrics.read("dovetail_call_seconds", name="city://world") == 3
+        assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) == 1
+        for number in range(2 * NAMES):
+            await client.read_resource(f"s{number}://world/oslo")
+        await client.read_resource("city://world/oslo/weather")
+    assert metrics.read("dovetail_calls_total", name="city://world", outcome="ok") == 4
+    assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) > NAMES
+
+
+@run
 async def test_calls_that_wait_for_their_turn_at_a_handler_are_a_queue_of_their_own() -> None:
     server, begun, go = Server("narrow"), asyncio.Event(), asyncio.Event()
 

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from dovetail import Client, Context, ProtocolError, Refusal, Server, ToolError
+from dovetail import Client, Context, DovetailError, ProtocolError, Refusal, Server, ToolError
 from dovetail.layers import Tracing
 from dovetail.stores import SqliteStore
 from dovetail.transports import tcp
@@ -257,9 +257,43 @@ async def test_a_question_and_its_answer_belong_to_the_trace(revision: str) -> N
         with watched.root as root:
             assert (await client.call_tool("ask")).text == "accept yes"
     assert seen == [root.get_span_context().trace_id]
-    if revision != MODERN:  # there the server sends a request of its own
-        asked = watched.one("elicitation/create", trace.SpanKind.SERVER)
-        assert parent_of(asked) == watched.one("tools/call ask", trace.SpanKind.SERVER).context.span_id
+    if revision == MODERN:
+        return  # there a question is no request
+    answered, asked = watched.one("elicitation/create", SERVED), watched.one("elicitation/create", SENT)
+    assert parent_of(answered) == asked.context.span_id
+    assert parent_of(asked) == watched.one("tools/call ask", SERVED).context.span_id
+    assert (asked.attributes or {})["jsonrpc.request.id"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+@run
+async def test_the_handshake_of_a_client_is_a_span_that_the_servers_belongs_to(revision: str) -> None:
+    watched = Watched()
+    method = "server/discover" if revision == MODERN else "initialize"
+    async with (
+        reached(shop(watched.layer()), "http") as target,
+        Client(target, revision=revision, layers=[watched.layer()]) as client,
+    ):
+        await client.list_tools()
+    sent = watched.one(method, SENT)
+    assert parent_of(watched.one(method, SERVED)) == sent.context.span_id
+    assert sent.end_time is not None
+
+
+@run
+async def test_a_question_that_fails_says_so_in_its_span() -> None:
+    watched = Watched()
+
+    async def answer(request: Any) -> Any:
+        raise RuntimeError("nobody is there")
+
+    async with (
+        reached(shop(watched.layer()), "http") as target,
+        Client(target, revision="2025-06-18", on_elicit=answer, layers=[watched.layer()]) as client,
+    ):
+        with pytest.raises(DovetailError):
+            await client.call_tool("ask")
+    assert watched.one("elicitation/create", SENT).status.status_code is trace.StatusCode.ERROR
 
 
 @run
@@ -538,7 +572,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
 provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter(sys.argv[1] + "/v1/metrics"))])
 metrics.set_meter_provider(provider)
-from dovetail import Client, Server
+from dovetail import Client, DovetailError, Server
 server = Server("shop")
 
 @server.tool
@@ -570,7 +604,7 @@ def test_the_numbers_are_told_to_opentelemetry_where_it_is() -> None:
 
 QUIET = """
 import asyncio, sys
-from dovetail import Client, Server
+from dovetail import Client, DovetailError, Server
 server = Server("shop")
 before = server.respond
 

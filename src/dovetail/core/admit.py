@@ -413,9 +413,8 @@ class Admission:
             session = phases.open_session(params, codec, arrival.principal)
         except ProtocolError as error:
             return self.refuse(error, frame.id, codec=legacy)
-        return arrival.call(
-            row, params, codec, session.capabilities, client_info=session.client_info, session=session
-        )
+        known = {"client_info": session.client_info, "meta": params.meta or EMPTY}
+        return arrival.call(row, params, codec, session.capabilities, session=session, **known)
 
     def _refuse_legacy(self, arrival: _Arrival) -> Admitted:
         """A request of the legacy era where only the modern one is served."""

@@ -290,12 +290,12 @@ class Watcher(Protocol):
 class Carrier(Protocol):
     """Whoever has something to say in the ``_meta`` of every request of ours."""
 
-    def carry(self) -> Mapping[str, Any]:
-        """Members of ``_meta``; what a caller has put there wins."""
+    def carry(self, method: str | None = None) -> Mapping[str, Any]:
+        """Members of ``_meta``, of a request by ``method`` if it is one; what a caller has put there wins."""
         ...
 
-    def sent(self, id: RequestId) -> None:
-        """The request that was just asked about has this id."""
+    def sent(self, id: RequestId) -> Callable[[BaseException | None], None] | None:
+        """The request that was just asked about has this id. What is returned wants to hear how it ends."""
         ...
 
 

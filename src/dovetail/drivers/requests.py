@@ -85,6 +85,8 @@ class Outgoing(Struct, eq=False):
     """Why it was interrupted."""
     status: int = 0
     """The HTTP status of the answer, where there is one; the exchange sets it."""
+    over: Callable[[BaseException | None], None] | None = None
+    """Wants to hear how it ended."""
 
 
 Exchange = Callable[[Outgoing], Awaitable[None]]
@@ -150,11 +152,15 @@ class Requests:
                 raise answer.error
             result = answer.result
         except BaseException as reason:
+            if sent.over is not None:
+                sent.over = sent.over(reason)
             if (error := self._give_up(sent, reason)) is None:
                 raise
             raise error from None
         finally:
             self.last_status = sent.status
+            if sent.over is not None:
+                sent.over(None)
             del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector
             if self._queue:
                 self._next_turn()
@@ -172,14 +178,14 @@ class Requests:
         meta, on_progress = get("meta"), get("on_progress")
         carrier = self._endpoint.admission.carrier
         if carrier is not None:
-            meta = {**carrier.carry(), **(meta or {})} or None
+            meta = {**carrier.carry(method), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
         progress = on_progress is not None or limits.idle is not None
         id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
-        if carrier is not None:
-            carrier.sent(id)
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
+        if carrier is not None:
+            sent.over = carrier.sent(id)
         if progress:
             sent.token = id if meta is None else meta.get(PROGRESS_TOKEN, id)
         self.waiting[id] = sent

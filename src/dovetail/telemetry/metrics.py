@@ -28,6 +28,7 @@ from ..drivers.layering import Layer, Respond
 from ..errors import DovetailError, RemoteProtocolError
 from ..layers.outcomes import Outcome, code_of, of_error, of_result
 from ..model import CallToolResult
+from ..settings import NAME_ECHO
 from .bounds import BUCKETS, NAMES, OTHER
 from .exposition import write
 from .families import FAMILIES
@@ -167,9 +168,11 @@ class Metrics:
 
     def _find(self, method: str, name: str, *, answered: bool) -> _Counted:
         label = self._label(method, name)
-        if label is OTHER and answered and method in _NAMED and self._server.elsewhere is not None:
+        if label is OTHER and answered and self._server.elsewhere is not None:
             # It belongs to what is mounted here, which has just answered: a name that exists. Those have a share.
-            label = name if len(self._counted) < NAMES // 2 else OTHER
+            label = _begin(name) if method == _READ else name
+            if (method, label) not in self._counted and len(self._counted) >= NAMES // 2:
+                label = OTHER
         one = self._counted.get((method, label))
         if one is None:
             if len(self._counted) >= NAMES:
@@ -312,6 +315,12 @@ class Metrics:
 def _forked(metrics: Metrics | None) -> None:
     if metrics is not None:
         metrics.forked()
+
+
+def _begin(uri: str) -> str:
+    """What resources of others are counted as: scheme and first segment, which is the prefix of a mount."""
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.partition('/')[0]}"[:NAME_ECHO]
 
 
 def measured(server: Server) -> Metrics:

@@ -3,7 +3,8 @@
 Nothing has to be switched on: a server that starts, and a client that is made, after the program has set a tracer or
 meter provider are traced (`detecting.py`). ``layers=[Tracing(…)]`` says where in the order, or with which providers.
 
-- A client has a span of kind CLIENT around each call; a server one of kind SERVER, and a task one around its work.
+- A client has a span of kind CLIENT around each call and around its handshake, and so has a server around a question
+  that is a request; a server has one of kind SERVER around what it serves, and a task one around its work.
 - The context travels in ``params._meta`` (``traceparent``, ``tracestate``, ``baggage``) of every request on every
   transport, questions of servers included, and is kept with a task for whoever runs it.
 - No argument, result, token or session id becomes an attribute; of the session there is a hash.
@@ -18,6 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, cast
 
@@ -52,6 +54,7 @@ _NETWORK: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _TARGETS: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _ADDRESSED: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+_HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
 _asking: ContextVar[trace.Span | None] = ContextVar("dovetail_asking_span", default=None)
 """The client's span whose request is about to get its id."""
 
@@ -75,6 +78,8 @@ class Tracing(Layer):
         self._kind = trace.SpanKind.SERVER
         self._known: Callable[[str, str], bool] = lambda method, name: True
         self._complained = False
+        self._own: trace.Span | None = None
+        """The span of the request that is about to get its id, where no call is around it."""
 
     def attach(self, service: Any) -> None:
         side = service.admission.side
@@ -92,19 +97,32 @@ class Tracing(Layer):
 
     # --- what an `Admission` asks its carrier ------------------------------------------------------------------
 
-    def carry(self) -> Mapping[str, Any]:
+    def carry(self, method: str | None = None) -> Mapping[str, Any]:
         """What the ``_meta`` of a request has to say of the span it is sent in."""
         carried: dict[str, str] = {}
         with self._harmless():
-            propagate.inject(carried)
+            context = contexts.get_current()
+            if method is not None and (self._kind is trace.SpanKind.SERVER or method in _HANDSHAKE):
+                # No call of ours is around it: it has a span of its own, which nothing else is in.
+                attributes = {"mcp.method.name": method}
+                span = self._tracer.start_span(method, context, trace.SpanKind.CLIENT, attributes)
+                context = trace.set_span_in_context(span, context)
+                self._own = span
+            propagate.inject(carried, context)
         return carried
 
-    def sent(self, id: int | str) -> None:
-        """The request has this id."""
-        span = _asking.get()
-        if span is not None:
+    def sent(self, id: int | str) -> Callable[[BaseException | None], None] | None:
+        """The request has this id; a span of its own ends with it."""
+        own, self._own = self._own, None
+        span = _asking.get() if own is None else own
+        if own is None:
             _asking.set(None)
+        if span is not None:
             span.set_attribute("jsonrpc.request.id", str(id))
+        return None if own is None else partial(self._over, own)
+
+    def _over(self, span: trace.Span, error: BaseException | None) -> None:
+        self._finish(span, {} if error is None else _failure(error))
 
     # --- spans -----------------------------------------------------------------------------------------------
 
@@ -171,6 +189,10 @@ class Tracing(Layer):
         with self._harmless():
             contexts.detach(token[0])
             _inside.reset(token[1])
+        self._finish(span, ended)
+
+    def _finish(self, span: trace.Span, ended: Mapping[str, Any]) -> None:
+        with self._harmless():
             if ended:
                 shown = {name: value for name, value in ended.items() if name != "message"}
                 span.set_attributes(shown)
