@@ -12,15 +12,19 @@ from dovetail.layers import (
     Audit,
     Breaker,
     Budget,
+    Cache,
     Concurrency,
     Deadline,
     Layer,
     Log,
+    Masking,
     Policy,
+    Quirks,
     RateLimit,
     Retry,
     Timing,
 )
+from dovetail.layers.quirks import QUIRKS
 
 MANY = 1_000_000
 
@@ -36,7 +40,7 @@ class OpenedForALine(Audit):
 
 
 def generous() -> list[Layer]:
-    """All of them but `Cache` and `Masking`, which exist to change what is answered."""
+    """All of them; `Cache` and `Masking`, which exist to change what is answered, with nothing to find here."""
     folder = Path(tempfile.mkdtemp(prefix="every-layer-"))
     return [
         Log(arguments=True),
@@ -48,6 +52,9 @@ def generous() -> list[Layer]:
         Breaker(failures=MANY),
         Deadline(3600),
         Retry(attempts=1),
+        Cache(3600, tools=["nothing is called so"]),
+        Masking(nothing="what nobody ever says \x00"),
+        Quirks(without=[quirk.name for quirk in QUIRKS]),
         Budget(bytes=1 << 40),
     ]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw, Struct
 
@@ -114,37 +114,41 @@ class Concurrency(Layer):
         return [("dovetail_queue", ("concurrency",), self.waiting)]
 
     def wrap(self, respond: Respond) -> Respond:
-        def limited(call: Call, channel: Channel) -> Any:
-            return (self._run if call.method in WORK else respond)(call, channel)
+        """Taking a free place and giving it back are written out: they are the path of nearly every call."""
+        limits = self._places
 
-        self._respond = respond
+        async def limited(call: Call, channel: Channel) -> Struct | Raw:
+            if call.method not in WORK:
+                return await respond(call, channel)
+            held: list[tuple[Places, Hashable]] = []
+            try:
+                for scope, places in limits:
+                    name: Hashable = ""
+                    if scope == "tool":
+                        name = call.params.name if call.method == "tools/call" else None
+                    elif scope == "principal":
+                        name = principal_of(call)
+                    if name is None:
+                        continue
+                    taken = places.taken
+                    count = taken.get(name, 0)
+                    if count < places.limit and name not in places.waiting:
+                        taken[name] = count + 1
+                    else:
+                        await self._wait(places, name, scope)
+                    held.append((places, name))
+                return await respond(call, channel)
+            finally:
+                for places, name in held:
+                    taken = places.taken
+                    if places.waiting:
+                        places.leave(name)
+                    elif taken[name] == 1:
+                        del taken[name]
+                    else:
+                        taken[name] -= 1
+
         return limited
-
-    async def _run(self, call: Call, channel: Channel) -> Struct | Raw:
-        # Taking a free place and giving it back are written out: they are the path of nearly every call.
-        held: list[tuple[Places, Hashable]] = []
-        try:
-            for scope, places in self._places:
-                name: Hashable = ""
-                if scope == "tool":
-                    name = call.params.name if call.method == "tools/call" else None
-                elif scope == "principal":
-                    name = principal_of(call)
-                if name is None:
-                    continue
-                count = places.taken.get(name, 0)
-                if count < places.limit and name not in places.waiting:
-                    places.taken[name] = count + 1
-                else:
-                    await self._wait(places, name, scope)
-                held.append((places, name))
-            return await self._respond(call, channel)
-        finally:
-            for places, name in held:
-                if places.waiting or places.taken[name] == 1:
-                    places.leave(name)
-                else:
-                    places.taken[name] -= 1
 
     async def _wait(self, places: Places, name: Hashable, scope: str) -> None:
         if self.waiting >= self._queue:
