@@ -342,3 +342,28 @@ async def test_modern_listeners_of_every_process_hear_of_changes(tmp_path: Path)
             await client.subscribe_resource(STOCK)
             await Web(first).call("sell")
             await until(lambda: heard)
+
+
+@run
+async def test_when_letters_may_be_lost_sessions_are_read_again(tmp_path: Path) -> None:
+    async with two(tmp_path / "state.db") as (one, first, _, second):
+        store = one.server.store
+        assert store is not None
+        ended, _ = await Web(first).initialize(NEWEST)
+        idle, _ = await Web(first).initialize(NEWEST)
+        listening, _ = await Web(first).initialize(NEWEST)
+        for session in (ended, idle, listening):
+            assert (await Web(second).legacy(NEWEST, session, "ping")).status == 200
+        await Web(second).legacy(NEWEST, listening, "resources/subscribe", {"uri": STOCK})
+        general, told = await stream(second, listening)
+        await anext(told)
+        # Another process has ended one, and its letter was lost with the connection.
+        await store.delete(f"session/{name_of(ended)}/state")
+        assert (await Web(second).legacy(NEWEST, ended, "ping")).status == 200
+        await store.publish("", b"")
+        heard = [await data(told) for _ in range(3)]
+        assert {"uri": STOCK} in [message.get("params") for message in heard]
+        assert (await Web(second).legacy(NEWEST, ended, "ping")).status == 404
+        for session in (idle, listening):
+            assert (await Web(second).legacy(NEWEST, session, "ping")).status == 200
+        await general.close()

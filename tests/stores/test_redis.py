@@ -149,6 +149,49 @@ async def test_news_published_while_cut_off_arrives_when_the_connection_is_back(
 
 
 @run
+async def test_a_redis_that_has_forgotten_its_news_is_heard_again_and_listeners_know_that_some_is_lost() -> (
+    None
+):
+    with RedisServer("--appendonly", "no") as server:
+        store, other = RedisStore(server.url), RedisStore(server.url)
+        heard: list[bytes] = []
+        lost: list[bytes] = []
+        other.subscribe("news", heard.append)
+        other.subscribe("", lost.append)
+        await other.open()
+        await store.publish("news", b"1")
+        await until(lambda: heard == [b"1"])
+        server.kill()
+        server.start()
+        # Its clock is behind that of the one before: what it numbers comes before what was heard already.
+        server.ask("XADD", "dovetail:news", "1-1", "t", "news", "m", "2", "s", "other")
+        await until(lambda: heard == [b"1", b"2"])
+        assert lost == [b""]
+        await store.close()
+        await other.close()
+
+
+@run
+async def test_news_that_was_trimmed_before_it_was_read_is_known_to_be_lost() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        lost: list[bytes] = []
+        store.subscribe("", lost.append)
+        await store.publish("news", b"1")
+        server.ask("CLIENT", "KILL", "TYPE", "normal")
+        await store.put("a", b"1")  # it is back, and nothing was lost
+        await turns()
+        assert lost == []
+        script = (
+            "redis.call('XADD',KEYS[1],'*','t','x','m','x','s','x');redis.call('XTRIM',KEYS[1],'MAXLEN',0)"
+        )
+        server.ask("EVAL", f'"{script}"', "1", "dovetail:news")
+        server.ask("CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: lost == [b""])
+        await store.close()
+
+
+@run
 async def test_a_frozen_redis_costs_a_bounded_time_and_a_write_that_was_repeated_is_done_once() -> None:
     with RedisServer() as server:
         store = RedisStore(server.url, seconds=0.3)

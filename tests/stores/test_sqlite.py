@@ -15,6 +15,7 @@ import pytest
 
 from dovetail.stores import SqliteStore, Store, StoreFull, StoreUnavailable, StoreUnreadable, from_url
 from tests.support.aio import run
+from tests.support.waiting import found, turns, until
 
 from .contract import Clock, SharedStoreContract, fill
 
@@ -215,6 +216,63 @@ async def test_a_truncated_file_is_never_read_half(tmp_path: Path, keep: int) ->
     with pytest.raises(StoreUnreadable):
         await store.scan("f", limit=1000)
     await store.close()
+
+
+@pytest.mark.parametrize("cut", [1, 24, 3000, 5000, 50_000])
+@run
+async def test_a_log_that_was_half_written_when_the_power_failed_loses_its_end_alone(
+    tmp_path: Path, cut: int
+) -> None:
+    path, copy = tmp_path / "s.db", tmp_path / "after.db"
+    store = SqliteStore(path)
+    for number in range(40):
+        await store.put(f"f/{number:03d}", str(number).encode() * 300)
+    half_written(path, copy, cut)
+    await store.close()
+    again = SqliteStore(copy)
+    kept = await again.scan("f", limit=100)
+    assert kept == [(f"f/{number:03d}", str(number).encode() * 300) for number in range(len(kept))]
+    assert len(kept) < 40
+    assert await again.put("f/new", b"1")
+    assert await again.get("f/new") == b"1"
+    await again.close()
+
+
+def half_written(path: Path, copy: Path, cut: int) -> None:
+    """As the disk has it then: the file, and a log that ends anywhere."""
+    copy.write_bytes(path.read_bytes())
+    Path(f"{copy}-wal").write_bytes(Path(f"{path}-wal").read_bytes()[:-cut])
+
+
+def test_who_was_cut_off_knows_that_news_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.stores.bus.BUS_BACKLOG", 1 << 20)
+
+    @run
+    async def scenario() -> None:
+        store, other = (SqliteStore(tmp_path / "s.db") for _ in range(2))
+        heard: list[int] = []
+        lost: list[bytes] = []
+        other.subscribe("news", lambda message: heard.append(len(message)))
+        other.subscribe("", lost.append)
+        await other.open()
+        await store.publish("news", b"1")
+        await until(lambda: heard == [1])
+        for _ in range(8):  # faster than anybody reads
+            await store.publish("news", bytes(1 << 20))
+        await found(lambda: told(store, lost))
+        await until(lambda: heard[-1] == 2)
+        assert 0 < len(heard) - heard.count(2) < 9
+        await turns()
+        await store.close()
+        await other.close()
+        await turns()
+
+    scenario()
+
+
+async def told(store: Store, lost: list[bytes]) -> bool | None:
+    await store.publish("news", b"22")
+    return True if lost else None
 
 
 @pytest.fixture

@@ -227,6 +227,13 @@ class Hub:
         for uri in sorted(subscriber.uris):
             _tell(one, UPDATED, lambda meta, uri=uri: m.ResourceUpdatedNotificationParams(uri, meta=meta))
 
+    def refresh_all(self) -> None:
+        """Tell everybody here that everything they listen to may have changed."""
+        for kind in LIST_KINDS:
+            self.tell(News(list=kind))
+        for uri in tuple(self._uris):
+            self.tell(News(uri=uri))
+
     def _watch(self, subscriber: Subscriber, uri: str) -> bool:
         """Whether there is room for one more address; a listen stream whose wish finds none hears less."""
         if uri not in subscriber.uris and not self.account.take(len(uri)):

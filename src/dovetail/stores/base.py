@@ -120,7 +120,8 @@ class Store(Protocol):
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
         """Have ``take`` called with what is published; call what is returned to stop that.
 
-        ``take`` must neither block nor raise. What other processes publish arrives once the store is open.
+        ``take`` must neither block nor raise. What other processes publish arrives once the store is open. The empty
+        topic is nobody's: its listeners are called when news may have been lost, after a time without a connection.
         """
         ...
 

@@ -32,6 +32,8 @@ REDIS_NEWS: Final = 10_000
 REDIS_LISTEN_SECONDS: Final = 2.0
 """How long one look for news waits for some."""
 
+OUTBOX_BYTES: Final = 64 << 20
+"""Bytes of news that wait for a store."""
 NEWS_SECONDS: Final = 30.0
 NEWS_PAUSE: Final = 0.5
 """How long news waits for a store that is away, and between two attempts."""

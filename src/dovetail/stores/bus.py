@@ -23,7 +23,7 @@ from typing import Final
 
 from .base import StoreUnavailable, Take
 from .bounds import BUS_BACKLOG, BUS_MESSAGE, BUS_SETTLED
-from .listeners import Listeners
+from .listeners import GAP, Listeners
 
 log = logging.getLogger("dovetail.stores")
 
@@ -45,6 +45,8 @@ class Bus:
         """Connections of others to us."""
         self._peers: dict[str, asyncio.StreamWriter] = {}
         """Our connections to others, by the names of their sockets."""
+        self._missed: set[str] = set()
+        """Whom we have cut off: they have to know, once they listen again."""
         self._meeting = asyncio.Lock()
         self._seen = 0
         """When the folder of sockets last changed, as far as we know."""
@@ -95,6 +97,7 @@ class Bus:
                 continue
             if waiting > BUS_BACKLOG:
                 log.warning("a process takes no news: it is cut off")
+                self._missed.add(peer)
                 writer.transport.abort()
             if writer.is_closing():
                 self._drop(peer)
@@ -132,11 +135,15 @@ class Bus:
         try:
             _, writer = await asyncio.open_unix_connection(path)
         except ConnectionRefusedError:
+            self._missed.discard(path.name)
             _remove(path)  # its process is gone
         except OSError:
             pass  # gone in this very moment
         else:
             self._peers[path.name] = writer
+            if path.name in self._missed:
+                self._missed.discard(path.name)
+                writer.write(_HEAD.pack(len(GAP), 0))
 
     def _drop(self, peer: str) -> None:
         writer = self._peers.pop(peer)

@@ -7,23 +7,28 @@ import logging
 from collections import deque
 
 from .base import Store, StoreError, StoreUnavailable
-from .bounds import NEWS_PAUSE, NEWS_SECONDS
+from .bounds import NEWS_PAUSE, NEWS_SECONDS, OUTBOX_BYTES
 
 log = logging.getLogger("dovetail.stores")
 
 
 class Outbox:
-    """Publishes what is put in, one after the other; at most ``limit`` pieces wait, then the oldest goes."""
+    """Publishes what is put in, in order; at most ``limit`` pieces and `OUTBOX_BYTES` wait, then the oldest go."""
 
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store
-        self._waiting: deque[tuple[str, bytes, float]] = deque(maxlen=limit)
+        self._limit = limit
+        self._size = 0
+        self._waiting: deque[tuple[str, bytes, float]] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._closing = False
 
     def put(self, topic: str, message: bytes) -> None:
         loop = asyncio.get_running_loop()
         self._waiting.append((topic, message, loop.time() + NEWS_SECONDS))
+        self._size += len(message)
+        while len(self._waiting) > self._limit or (self._size > OUTBOX_BYTES and len(self._waiting) > 1):
+            self._size -= len(self._waiting.popleft()[1])
         if self._sending is None or self._sending.done():
             self._sending = loop.create_task(self._send(), name="dovetail-news")
 
@@ -31,6 +36,7 @@ class Outbox:
         loop = asyncio.get_running_loop()
         while self._waiting:
             topic, message, latest = self._waiting.popleft()
+            self._size -= len(message)
             while True:
                 try:
                     await self._store.publish(topic, message)

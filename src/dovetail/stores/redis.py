@@ -28,12 +28,14 @@ from .bounds import (
     REDIS_REPEATS,
     REDIS_SECONDS,
 )
-from .listeners import Listeners
+from .listeners import GAP, Listeners
 
 log = logging.getLogger("dovetail.stores")
 
 VERSION: Final = 1
 """Of how things are kept; where a newer one is noted nothing is touched."""
+_NOTHING: Final = b"0-0"
+"""Before all news."""
 
 
 class RedisStore:
@@ -167,7 +169,7 @@ class RedisStore:
         elif int(noted) > VERSION:
             raise StoreUnreadable("the store was written by a newer version")
         last = await client.xrevrange(self._stream, count=1)
-        return last[0][0] if last else b"0-0"
+        return last[0][0] if last else _NOTHING
 
     async def _run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         if self._client is None or self._loop is not asyncio.get_running_loop():
@@ -220,10 +222,15 @@ class RedisStore:
         """Tell the listeners here what the others publish, also after a time without a connection."""
         wait = round(REDIS_LISTEN_SECONDS * 1000)
         pause = REDIS_REPEAT_SECONDS
+        away = False
         while self._client is client:
             try:
+                if away:
+                    last = await self._resumed(client, last)
+                    away = False
                 found = await client.xread({self._stream: last}, count=SCAN_PAGE, block=wait)
             except (self._errors.RedisError, self._errors.RedisClusterException, OSError):
+                away = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, REDIS_SECONDS)
                 continue
@@ -232,6 +239,24 @@ class RedisStore:
                 last = at
                 if fields[b"s"] != self._me:
                     self._listeners.tell(fields[b"t"].decode(), fields[b"m"])
+
+    async def _resumed(self, client: Any, last: bytes) -> bytes:
+        """Where to go on after a time without a connection; the listeners are told if something is missing."""
+        oldest = await client.xrange(self._stream, count=1)
+        newest = await client.xrevrange(self._stream, count=1)
+        if newest and _order(oldest[0][0]) <= _order(last) <= _order(newest[0][0]):
+            return last
+        if last != _NOTHING:
+            log.warning("news was lost: Redis was away for too long, or has forgotten it")
+            self._listeners.tell(GAP, b"")
+        # What there is now may have been numbered anew.
+        return last if newest and _order(last) < _order(oldest[0][0]) else _NOTHING
+
+
+def _order(id: bytes) -> tuple[int, int]:
+    """An id of a stream, such that the later one is greater."""
+    time, _, number = id.partition(b"-")
+    return int(time), int(number)
 
 
 def _milliseconds(ttl: float | None) -> str:

@@ -23,6 +23,7 @@ from ..server.running import Enter
 from ..settings import NEWS_WAITING
 from ..stores.base import Store
 from ..stores.bounds import STORE_LOOK, TASK_LOOK
+from ..stores.listeners import GAP
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
 
@@ -94,7 +95,7 @@ class _Spread:
         self._topic = f"{_TOPIC}/{hashlib.sha256(server.name.encode()).hexdigest()[:16]}"
         self._me = secrets.token_bytes(8)
         self._outbox = Outbox(store, NEWS_WAITING)
-        self._stop = store.subscribe(self._topic, self._take)
+        self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
         self._hub.spread = self._spread
 
     def _spread(self, news: News) -> None:
@@ -107,7 +108,12 @@ class _Spread:
             except msgspec.DecodeError:
                 log.warning("news of a newer version was not understood")
 
+    def _missed(self, _: bytes) -> None:
+        """News may have been lost: to whoever listens here, anything may have changed."""
+        self._hub.refresh_all()
+
     async def close(self) -> None:
         self._hub.spread = None
-        self._stop()
+        for stop in self._stops:
+            stop()
         await self._outbox.close()

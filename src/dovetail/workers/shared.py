@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import msgspec
@@ -28,6 +28,7 @@ from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import SESSION_ATTEMPTS
+from ..stores.listeners import GAP
 from ..stores.records import Records
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.exchange import HttpService
@@ -98,6 +99,7 @@ class SharedSessions:
         self._taking: dict[str, tuple[asyncio.Future[None], list[bytes]]] = {}
         """General streams on their way to us, and what has happened meanwhile."""
         self._working: set[asyncio.Task[None]] = set()
+        self._stop_missing: Callable[[], None] = lambda: None
         self.elsewhere = Elsewhere(self.mail, self.events, self._here.get)
         self.mail.handlers |= {
             Answered: self._answered,
@@ -110,10 +112,12 @@ class SharedSessions:
         }
 
     async def start(self) -> None:
+        self._stop_missing = self._store.subscribe(GAP, self._missed)
         await self.mail.start()
 
     async def stop(self) -> None:
         """Write what is left, then be gone to the others."""
+        self._stop_missing()
         if self._working:
             await asyncio.wait(self._working)
         await self.events.close()
@@ -211,6 +215,17 @@ class SharedSessions:
     def end_soon(self, live: LiveSession) -> None:
         """`end` for those who cannot wait."""
         self._work(self.end(live))
+
+    def _missed(self, _: bytes) -> None:
+        """Letters may have been lost: what is in memory of sessions may be out of date, or ended."""
+        for live in self._sessions:
+            if live.busy:
+                self._work(self._read_again(live))
+            else:
+                self._sessions.leave(live)
+
+    async def _read_again(self, live: LiveSession) -> None:
+        self._adopt(live, await self._kept(live))
 
     # --- messages for other processes -----------------------------------------------------------------------
 

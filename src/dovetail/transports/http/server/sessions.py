@@ -302,6 +302,10 @@ class Sessions:
         self.ended.add(self._place(entry))
         self._forget(entry)
 
+    def leave(self, entry: LiveSession) -> None:
+        """Let it leave memory; its id stays good."""
+        self._forget(entry)
+
     def _forget(self, entry: LiveSession) -> None:
         if self._live.pop(entry.id, None) is None:
             return
