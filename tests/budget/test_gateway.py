@@ -1,12 +1,15 @@
 """What one hop through a proxy costs, in Python calls beyond those of the client and the server it is made of."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import dovetail
 from dovetail import Client, Server
 from dovetail.gateway import Proxy
+from dovetail.gateway.mounting import Mounts
+from dovetail.gateway.parts import ServerPart
 from tests.budget.test_client_stream import SERVER
 from tests.budget.test_handle import MODERN, message
 from tests.support.aio import run
@@ -55,3 +58,62 @@ async def test_a_hop_on_one_revision_stays_within_its_budget() -> None:
     assert reply is not None
     assert b'"text":"5"' in reply
     assert len(through) - len(behind) - len(in_front) <= HOP, "\n".join(through)
+
+
+LIST = 250
+"""For ten pages of a hundred tools each, of a hundred servers."""
+
+
+def many(count: int) -> Server:
+    """A server in which ``count`` others are mounted, each behind a proxy, with ten tools each."""
+    front = Server("front", "1")
+    for number in range(count):
+        behind = Server(f"behind {number}", "1")
+        for tool in range(10):
+            behind.add_tool(
+                lambda: "x", name=f"tool_{tool}", description="A tool that does something useful."
+            )
+        front.mount(Proxy(behind), prefix=f"p{number}")
+    return front
+
+
+async def listed(server: Server) -> int:
+    """Ask for all pages; how many tools there are."""
+    found, more = 0, {}
+    while True:
+        reply = await server.handle(message("tools/list", _meta=MODERN, **more))
+        assert reply is not None
+        found += reply.count(b'"inputSchema"')
+        start = reply.rfind(b'"nextCursor":"')
+        if start < 0:
+            return found
+        more = {"cursor": reply[start + 14 : reply.index(b'"', start + 14)].decode()}
+
+
+@run
+async def test_what_a_call_costs_does_not_depend_on_the_number_of_servers() -> None:
+    costs: list[int] = []
+    for count in (1, 100):
+        front = many(count)
+        call = message("tools/call", name=f"p{count - 1}_tool_3", arguments={}, _meta=MODERN)
+        async with front.running():
+            costs.append(len(await counted(lambda front=front, call=call: front.handle(call))))
+    assert costs[0] == costs[1]
+
+
+@run
+async def test_a_list_of_a_hundred_servers_is_kept_until_one_of_them_changes() -> None:
+    front = many(100)
+    async with front.running():
+        assert await listed(front) == 1_000
+        calls = await counted(lambda: listed(front))
+        begun = time.process_time()
+        assert await listed(front) == 1_000
+        took = time.process_time() - begun
+        assert isinstance(front.elsewhere, Mounts)
+        part = front.elsewhere.mounts[42].part
+        assert isinstance(part, ServerPart)
+        part.server.add_tool(lambda: "", name="late", description="d")
+        assert await listed(front) == 1_001
+    assert len(calls) <= LIST, "\n".join(calls)
+    assert took <= 0.005

@@ -30,7 +30,7 @@ from ..model import (
     PaginatedResult,
     ResourceTemplateReference,
 )
-from ..model.meta import TASKS_EXTENSION
+from ..model.meta import TASKS_EXTENSION, VIA
 from ..server.elsewhere import ListName, TaskTool
 from ..server.listing import Listing
 from ..server.registering.versions import split
@@ -83,6 +83,15 @@ class Mount(Struct, eq=False):
         return found
 
 
+class Merged(Struct, eq=False):
+    """A list that was put together."""
+
+    listing: Listing
+    shown: Shown
+    steady: int = -1
+    """At which generation of the server it is known to be right without asking anybody."""
+
+
 class Mounts:
     """The services mounted in one server."""
 
@@ -91,7 +100,7 @@ class Mounts:
         self.mounts: list[Mount] = []
         self._prefixed: dict[str, Mount] = {}
         self._bare: list[Mount] = []
-        self._merged: OrderedDict[tuple[ListName, str | None], tuple[Listing, Shown]] = OrderedDict()
+        self._merged: OrderedDict[tuple[ListName, str | None], Merged] = OrderedDict()
         self._routes: dict[tuple[ListName, str], tuple[Mount, str]] = {}
         """Whose the tools are that were called since anything changed."""
         self._said: set[str] = set()
@@ -314,27 +323,47 @@ class Mounts:
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
         """A page of what the server and its parts show."""
-        listing, _ = await self._merge(kind, call)
-        return await listing.page(call, channel)
+        return await (await self._merge(kind, call)).listing.page(call, channel)
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         """All of it, for a server this one is mounted in."""
-        return (await self._merge(kind, call))[1]
+        return (await self._merge(kind, call)).shown
 
-    async def _merge(self, kind: ListName, call: Call) -> tuple[Listing, Shown]:
-        own = own_entries(self._server, kind, call)
-        shown = await asyncio.gather(*(self._ask(mount, kind, call) for mount in self.mounts))
-        versions = (own.version, *(None if each is None else each.version for each in shown))
+    def known(self, kind: ListName, call: Call) -> Shown | None:
+        """All of it, where nothing has changed since it was put together and nothing else could; None: ask."""
+        plain = call.principal is None and VIA not in call.meta
+        kept = self._merged.get((kind, None)) if plain else None
+        return None if kept is None or kept.steady != self._server.generation else kept.shown
+
+    def steady(self, kind: ListName) -> bool:
+        """Whether callers without a principal are shown the same until somebody says that it changed."""
+        if any(entry.rights for entry in self._server.register.table(kind)):
+            return False
+        return all(mount.part.steady(kind) for mount in self.mounts)
+
+    async def _merge(self, kind: ListName, call: Call) -> Merged:
         key = (kind, key_of(call.principal))
         kept = self._merged.get(key)
-        if kept is None or kept[1].version != versions:
+        generation = self._server.generation
+        if kept is not None and kept.steady == generation and VIA not in call.meta:
+            return kept  # but what came through a proxy has to be asked about: it may have come from here
+        own = own_entries(self._server, kind, call)
+        shown = [mount.part.known(kind, call) for mount in self.mounts]
+        unknown = [place for place, each in enumerate(shown) if each is None]
+        asked = await asyncio.gather(*(self._ask(self.mounts[place], kind, call) for place in unknown))
+        for place, each in zip(unknown, asked, strict=True):
+            shown[place] = each
+        versions = (own.version, *(None if each is None else each.version for each in shown))
+        if kept is None or kept.shown.version != versions:
             entries, older = self._joined(kind, own, shown)
             listing = Listing(
                 self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
             )
-            kept = self._merged[key] = (listing, Shown(versions, entries, older))
+            kept = self._merged[key] = Merged(listing, Shown(versions, entries, older))
             if len(self._merged) > LISTINGS_KEPT:
                 self._merged.popitem(last=False)
+        if call.principal is None and None not in shown and self.steady(kind):
+            kept.steady = generation
         return kept
 
     async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:

@@ -68,6 +68,14 @@ class Part(Protocol):
         """
         ...
 
+    def known(self, kind: ListName, call: Call) -> Shown | None:
+        """What `shown` would say, where it is known at once; None otherwise."""
+        ...
+
+    def steady(self, kind: ListName) -> bool:
+        """Whether callers without a principal are shown the same until this part tells of a change."""
+        ...
+
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         """Whether there is such a component, for parts without a prefix of their own."""
         ...
@@ -136,6 +144,24 @@ class ServerPart:
             if server.elsewhere is None
             else await server.elsewhere.shown(kind, call)
         )
+
+    def known(self, kind: ListName, call: Call) -> Shown | None:
+        server = self.server
+        if kind == "tools" and server.shape is not None and server.shape.lists:
+            return None
+        return (
+            own_entries(server, kind, call)
+            if server.elsewhere is None
+            else server.elsewhere.known(kind, call)
+        )
+
+    def steady(self, kind: ListName) -> bool:
+        server = self.server
+        if kind == "tools" and server.shape is not None and server.shape.varies:
+            return False
+        if server.elsewhere is not None:
+            return server.elsewhere.steady(kind)
+        return not any(entry.rights for entry in server.register.table(kind))
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         shown = await self.shown("tools", call)

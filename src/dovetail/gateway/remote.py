@@ -296,6 +296,14 @@ class RemotePart:
         via = self._check(call) if VIA in call.meta else ()
         return await (await self._upstream(call)).shown(kind, via)
 
+    def known(self, kind: ListName, call: Call) -> Shown | None:
+        if self.problem is not None or call.principal is not None or VIA in call.meta:
+            return None
+        return None if self.first is None or not self._shared else self.first.known(kind)
+
+    def steady(self, kind: ListName) -> bool:
+        return self._shared
+
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         if kind == "resources":
             return True  # templates are the server's own affair: it says so itself

@@ -81,6 +81,11 @@ class Shape:
         """Whether lists differ from what is there."""
         return "tools/list" in self.stages
 
+    @property
+    def varies(self) -> bool:
+        """Whether callers with the same rights are shown different things."""
+        return self.visibility is not None or self.profiles is not None
+
     def change(self) -> None:
         """What is shown is different from now on."""
         self._edition += 1

@@ -142,6 +142,10 @@ class Upstream:
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
+    def known(self, kind: ListName) -> Shown | None:
+        """The list, if it was asked for since it changed."""
+        return self._shown.get(kind)
+
     async def shown(self, kind: ListName, via: Sequence[str] = ()) -> Shown:
         """The list as it is now; asked for once until it changes, by whom the proxies ``via`` lead to.
 

@@ -70,6 +70,14 @@ class Elsewhere(Protocol):
         """The whole list, for a server that this one is mounted in."""
         ...
 
+    def known(self, kind: ListName, call: Call) -> Any:
+        """The whole list where it is known at once; None otherwise."""
+        ...
+
+    def steady(self, kind: ListName) -> bool:
+        """Whether callers without a principal are shown the same until a change is told."""
+        ...
+
     async def has(self, kind: ListName, name: str, call: Call) -> bool: ...
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:

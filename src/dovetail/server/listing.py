@@ -56,10 +56,13 @@ class Listing:
         self._restricted: list[tuple[int, Rights]] | None = None
         """Which entries have rights, by their place in the list; None until somebody asks."""
         self._pages: dict[Key, Raw] = {}
+        self._digests: dict[frozenset[int], bytes] = {}
+        """Of the whole list, by what is left out of it."""
 
     def changed(self) -> None:
         """Drop what was encoded: the list is another one now."""
         self._pages.clear()
+        self._digests.clear()
         self._restricted = None
 
     async def page(self, call: Call, channel: Channel) -> Raw:
@@ -98,7 +101,7 @@ class Listing:
         server = self._server
         definitions = [one for place, (one, _) in enumerate(self._entries()) if place not in hidden]
         paged = cursor is not None or len(definitions) > size
-        digest = _digest(definitions) if paged else b""
+        digest = self._digest(definitions, frozenset(hidden)) if paged else b""
         offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
@@ -108,6 +111,14 @@ class Listing:
             position = digest + str(offset + size).encode()
             result.next_cursor = seal_cursor(server, call, self._name, position)
         return result
+
+    def _digest(self, definitions: Sequence[Any], hidden: frozenset[int]) -> bytes:
+        found = self._digests.get(hidden)
+        if found is None:
+            if len(self._digests) >= PAGES_KEPT:
+                self._digests.clear()
+            found = self._digests[hidden] = _digest(definitions)
+        return found
 
     def _offset(self, call: Call, cursor: str, digest: bytes) -> int:
         position = open_cursor(self._server, call, self._name, cursor)
