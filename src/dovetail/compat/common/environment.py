@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 PREFIX: Final = "FASTMCP_"
 _OLD_PREFIX: Final = "FASTMCP_SERVER_"
+_QUOTED: Final = re.compile(r"""(["'])(.*?)\1""")
 
 
 def from_environment(kind: type[BaseModel], prefix: str = PREFIX) -> dict[str, Any]:
@@ -34,9 +36,8 @@ def dotenv(path: Path) -> dict[str, str]:
     for line in lines:
         name, mark, value = line.strip().removeprefix("export ").partition("=")
         if mark and not name.startswith("#"):
-            value = value.strip()
-            quoted = value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1
-            found[name.strip()] = value[1:-1] if quoted else value.partition(" #")[0].rstrip()
+            quoted = _QUOTED.match(value.strip())
+            found[name.strip()] = value.partition(" #")[0].strip() if quoted is None else quoted[2]
     return found
 
 

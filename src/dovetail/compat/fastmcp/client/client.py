@@ -71,6 +71,7 @@ class Client:
         self._options = options | {name: one for name, one in handlers.items() if one is not None}
         self._native: Native | None = None
         self._entered = 0
+        self._schemas: dict[str, dict[str, Any]] = {}
 
     # Its life
 
@@ -206,11 +207,18 @@ class Client:
             raise ToolError(first)
         structured = result.structuredContent
         data: Any = structured
-        if structured is not None and set(structured) == {"result"}:
-            wrapped = [tool for tool in await self.native.list_tools() if tool.name == name]
-            if wrapped and (wrapped[0].output_schema or {}).get(WRAPPED):
-                data = structured["result"]
+        if structured is not None and set(structured) == {"result"} and await self._wraps(name, result):
+            data = structured["result"]
         return CallToolResult(result.content, structured, result.meta, data, bool(result.isError))
+
+    async def _wraps(self, name: str, result: t.CallToolResult) -> bool:
+        """Whether the member ``result`` is all there is to a result: FastMCP 3 says so, 2 in the tool's schema."""
+        own: dict[str, Any] = (result.meta or {}).get("fastmcp") or {}
+        if own.get("wrap_result"):
+            return True
+        if name not in self._schemas:
+            self._schemas |= {one.name: one.outputSchema or {} for one in await self.list_tools()}
+        return WRAPPED in self._schemas.get(name, {})
 
     async def read_resource(self, uri: Any, **_: Any) -> list[Any]:
         return (await self.read_resource_mcp(uri)).contents

@@ -314,6 +314,7 @@ class Context:
 
     def _add_rules(self, enabled: bool, conditions: dict[str, Any]) -> None:
         vars(self.session).setdefault("_fastmcp_rules", []).extend(rules(enabled, **conditions))
+        self.fastmcp.ruled = True
         self._tell()
 
     def _tell(self) -> None:

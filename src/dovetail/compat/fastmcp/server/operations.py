@@ -36,6 +36,8 @@ class Operations(Provider):
     providers: list[Any]
     _local_provider: LocalProvider
     _mask_error_details: bool
+    ruled: bool = False
+    """Some session has rules of its own about what it sees."""
 
     # Components
 
@@ -213,8 +215,8 @@ class Operations(Provider):
     async def run_tool(self, name: str, arguments: dict[str, Any], version: Any = None) -> ToolResult:
         """Call a tool, without the middleware."""
         local = self._local_provider
-        if version is None and len(self.providers) == 1 and not self._transforms and not local.chain:
-            # Nothing stands between a name and what was registered under it, unless a session hides it.
+        if not (version or self.ruled or self._transforms or local.chain) and len(self.providers) == 1:
+            # Nothing stands between a name and what was registered under it.
             tool = local.tables["tool"].get(name)
             if tool is not None and not (tool.enabled and (tool.auth is None or allowed(tool))):
                 tool = None

@@ -47,7 +47,7 @@ _DUPLICATES: Final = {
 log = logging.getLogger("fastmcp")
 
 
-class FastMCP(Registering, Mounting, Running, Operations, Served, Generic[LifespanResultT]):
+class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[LifespanResultT]):
     """A server of tools, resources and prompts."""
 
     def __init__(
