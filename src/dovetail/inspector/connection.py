@@ -17,8 +17,8 @@ from ..client.config import ClientOptions
 from ..client.connecting.targets import Target
 from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
-from ..server import apps
 from ..settings import Limits, Timeouts
+from ..surface import apps
 from .bounds import LOGS_KEPT, MESSAGE_SIZE
 from .heads import WatchedFetch, Wire
 
