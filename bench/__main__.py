@@ -12,13 +12,25 @@ import time
 import msgspec
 
 from . import chart, idle, peers, report, wrk
-from .measures import calls, erlmcp, guarded, listeners, programs, sessions, start, tools, verified, workers
+from .measures import (
+    calls,
+    erlmcp,
+    guarded,
+    hops,
+    listeners,
+    programs,
+    sessions,
+    start,
+    tools,
+    verified,
+    workers,
+)
 from .rounds import QUICK, Options, say
 from .samples import Figure, Figures
 
 PARTS = (
-    "start", "stdio", "http", "auth", "tcp", "sessions", "guarded", "workers", "listeners", "tools", "erlmcp", "handle",
-    "clients",
+    "start", "stdio", "http", "auth", "tcp", "sessions", "guarded", "hops", "workers", "listeners", "tools", "erlmcp",
+    "handle", "clients",
 )  # fmt: skip
 RESULTS = peers.ROOT / "results"
 
@@ -62,6 +74,7 @@ def measured(options: Options) -> Figures:
         "tcp": lambda: calls.measure("tcp", figures, options),
         "sessions": lambda: sessions.measure(figures, options),
         "guarded": lambda: guarded.measure(figures, options),
+        "hops": lambda: hops.measure(figures, options),
         "workers": lambda: workers.measure(figures, options),
         "listeners": lambda: listeners.measure(figures, options),
         "tools": lambda: tools.measure(figures, options),

@@ -67,6 +67,18 @@ def grown(
     return value
 
 
+def _hop(peer: str, era: str) -> Callable[[Figures], float | None]:
+    """What a hop adds to the median round trip."""
+
+    def value(figures: Figures) -> float | None:
+        way = [
+            figures.value("latency_p50", peer, f"echo, {how}", "http", era) for how in ("one hop", "direct")
+        ]
+        return None if way[0] is None or way[1] is None else way[0] - way[1]
+
+    return value
+
+
 def _stdio(measure: str, peer: str) -> tuple[str, ...]:
     return (measure, peer, "echo", "stdio", LEGACY)
 
@@ -146,6 +158,8 @@ TARGETS = (
             ("memory", "resident memory", "at rest", 0.45),
         )
     ),
+    Target("gateway", "one hop, p50, 2026-07-28", _hop("dovetail", MODERN), 400.0, True, "µs"),
+    Target("gateway", "one hop, p50, legacy session", _hop("dovetail", LEGACY), 400.0, True, "µs"),
     Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
     Target(
         "http",

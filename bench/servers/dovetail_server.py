@@ -148,6 +148,10 @@ if __name__ == "__main__":
         server.auth = JwtVerifier(
             issuer="https://id.example", audience="https://bench.example/mcp", keys=os.environ["BENCH_KEYS"]
         )
+    if "BENCH_BEHIND" in os.environ:
+        from dovetail.gateway import Proxy
+
+        server = Proxy(os.environ["BENCH_BEHIND"])
     if "BENCH_STORE" in os.environ:
         server.use_store(SqliteStore(os.environ["BENCH_STORE"]))
         server.add_tool(touch)

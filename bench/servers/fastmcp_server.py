@@ -112,6 +112,10 @@ def have(count: int) -> None:
 if __name__ == "__main__":
     if "BENCH_TOOLS" in os.environ:
         have(int(os.environ["BENCH_TOOLS"]))
+    if "BENCH_BEHIND" in os.environ:
+        from fastmcp.server import create_proxy
+
+        server = create_proxy(os.environ["BENCH_BEHIND"], name="bench")
     if sys.argv[1] == "stdio":
         server.run(show_banner=False)
     else:

@@ -1,0 +1,42 @@
+"""What one hop through a gateway adds to a call over HTTP on loopback: ours, and FastMCP's proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from ..peers import DOVETAIL, FASTMCP, LEGACY, MODERN
+from ..processes import Child
+from ..rounds import Options, interleave, say
+from ..samples import Figures, Sample, figure
+from ..sockets import SocketDriver
+from ..workloads import ECHO, WrongReply
+
+DIRECT, HOP = "echo, direct", "echo, one hop"
+
+
+def measure(figures: Figures, options: Options) -> None:
+    say("http: one hop through a gateway, and none")
+    with ExitStack() as stack:
+        cases: dict[tuple[str, str, str], Callable[[], Sample]] = {}
+        for peer, era in ((DOVETAIL, MODERN), (DOVETAIL, LEGACY), (FASTMCP, LEGACY)):
+            behind = stack.enter_context(Child(peer, "http"))
+            behind.wait_for_port()
+            front = stack.enter_context(
+                Child(peer, "http", BENCH_BEHIND=f"http://127.0.0.1:{behind.port}/mcp")
+            )
+            for workload, child in ((DIRECT, behind), (HOP, front)):
+                try:
+                    driver = SocketDriver(child, era, "http")
+                    driver.open()
+                    driver.sequential(ECHO, 0.3, most=200)
+                except (WrongReply, OSError, RuntimeError) as error:
+                    figures.skipped.append(f"hops {peer.name} {era} {workload}: {error}"[:400])
+                    continue
+                cases[peer.name, era, workload] = lambda driver=driver: driver.sequential(
+                    ECHO, options.sequential
+                )
+        found = interleave(cases, options.rounds, figures.skipped)
+    for (peer, era, workload), samples in found.items():
+        what = {"peer": peer, "workload": workload, "transport": "http", "era": era}
+        figures.add(figure(samples, measure="latency_p50", unit="µs", **what))
