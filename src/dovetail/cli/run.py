@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
+from ..tooling import settings
 from . import target
 
 if TYPE_CHECKING:
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
-        "run", "Serve the Server in FILE. Without a transport: over stdin and stdout."
+        "run", "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout."
     )
     add_ways(result)
+    settings.add_environment(result)
+    result.add_argument(
+        "--reload", action="store_true", help="take edits while clients stay, as dovetail dev does"
+    )
     return result
 
 
@@ -64,9 +70,41 @@ def main(command: str, arguments: list[str]) -> int:
         adds, prepares = (target.add_common, add_ways), (divert, target.prepare)
         ways = compat.Ways(adds, prepares, target.split, serve, _http_options, address)
         return compat.main(arguments, ways)
-    options = parser().parse_args(arguments)
+    words, rest = settings.cut(arguments)
+    other = _other(parser().parse_known_args(words)[0].target)
+    if other is not None:
+        from . import compose
+
+        return compose.main(other, arguments)
+    options = _options(words)
+    if options.reload:
+        from ..inspector import dev
+
+        way = ["--stdio"] if _over_stdio(options) else ["--port", str(options.port)]
+        return dev.main("dev", [options.target, *way, "--no-browser"])
     divert(options)
+    sys.argv = [target.split(options.target)[0], *rest]
     return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    """What the command line, the environment and a ``.env`` say."""
+    parsing = parser()
+    given = parsing.parse_args(words)
+    file = target.split(given.target)[0]
+    try:
+        settings.fill(given, file if os.path.isfile(file) else None, os.environ)
+    except (ValueError, OSError) as error:
+        parsing.error(str(error))
+    settings.take_defaults(parsing, os.environ)
+    return parsing.parse_args(words)
+
+
+def _other(name: str) -> str | None:
+    """The command that serves what is no server of ours: a URL, or a file of servers."""
+    if name.startswith(("http://", "https://")):
+        return "bridge"
+    return "gateway" if name.endswith(".json") else None
 
 
 def _over_stdio(options: argparse.Namespace) -> bool:

@@ -22,12 +22,12 @@ from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
 from ..settings import Limits
+from ..tooling.dotenv import read_dotenv
 from ..transports import running, stdio
 from ..transports.http.host.places import Place, say
 from .app import InspectorApp
 from .command import add_page, show
 from .connection import Wish
-from .dotenv import read_dotenv
 from .hosting import hosted, load
 from .inspector import Inspector
 from .watching import Watched

@@ -1,0 +1,77 @@
+"""Where the options of a command come from: its command line, else ``DOVETAIL_…``, else a ``.env``, else the default.
+
+Every option has a name in the environment: ``--log-level`` is ``DOVETAIL_LOG_LEVEL``. Switches are on with 1, true,
+yes or on; options that may come several times are separated by commas.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from .dotenv import read_dotenv
+
+PREFIX: Final = "DOVETAIL_"
+_ON: Final = ("1", "true", "yes", "on")
+_OFF: Final = ("", "0", "false", "no", "off")
+
+
+def cut(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and what comes after ``--``: the arguments of the program that is run."""
+    words = list(arguments)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def add_environment(parser: argparse.ArgumentParser) -> None:
+    """The options that say what a program finds in its environment."""
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="set in its environment"
+    )
+    parser.add_argument("--env-file", metavar="FILE", help="read in place of .env, which must not be there")
+
+
+def fill(options: argparse.Namespace, file: str | None, environ: MutableMapping[str, str]) -> None:
+    """Put into ``environ`` what ``--env`` says and, where it is not there yet, what a ``.env`` says: that of
+    ``--env-file``, or those beside ``file`` and in the working directory.
+
+    Raises:
+        ValueError: a word of ``--env`` is no NAME=VALUE.
+        OSError: there is no such ``--env-file``.
+    """
+    folders = [Path(file).resolve().parent, Path.cwd()] if file else [Path.cwd()]
+    places = [folder / ".env" for folder in dict.fromkeys(folders)]
+    if options.env_file is not None:
+        places = [Path(options.env_file)]
+        places[0].stat()
+    for word in options.env:
+        name, mark, value = word.partition("=")
+        if not mark or not name:
+            raise ValueError(f"--env takes NAME=VALUE, not {word!r}")
+        environ[name] = value
+    for place in places:
+        for name, value in read_dotenv(place).items():
+            environ.setdefault(name, value)
+
+
+def take_defaults(parser: argparse.ArgumentParser, environ: MutableMapping[str, str]) -> None:
+    """Let the environment say what the command line does not. A wrong value ends the command with status 2."""
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other list of its options
+        value = environ.get(PREFIX + action.dest.upper())
+        if value is None or not action.option_strings or action.dest in ("help", "env", "env_file"):
+            continue
+        if action.const is True:
+            if value.lower() not in (*_ON, *_OFF):
+                parser.error(
+                    f"{PREFIX}{action.dest.upper()} is one of {', '.join(filter(None, (*_ON, *_OFF)))}"
+                )
+            parser.set_defaults(**{action.dest: value.lower() in _ON})
+            continue
+        if action.choices is not None and value not in action.choices:
+            parser.error(
+                f"{PREFIX}{action.dest.upper()} is one of {', '.join(action.choices)}, not {value!r}"
+            )
+        several = isinstance(action, argparse._AppendAction)  # pyright: ignore[reportPrivateUsage]
+        parser.set_defaults(**{action.dest: value.split(",") if several else value})

@@ -1,0 +1,102 @@
+"""What ``dovetail run`` finds in the environment, in a .env, and behind ``--``."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.cli.run import parser
+from dovetail.tooling import settings
+
+SERVER = """
+import os, sys
+from dovetail import Server
+server = Server("env")
+look = lambda: {"a": os.environ.get("A"), "b": os.environ.get("B"), "args": sys.argv[1:]}
+server.add_tool(look, name="look", description="d")
+"""
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def look(place: Path, *words: str, **environ: str) -> Any:
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "look"}},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail.cli.main", "run", *words],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True, text=True, cwd=place, env={**os.environ, **environ}, timeout=60, check=False,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return next(one for one in answers if one.get("id") == 2)["result"]["structuredContent"]
+
+
+def test_the_environment_the_files_and_the_arguments_reach_the_program(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "server.py").write_text(SERVER)
+    (tmp_path / "there" / ".env").write_text("A=beside\n")
+    (tmp_path / "here" / ".env").write_text("A=working\nB='from here'\n")
+    found = look(tmp_path / "here", "../there/server.py", "--", "--fast", "x y")
+    assert found == {"a": "beside", "b": "from here", "args": ["--fast", "x y"]}
+    assert look(tmp_path / "here", "../there/server.py", A="outside")["a"] == "outside"
+    assert look(tmp_path / "here", "../there/server.py", "--env", "A=said", A="outside")["a"] == "said"
+    (tmp_path / "other.env").write_text("B=other")
+    assert look(tmp_path / "here", "../there/server.py", "--env-file", "../other.env")["b"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "value"),
+    [
+        ({"DOVETAIL_PORT": "9000"}, "port", 9000),
+        ({"DOVETAIL_HTTP": "1"}, "http", True),
+        ({"DOVETAIL_STATELESS": "no"}, "stateless", False),
+        ({"DOVETAIL_ALLOWED_HOST": "a.example,b.example"}, "allowed_host", ["a.example", "b.example"]),
+        ({"DOVETAIL_LOG_LEVEL": "debug"}, "log_level", "debug"),
+    ],
+)
+def test_every_option_has_a_name_in_the_environment(environ: dict[str, str], name: str, value: Any) -> None:
+    made = parser()
+    settings.take_defaults(made, environ)
+    assert vars(made.parse_args(["server.py"]))[name] == value
+
+
+def test_the_command_line_wins_and_wrong_values_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    made = parser()
+    settings.take_defaults(made, {"DOVETAIL_PORT": "9000"})
+    assert made.parse_args(["server.py", "--port", "7"]).port == 7
+    for environ in ({"DOVETAIL_LOG_LEVEL": "loud"}, {"DOVETAIL_HTTP": "maybe"}):
+        with pytest.raises(SystemExit) as caught:
+            settings.take_defaults(parser(), environ)
+        assert caught.value.code == 2
+    made = parser()
+    settings.take_defaults(made, {"DOVETAIL_PORT": "x"})
+    with pytest.raises(SystemExit):
+        made.parse_args(["server.py"])
+
+
+def test_a_url_and_a_file_of_servers_are_run_too(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    command = {
+        "command": sys.executable,
+        "args": ["-m", "dovetail.cli.main", "run", "server.py"],
+        "env": {"A": "1"},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": command}}))
+    assert look(tmp_path, "mcp.json", "--yes")["a"] == "1"
+
+
+def test_a_wrong_word_is_said_with_status_2(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    for words in (["--env", "A"], ["--env-file", "nothing.env"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "dovetail.cli.main", "run", "server.py", *words],
+            capture_output=True, cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
