@@ -32,7 +32,18 @@ COMMANDS = {
     "login": ("dovetail.auth.commands.login", "log in to a server"),
     "logout": ("dovetail.auth.commands.login", "forget and revoke the tokens for a server"),
     "whoami": ("dovetail.auth.commands.login", "show as whom you talk to a server"),
-    "doctor": ("dovetail.auth.commands.doctor", "doctor auth URL: find out why a login fails"),
+    "doctor": (
+        "dovetail.tooling.doctor",
+        "find out what is wrong with a server; doctor auth URL: with logging in",
+    ),
+    "new": (
+        "dovetail.tooling.new",
+        "begin a project: a server with tests, a Dockerfile and a release workflow",
+    ),
+    "completion": (
+        "dovetail.tooling.completion",
+        "print the completion of this command for bash, zsh or fish",
+    ),
 }
 """Command → module and summary. The module's ``main(command, arguments)`` returns the exit status."""
 

@@ -1,0 +1,309 @@
+"""``dovetail doctor TARGET``: what is wrong with a server, or will be for some client, and what to do about it.
+
+It connects in every revision, looks at what is offered, measures, and over HTTP asks what a browser, a proxy or a
+hostile page would. Nothing is called. The exit status is 1 when something is broken, 2 for a wrong command
+line, else 0. ``dovetail doctor auth URL`` is about logging in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import os
+import socket
+import ssl
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ..cli.call import client_of, client_parser
+from ..cli.output import Printer, escape_logs, printable
+from ..client import Client
+from ..errors import DovetailError, ProtocolError
+from ..json_schema.problem import SchemaError
+from ..json_schema.validator import Validator
+from ..layers.quirks import QUIRKS
+from ..wire.revisions import BY_NAME
+
+State = Literal["ok", "note", "broken"]
+_SLOW: Final = 0.5
+_PINGS: Final = 5
+_SECONDS: Final = 10.0
+_BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+_BOTH: Final = "application/json, text/event-stream"
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Finding(Struct, omit_defaults=True):
+    """What one look came to; ``advice`` says what to do."""
+
+    check: str
+    state: State
+    detail: str
+    advice: str = ""
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Examine one server; returns the exit status."""
+    if arguments[:1] == ["auth"]:
+        from ..auth.commands import doctor
+
+        return doctor.main(command, arguments)
+    parser = client_parser(
+        "doctor", "Find out what is wrong with a server. doctor auth URL is about logging in."
+    )
+    options = parser.parse_args(list(arguments))
+    escape_logs()
+    try:
+        found = asyncio.run(examine(options))
+    except (ValueError, TypeError) as error:
+        sys.stderr.write(f"dovetail doctor: {error}\n")
+        return 2
+    broken = sum(one.state == "broken" for one in found)
+    lines = [printable(line) for one in found for line in _lines(one)]
+    lines.append(f"{broken} broken, {sum(one.state == 'note' for one in found)} to look at")
+    Printer(json=options.json).show({"ok": not broken, "findings": found}, lines)
+    return 1 if broken else 0
+
+
+def _lines(finding: Finding) -> list[str]:
+    mark = {"ok": "ok    ", "note": "note  ", "broken": "BROKEN"}[finding.state]
+    found = [f"{mark} {finding.check}: {finding.detail}"]
+    return [*found, f"         → {finding.advice}"] if finding.advice else found
+
+
+async def examine(options: argparse.Namespace) -> list[Finding]:
+    """Every finding, in the order of the looks."""
+    found: list[Finding] = []
+    begun = time.perf_counter()
+    try:
+        async with client_of(options) as client:
+            found.append(_connected(client, time.perf_counter() - begun))
+            found += await _offered(client)
+            found.append(await _timing(client))
+            if client.violations:
+                kinds = ", ".join(f"{kind} ({count})" for kind, count in client.violations.items())
+                found.append(
+                    Finding(
+                        "conformance", "broken", f"it sent what it may not: {kinds}", "see dovetail inspect"
+                    )
+                )
+    except DovetailError as error:
+        found.append(
+            Finding("connection", "broken", error.message, "start it, or look at its log; is the URL right?")
+        )
+    if not any(one.state == "broken" and one.check == "connection" for one in found):
+        found += await _revisions(options)
+    if options.target.startswith(("http://", "https://")):
+        found += await asyncio.to_thread(_over_http, options.target)
+    return found
+
+
+def _connected(client: Client, seconds: float) -> Finding:
+    info = client.server_info
+    name = "a server without a name" if info is None else f"{info.name} {info.version}"
+    return Finding(
+        "connection", "ok", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms"
+    )
+
+
+async def _revisions(options: argparse.Namespace) -> list[Finding]:
+    """Whether it can be reached by clients of every age."""
+    spoken: list[str] = []
+    found: list[Finding] = []
+    for revision in BY_NAME:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                async with client_of(argparse.Namespace(**{**vars(options), "revision": revision})) as client:
+                    if client.server_capabilities.has("tools"):
+                        await client.list_tools()
+            spoken.append(revision)
+        except (DovetailError, TimeoutError) as error:
+            text = error.message if isinstance(error, DovetailError) else "no answer"
+            broken = isinstance(error, TimeoutError)
+            advice = (
+                "clients of this revision wait for ever: answer initialize with a version you speak"
+                if broken
+                else ""
+            )
+            found.append(Finding(f"revision {revision}", "broken" if broken else "note", text, advice))
+    words = ", ".join(spoken) or "none"
+    return [Finding("revisions", "ok" if spoken else "broken", f"it speaks {words}"), *found]
+
+
+async def _offered(client: Client) -> list[Finding]:
+    found: list[Finding] = []
+    if not client.server_capabilities.has("tools"):
+        return [Finding("tools", "note", "it offers none")]
+    tools = await client.list_tools()
+    for tool in tools:
+        problem = _problem_of(tool)
+        if problem is not None:
+            found.append(Finding(f"tool {tool.name}", *problem))
+    names = [tool.name for tool in tools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        found.append(
+            Finding("tools", "broken", f"{', '.join(twice)} came twice", "give each tool a name of its own")
+        )
+    return [Finding("tools", "ok", f"{len(tools)} of them"), *found]
+
+
+def _problem_of(tool: Any) -> tuple[State, str, str] | None:
+    for side in ("input_schema", "output_schema"):
+        schema: Any = getattr(tool, side)
+        if not isinstance(schema, dict):
+            continue
+        try:
+            Validator(schema, trusted=False)  # pyright: ignore[reportUnknownArgumentType]
+        except SchemaError as error:
+            return "broken", f"its {side.replace('_', ' ')} cannot be used: {error}", "correct the schema"
+    if not tool.description:
+        return "note", "it has no description", "a model cannot know what it is for: write a docstring"
+    if (
+        len(tool.name) > 64
+        or not tool.name.replace("-", "").replace("_", "").isalnum()
+        or not tool.name.isascii()
+    ):
+        return "note", "some clients refuse its name", "use up to 64 of A-Z a-z 0-9 _ -"
+    return None
+
+
+async def _timing(client: Client) -> Finding:
+    times: list[float] = []
+    for _ in range(_PINGS):
+        begun = time.perf_counter()
+        try:
+            await client.ping()
+        except ProtocolError:
+            return Finding(
+                "timing", "note", "it does not answer ping", "clients take it for dead: answer ping"
+            )
+        times.append(time.perf_counter() - begun)
+    middle = statistics.median(times)
+    advice = "look for work on the event loop, or a proxy far away" if middle > _SLOW else ""
+    return Finding("timing", "note" if middle > _SLOW else "ok", f"ping takes {middle * 1000:.1f} ms", advice)
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------
+
+
+def _over_http(url: str) -> list[Finding]:
+    found: list[Finding] = []
+    at = urlsplit(url)
+    local = at.hostname in ("localhost", "127.0.0.1", "::1")
+    proxies = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.upper())]
+    if proxies and not local:
+        found.append(Finding("proxy", "note", f"{', '.join(proxies)} stands between", "unset it to compare"))
+    if at.scheme == "http" and not local:
+        found.append(
+            Finding(
+                "TLS", "broken", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile"
+            )
+        )
+    elif at.scheme == "https":
+        found.append(_tls(at.hostname or "", at.port or 443))
+    for check in (_foreign_origin, _foreign_host, _media_types, _unknown_session, _quirks):
+        if check is _foreign_host and not local:
+            continue
+        try:
+            found += check(url)
+        except (OSError, http.client.HTTPException) as error:
+            found.append(
+                Finding(check.__name__.strip("_").replace("_", " "), "broken", str(error) or "no answer")
+            )
+    return found
+
+
+def _ask(
+    url: str, method: str = "POST", body: bytes | None = _BODY, **headers: str
+) -> tuple[int, dict[str, str]]:
+    at = urlsplit(url)
+    make = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
+    connection = make(at.hostname or "", at.port, timeout=_SECONDS)
+    usual = {"Accept": _BOTH, "Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18"}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request(method, at.path or "/", body, {**usual, **named})
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        connection.close()
+
+
+def _tls(host: str, port: int) -> Finding:
+    try:
+        context = ssl.create_default_context()
+        plain = socket.create_connection((host, port), _SECONDS)
+        with plain, context.wrap_socket(plain, server_hostname=host) as secure:
+            ends = ssl.cert_time_to_seconds(str((secure.getpeercert() or {}).get("notAfter")))
+            days = (ends - time.time()) / 86400
+            soon = "renew the certificate" if days < 14 else ""
+            return Finding(
+                "TLS", "note" if soon else "ok", f"{secure.version()}, good for {days:.0f} days", soon
+            )
+    except (OSError, ValueError) as error:
+        return Finding(
+            "TLS", "broken", str(error), "install a certificate that clients can check, with its whole chain"
+        )
+
+
+def _foreign_origin(url: str) -> list[Finding]:
+    status, headers = _ask(url, Origin="https://evil.example")
+    open_to_all = headers.get("access-control-allow-origin") in ("*", "https://evil.example")
+    if open_to_all or status < 400:
+        advice = "check Origin and answer 403; CORS headers only for pages you know"
+        return [Finding("CORS", "broken", f"a page of another site is served ({status})", advice)]
+    return [Finding("CORS", "ok", f"a page of another site gets {status}")]
+
+
+def _foreign_host(url: str) -> list[Finding]:
+    status, _ = _ask(url, Host="evil.example")
+    if status < 400:
+        advice = "check Host: without that any web page can reach it by rebinding its name"
+        return [Finding("Host", "broken", f"a request for another host is served ({status})", advice)]
+    return [Finding("Host", "ok", f"a request for another host gets {status}")]
+
+
+def _media_types(url: str) -> list[Finding]:
+    status, _ = _ask(url, Content_Type="text/plain")
+    if status < 400:
+        return [
+            Finding(
+                "headers",
+                "broken",
+                "text/plain is taken for JSON",
+                "answer 415: pages can send it without asking",
+            )
+        ]
+    return [Finding("headers", "ok", f"text/plain gets {status}")]
+
+
+def _unknown_session(url: str) -> list[Finding]:
+    status, _ = _ask(url, Mcp_Session_Id="unknown")
+    if status in (400, 401, 403, 404):
+        return [Finding("sessions", "ok", f"an unknown session gets {status}")]
+    advice = "answer 404, so that clients begin a new one"
+    return [Finding("sessions", "note", f"an unknown session gets {status}", advice)]
+
+
+def _quirks(url: str) -> list[Finding]:
+    """Which clients that break a rule would be turned away."""
+    found: list[Finding] = []
+    for name, accept in (
+        ("accept-without-events", "application/json"),
+        ("accept-without-json", "text/event-stream"),
+    ):
+        quirk = next(one for one in QUIRKS if one.name == name)
+        status, _ = _ask(url, Accept=accept)
+        if status == 406:
+            advice = f'Server(layers=[Quirks("{name}")]) serves them'
+            text = f"Accept: {accept} gets 406, as it should; it is what {', '.join(quirk.seen_in)} were seen to send"
+            found.append(Finding("quirks", "note", text, advice))
+    return found

@@ -1,0 +1,65 @@
+"""``dovetail new NAME``: a project that runs, with tests, a Dockerfile, registry files and a release workflow."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from .. import __version__
+from ..cli.output import Printer
+from ..errors import DovetailError
+from .project import FILES
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Write the project; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="dovetail new", description="Begin a project in a folder of its own."
+    )
+    parser.add_argument("name", help="the name of the folder and of the server: a-z, 0-9 and hyphens")
+    parser.add_argument("--owner", default="you", help="whose it is, for registries (default: you)")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(list(arguments))
+    for word in (options.name, options.owner):
+        if not _NAME.fullmatch(word) or len(word) > 64:
+            sys.stderr.write(
+                f"dovetail new: {word!r} cannot be a name: use a-z, 0-9 and hyphens, a letter first\n"
+            )
+            return 2
+    folder = Path(options.name)
+    written = write(folder, options.name, options.owner)
+    steps = [
+        f"cd {options.name}",
+        "python -m pytest",
+        "dovetail dev server.py",
+        "dovetail install server.py --into cursor",
+    ]
+    lines = [f"{options.name} is ready:", *(f"  {step}" for step in steps)]
+    Printer(json=options.json).show({"folder": str(folder), "files": written, "next": steps}, lines)
+    return 0
+
+
+def write(folder: Path, name: str, owner: str) -> list[str]:
+    """Write all files below ``folder``, which must not be there; returns their names.
+
+    Raises:
+        DovetailError: it is there already.
+    """
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise DovetailError(f"{folder} cannot be made: {error.strerror}") from None
+    words = {"@NAME@": name, "@MODULE@": name.replace("-", "_"), "@OWNER@": owner, "@VERSION@": __version__}
+    for place, text in FILES.items():
+        for word, value in words.items():
+            text = text.replace(word, value)
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return sorted(FILES)

@@ -1,0 +1,104 @@
+"""What the doctor finds, on good servers and on bad ones."""
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Server
+from dovetail.cli.main import main
+from tests.support.aio import run
+from tests.support.web import served
+
+Captured = pytest.CaptureFixture[str]
+
+
+def findings(target: str, capsys: Captured) -> tuple[int, dict[str, dict[str, Any]]]:
+    status = main(["doctor", target, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is (status == 0)
+    return status, {one["check"]: one for one in found["findings"]}
+
+
+@run
+async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
+    server = Server("good", "1.2")
+    server.tool(name="hello", description="Say it.")(lambda: "hello")
+    async with served(server) as site:
+        status, found = await asyncio.to_thread(findings, f"http://127.0.0.1:{site.port}/mcp", capsys)
+    assert status == 0
+    assert "good 1.2 speaks 2026-07-28" in found["connection"]["detail"]
+    assert "2024-11-05" in found["revisions"]["detail"]
+    assert {
+        found[check]["state"] for check in ("CORS", "Host", "headers", "sessions", "tools", "timing")
+    } == {"ok"}
+    assert found["quirks"]["state"] == "note"
+    assert "Quirks(" in found["quirks"]["advice"]
+
+
+def test_what_is_odd_about_tools_is_said(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "server.py"
+    path.write_text(
+        "from dovetail import Server\nserver = Server('odd', revisions=['2025-06-18'])\n"
+        "server.tool(name='quiet')(lambda: None)\nserver.tool(name='a.b', description='d')(lambda: None)\n"
+    )
+    status, found = findings(str(path), capsys)
+    assert status == 0
+    assert "description" in found["tool quiet"]["detail"]
+    assert "refuse its name" in found["tool a.b"]["detail"]
+    assert found["revisions"]["detail"] == "it speaks 2025-06-18"
+
+
+@pytest.fixture
+def careless() -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            message = json.loads(body)
+            result: Any = {}
+            if message.get("method") == "initialize":
+                info = {"name": "careless", "version": "0"}
+                result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+            data = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode()
+            self.send_response(200 if "id" in message else 202)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self) -> None:
+            self.send_error(405)
+
+        def do_DELETE(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_careless_server_is_told_what_to_do(careless: str, capsys: Captured) -> None:
+    status, found = findings(careless, capsys)
+    assert status == 1
+    for check in ("CORS", "Host", "headers"):
+        assert found[check]["state"] == "broken"
+        assert found[check]["advice"]
+    assert main(["doctor", careless]) == 1
+    assert "BROKEN CORS" in capsys.readouterr().out
+
+
+def test_a_server_that_is_not_there_is_broken(capsys: Captured) -> None:
+    status, found = findings("http://127.0.0.1:9/mcp", capsys)
+    assert status == 1
+    assert found["connection"]["state"] == "broken"
