@@ -3,11 +3,13 @@
 import asyncio
 import json
 import threading
+import typing
 from typing import Any
 
 import pytest
 
 from dovetail import Context, Server
+from dovetail.core.channel import Session
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.schemas import REVISIONS
@@ -227,3 +229,8 @@ async def test_chat_lines_are_sent_in_erlmcp_only() -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "chat"}}
         await server.handle(json.dumps(message).encode(), {"revision": "2025-11-25", "notify": notes.append})
         assert [json.loads(note)["params"] for note in notes] == expected
+
+
+def test_a_type_checker_refuses_a_session_that_may_not_be_there() -> None:
+    found = typing.get_type_hints(Context.session.fget, {"Session": Session})["return"]
+    assert set(typing.get_args(found)) == {Session, type(None)}

@@ -1,15 +1,21 @@
 """What a session in a store costs a process that has seen it, and one that has not."""
 
+import asyncio
 import gc
 import json
+import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from dovetail import Server
 from dovetail.stores import SqliteStore
+from tests.http.children import child
 from tests.http.talk import NEWEST
-from tests.support.aio import run
-from tests.support.web import Web, legacy_headers, request, served
+from tests.support.aio import run, run_limited
+from tests.support.web import Web, legacy_headers, request, served, text
 
 COUNT = 200
 LIMIT = 6 << 10
@@ -49,3 +55,40 @@ async def test_a_session_costs_six_kibibytes_where_it_was_seen_and_nothing_elsew
             tracemalloc.stop()
         assert len(second.app.legacy.sessions) == COUNT
         assert held / (COUNT - 1) <= LIMIT, held / (COUNT - 1)
+
+
+MANY = """
+from dovetail import Server
+from dovetail.settings import Limits
+
+server = Server("many", limits=Limits(sessions=20_000, sessions_per_principal=20_000))
+
+@server.tool
+async def hello() -> str:
+    return "hello"
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_sessions_live_on_four_workers(tmp_path: Path) -> None:
+    path = tmp_path / "many.py"
+    path.write_text(MANY)
+    chance = random.Random(7)
+
+    async def scenario() -> None:
+        async with child(str(path), "--port", "0", "--workers", "4") as served:
+            site: Any = served
+
+            async def open_some(count: int) -> list[str]:
+                return [(await Web(site).initialize(NEWEST))[0] for _ in range(count)]
+
+            opened = await asyncio.gather(*(open_some(1250) for _ in range(8)))
+            sessions = [session for some in opened for session in some]
+            assert len(set(sessions)) == 10_000
+            for session in chance.sample(
+                sessions, 400
+            ):  # each on a connection of its own, to any of the workers
+                said = await Web(site).legacy(NEWEST, session, "tools/call", {"name": "hello"})
+                assert text(said.message["result"]) == "hello"
+
+    run_limited(scenario(), 240)
