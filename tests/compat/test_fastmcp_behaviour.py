@@ -18,6 +18,7 @@ from dovetail.compat.fastmcp.server.dependencies import get_access_token, get_co
 from dovetail.compat.fastmcp.server.middleware import Middleware, MiddlewareContext
 from dovetail.compat.fastmcp.server.middleware.logging import LoggingMiddleware
 from dovetail.compat.fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
+from dovetail.compat.fastmcp.server.providers.openapi import HTTPRoute, MCPType, RouteMap
 from dovetail.compat.fastmcp.settings import Settings
 from dovetail.compat.fastmcp.tools import Tool, tool
 from dovetail.compat.fastmcp.tools.tool_transform import ArgTransform, ToolTransformConfig
@@ -491,3 +492,41 @@ def test_settings_come_from_the_environment_and_from_a_file(
     monkeypatch.setenv("FASTMCP_LOG_LEVEL", "debug")
     found = Settings()
     assert (found.port, found.host, found.log_level, found.debug) == (9002, "0.0.0.0", "DEBUG", False)
+
+
+def test_an_http_api_becomes_a_server_and_its_author_has_a_say() -> None:
+    fastapi = pytest.importorskip("fastapi")
+    app = fastapi.FastAPI(title="Pets")
+
+    @app.get("/pets/{number}", operation_id="get_pet", tags=["pets"])
+    def get_pet(number: int) -> dict[str, Any]:
+        return {"number": number}
+
+    @app.post("/pets", operation_id="add_pet")
+    def add_pet(name: str) -> dict[str, Any]:
+        return {"name": name}
+
+    @app.get("/secret", operation_id="secret")
+    def secret() -> str:
+        return "hush"
+
+    def change(route: HTTPRoute, component: Any) -> None:
+        component.description = f"{route.method} {route.path}"
+
+    mcp = FastMCP.from_fastapi(
+        app,
+        route_maps=[RouteMap(pattern=r"^/secret", mcp_type=MCPType.EXCLUDE)],
+        mcp_names={"add_pet": "new_pet"},
+        mcp_component_fn=change,
+    )
+
+    async def conversation() -> None:
+        async with Client(mcp) as client:
+            shown = {one.name: one for one in await client.list_tools()}
+            assert set(shown) == {"get_pet", "new_pet"}
+            assert shown["get_pet"].description == "GET /pets/{number}"
+            result = await client.call_tool("get_pet", {"number": 3})
+            assert result.structured_content == {"number": 3}
+            assert (await client.call_tool("new_pet", {"name": "Rex"})).structured_content == {"name": "Rex"}
+
+    asyncio.run(conversation())

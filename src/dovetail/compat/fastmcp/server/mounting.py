@@ -81,6 +81,31 @@ class Mounting:
         return create_proxy(backend, **settings)
 
     @classmethod
+    def from_openapi(
+        cls, openapi_spec: dict[str, Any], client: Any = None, name: str | None = None, **options: Any
+    ) -> Any:
+        """A server for the HTTP API that ``openapi_spec`` describes."""
+        from .providers.openapi import OpenAPIProvider
+
+        words = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
+        given = {word: options.pop(word) for word in words if word in options}
+        server = cast("Any", cls)(name or "OpenAPI Server", **options)
+        server.add_provider(OpenAPIProvider(openapi_spec, client, **given))
+        return server
+
+    @classmethod
+    def from_fastapi(cls, app: Any, name: str | None = None, **options: Any) -> Any:
+        """A server for a FastAPI application, which runs in this process."""
+        kept: dict[str, Any] | None = options.pop("httpx_client_kwargs", None)
+        client: Any = app
+        if kept:
+            import httpx  # whoever has words for it has it
+
+            kept = {"base_url": "http://fastapi", **kept}
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), **kept)
+        return cls.from_openapi(app.openapi(), client, name or app.title, **options)
+
+    @classmethod
     def from_client(cls, client: Any, **settings: Any) -> Any:
         """As `as_proxy`."""
         warnings.warn("from_client() is now as_proxy()", DeprecationWarning, stacklevel=2)
