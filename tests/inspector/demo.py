@@ -1,6 +1,7 @@
 """A server with something for every panel, and one that would like to run a script. Also a file for commands."""
 
 import asyncio
+import threading
 from dataclasses import dataclass
 from typing import Literal
 
@@ -138,6 +139,18 @@ def build() -> Server:
             if message % 500 == 0:
                 await asyncio.sleep(0)
         return "said"
+
+    @server.tool
+    async def flow(ctx: Context, seconds: int) -> str:
+        """A thousand messages a second."""
+        loop = asyncio.get_running_loop()
+        begun, said = loop.time(), 0
+        while (passed := loop.time() - begun) < seconds:
+            for _ in range(said, int(passed * 1000)):
+                await ctx.report_progress(said, seconds * 1000)
+                said += 1
+            await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 0.01)
+        return str(said)
 
     @server.tool(task="required")
     async def job(ctx: Context) -> str:

@@ -94,7 +94,7 @@ async def _follow_edits(tmp_path: Path, revision: str) -> None:
             took = time.perf_counter() - begun
             assert [tool.name for tool in await client.list_tools()] == ["goodbye"]
             assert (await client.call_tool("goodbye")).text == "second of all"
-            assert took < 5, f"{took:.2f} s"  # half a second alone; the machine may be busy
+            assert took < 2, f"{took:.2f} s"  # a tenth of it alone; the machine may be busy
 
             file.write_text("this is no Python\n")
             await running.hear("the last edit was not taken")

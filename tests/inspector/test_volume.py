@@ -83,6 +83,22 @@ def test_thousands_of_frames_scroll_and_the_page_goes_on(browser: Any, inspector
 
 
 @pytest.mark.slow
+def test_sixty_pictures_a_second_while_a_thousand_messages_pass(browser: Any, inspector: Running) -> None:
+    page = open_page(browser, inspector.link)
+    choose(page, "flow")
+    page.fill(".editor-json textarea", '{"seconds": 4}')
+    page.click(".runner button.primary")
+    go(page, "wire")
+    page.wait_for_function(COUNTED, arg=500)
+    page.evaluate(FRAMES)
+    page.wait_for_function("() => window.gaps.length > 120")
+    gaps = sorted(page.evaluate("window.gaps"))
+    assert gaps[len(gaps) // 2] < 18, gaps[-10:]
+    assert gaps[int(len(gaps) * 0.9)] < 40, gaps[-10:]
+    page.context.close()
+
+
+@pytest.mark.slow
 def test_fifty_megabytes_do_not_freeze_the_page(browser: Any, inspector: Running) -> None:
     page = open_page(browser, inspector.link)
     page.wait_for_selector(".list li[data-key]")

@@ -11,7 +11,8 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,11 +31,14 @@ from .command import add_page, show
 from .connection import Wish
 from .hosting import hosted, load
 from .inspector import Inspector
+from .nursery import Bred, Nursery
 from .watching import Watched
 
 if TYPE_CHECKING:
     from ..client.config import ClientOptions
 
+LAST_WORDS: Final = 0.5
+"""Seconds that we wait for them."""
 SAID: Final = 4_000
 """Characters of a program's last words that are shown."""
 
@@ -49,14 +53,25 @@ class Reloading:
         if not self.file.is_file():
             raise TargetError(f"there is no file {file}")
         self._said = ""
-        self.front = Proxy(self._command(), **self._options())
+        self._nursery = Nursery(self._heard) if "fork" in get_all_start_methods() else None
+        self.front = Proxy(self._behind(), **self._options())
         self._watched = Watched(self.file, self._env_file)
 
-    def _command(self) -> list[str]:
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **read_dotenv(self._env_file)}
+
+    def _behind(self) -> Any:
+        """What a client is pointed at: a fork of the nursery, or a program where there is no fork."""
+        if self._nursery is not None:
+            return Bred(self._nursery, self._target, self._environment())
         return [sys.executable, "-m", "dovetail.cli.main", "run", self._target]
 
     def _options(self) -> ClientOptions:
-        return {"env": {**os.environ, **read_dotenv(self._env_file)}, "on_stderr": self._heard}
+        return {} if self._nursery is not None else {"env": self._environment(), "on_stderr": self._heard}
+
+    def close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
 
     def _heard(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")
@@ -75,13 +90,21 @@ class Reloading:
         """Have another process take over; whether it did."""
         begun, self._said = time.perf_counter(), ""
         try:
-            await self.front.replace(self._command(), **self._options())
+            await self.front.replace(self._behind(), **self._options())
         except DovetailError as error:
+            await self._last_words()
             self._tell(error, "the last edit was not taken, and the server of before still answers")
             return False
         self._inspector.note("dev", None)
         say(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
         return True
+
+    async def _last_words(self) -> None:
+        """What a program says before it ends comes another way, perhaps a moment later."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                while not self._said:  # noqa: ASYNC110  nobody says that it has said all
+                    await asyncio.sleep(LAST_WORDS / 50)
 
     def _tell(self, error: DovetailError, what: str) -> None:
         text = self._said.strip() or error.message
@@ -121,6 +144,7 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> 
     inspector = Inspector()
     made = Reloading(options.target, inspector, env_file=options.env_file)
     async with AsyncExitStack() as stack:
+        stack.callback(made.close)
         await stack.enter_async_context(lifespan(made.front))
         link = await stack.enter_async_context(
             InspectorApp(inspector).served(Place(port=options.inspector_port))

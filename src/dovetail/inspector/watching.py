@@ -1,4 +1,4 @@
-"""Files that change: looked at ten times a second, never more than a bound of them, without a package for it."""
+"""Files that change: looked at twenty times a second, never more than a bound of them, without a package for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-LOOK: Final = 0.1
+LOOK: Final = 0.05
 """Seconds between two looks."""
 FILES: Final = 2_000
 """Files that are looked at; a folder with more is not a project of one server."""

@@ -1,0 +1,192 @@
+"""Servers that start at once: a process that has everything imported, and forks one for each edit.
+
+Starting Python and importing the library takes longer than an edit may take to be seen. The nursery has done both; a
+fork of it imports the author's file, waits for its client on a Unix socket and then serves it as standard input and
+output, as inetd would. It ends with its client.
+
+Run as a program it reads orders, one a line of JSON: ``{"target", "path", "env"}``; it writes ``{"path"}`` when the
+server of that path has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from itertools import count
+from types import FrameType
+from typing import Any, Final
+
+from ..client.conversation import Conversation
+from ..core.channel import Link
+from ..errors import DovetailError, TransportError
+from ..settings import Limits
+
+START_SECONDS: Final = 30.0
+"""How long an author's file may take to be imported."""
+LOOK: Final = 0.005
+
+
+class Nursery:
+    """The process, seen from the front. ``heard`` gets what its servers write to their standard error."""
+
+    def __init__(self, heard: Callable[[bytes], None]) -> None:
+        self._heard = heard
+        self._folder = tempfile.TemporaryDirectory(prefix="dovetail-dev-")
+        self._numbers = count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.gone: set[str] = set()
+        """The paths of servers that have ended."""
+
+    def order(self, target: str, env: Mapping[str, str]) -> str:
+        """Have a server begin; the path of its socket."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            process = self._process = self._start()
+        path = os.path.join(self._folder.name, f"{next(self._numbers)}")
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"target": target, "path": path, "env": dict(env)}).encode() + b"\n")
+        process.stdin.flush()
+        return path
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, stderr=pipe)
+        loop = asyncio.get_running_loop()
+        for stream, use in ((process.stdout, self._told), (process.stderr, self._heard)):
+            threading.Thread(target=_read, args=(stream, loop, use), daemon=True).start()
+        return process
+
+    def is_ready(self, path: str) -> bool:
+        """Whether the server of this path waits for its client.
+
+        Raises:
+            TransportError: it has ended.
+        """
+        if path in self.gone:
+            raise TransportError("the server ended before it was ready", cause="eof")
+        return os.path.exists(path)
+
+    def _told(self, line: bytes) -> None:
+        self.gone.add(json.loads(line)["path"])
+
+    def close(self) -> None:
+        """End it; its servers end with their clients."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        self._folder.cleanup()
+
+
+def _read(stream: Any, loop: asyncio.AbstractEventLoop, use: Callable[[bytes], None]) -> None:
+    for line in stream:
+        try:
+            loop.call_soon_threadsafe(use, line)
+        except RuntimeError:
+            return  # the loop is closed: nobody listens any more
+
+
+class Bred:
+    """A target for clients: a server of the nursery, a new one for each connection."""
+
+    http = False
+
+    def __init__(self, nursery: Nursery, target: str, env: Mapping[str, str]) -> None:
+        self._nursery = nursery
+        self._target = target
+        self._env = env
+
+    async def open(self, conversation: Conversation, transport: str) -> None:
+        from ..transports import tcp
+
+        path = self._nursery.order(self._target, self._env)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not self._nursery.is_ready(path):  # noqa: ASYNC110  a fork has no other way to say so
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise TransportError(
+                f"the file was not imported within {START_SECONDS} s", cause="timeout"
+            ) from None
+        await tcp.connect(conversation, path=path, limits=Limits())
+
+    async def release(self, link: Link) -> None:
+        await asyncio.sleep(0)
+
+
+# --- the process itself -------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Fork a server for each order, until the front is gone."""
+    from ..cli import target as target  # what every server needs is imported before the first fork
+    from ..server.server import Server as Server
+    from ..transports import stdio as stdio
+
+    children: dict[int, str] = {}
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        while children:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            os.write(1, json.dumps({"path": children.pop(pid, "")}).encode() + b"\n")
+
+    signal.signal(signal.SIGCHLD, ended)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front's: it says when to end
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        pid = os.fork()
+        if not pid:
+            _serve(order)
+        children[pid] = order["path"]
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+
+
+def _serve(order: Mapping[str, Any]) -> None:
+    """Be one server, from the import of its file to the end of its client."""
+    from ..cli.target import load
+    from ..transports import stdio
+
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        os.environ.clear()
+        os.environ.update(order["env"])
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)  # what the file prints is a log
+        server = load(order["target"])
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(order["path"] + ".new")
+            listener.listen(1)
+            os.rename(order["path"] + ".new", order["path"])
+            listener.settimeout(START_SECONDS)
+            client, _ = listener.accept()
+        client.setblocking(True)
+        os.dup2(client.fileno(), 0)
+        os.dup2(client.fileno(), 1)
+        client.close()
+        status = stdio.run(server)
+    except DovetailError as error:
+        sys.stderr.write(f"{error.message}\n")
+    except TimeoutError:
+        pass  # nobody came
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main()
