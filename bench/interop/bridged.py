@@ -180,7 +180,8 @@ async def visited(target: Any, front: str, back: str) -> dict[str, str]:
 
 def bridge(target: str, *options: str) -> list[str]:
     """The command of a bridge to ``target``."""
-    passed = [f"--env={name}" for name in hosts.environ() if name.startswith(("BENCH_", "FASTMCP_"))]
+    known = hosts.environ()
+    passed = [f"--env={name}={known[name]}" for name in known if name.startswith(("BENCH_", "FASTMCP_"))]
     return [sys.executable, "-m", "dovetail.cli.main", "bridge", target, *passed, *options]
 
 

@@ -77,6 +77,14 @@ async def test_modern_only_fails_clearly_on_a_legacy_server(tmp_path: Path) -> N
 
 
 @run
+async def test_modern_only_leaves_all_the_time_there_is_to_the_probe(tmp_path: Path) -> None:
+    command, limit = fake("silent", tmp_path / "log"), Timeouts(connect=0.6)
+    with pytest.raises(DovetailError, match=r"within 0\.6 s"):
+        async with Client(command, revision="modern", timeouts=limit, known_servers=KnownServers()):
+            pass
+
+
+@run
 async def test_another_version_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="2025-06-18"):
         async with Client(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Clients, Server
+from dovetail import Client, Clients, DovetailError, Server
 from dovetail.gateway import ConfigError, Gateway
 from dovetail.gateway.config import read
 from tests.support.aio import run
@@ -238,3 +238,64 @@ async def test_a_bridge_to_nowhere_ends_and_says_why() -> None:
     status, errors = await command("bridge", "tcp://127.0.0.1:9", "--revision", "1999")
     assert status == 2
     assert "1999" in errors
+
+
+# --- limits and layers of one server --------------------------------------------------------------------------------
+
+HUNGRY = """
+import sys
+from dovetail import Server
+server = Server("hungry")
+
+@server.tool(run="inline")
+def eat(size: int) -> int:
+    return len(bytearray(size))
+"""
+
+
+@run
+async def test_layers_of_an_entry_stand_around_its_calls_alone(tmp_path: Path) -> None:
+    config = files(tmp_path, "a", "b")
+    config["mcpServers"]["a"]["layers"] = ["Breaker", {"Policy": {"disabled": ["other"]}}]
+    async with Clients(config) as clients:
+        assert (await clients.call_tool("a_who")).text == "a hello"
+        assert (await clients.call_tool("b_other")).text == "other"
+        with pytest.raises(DovetailError):
+            await clients.call_tool("a_other")
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"layers": ["Braker"]}, "no layer 'Braker'; use one of Audit, Breaker"),
+        ({"layers": ["Rate"]}, "no layer 'Rate'"),
+        ({"layers": [{"Breaker": {"failure": 3}}]}, "layer Breaker"),
+        ({"memory": "lots"}, "no amount of memory"),
+        ({"memory": 0}, ">= 1|> 0"),
+        ({"start_timeout": 0}, "> 0"),
+    ],
+)
+def test_limits_and_layers_that_are_none_are_said(members: Any, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        Gateway({"mcpServers": {"a": {"command": "x", **members}}})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the limit counts something else")
+@run
+async def test_a_child_gets_no_more_memory_than_it_may_have(tmp_path: Path) -> None:
+    path = tmp_path / "hungry.py"
+    path.write_text(HUNGRY)
+    words = [sys.executable, "-m", "dovetail.cli.main", "run", str(path)]
+    entry = {"command": words[0], "args": words[1:], "env": dict(os.environ), "memory": "300M"}
+    async with Clients({"mcpServers": {"hungry": entry}}) as clients:
+        assert (await clients.call_tool("eat", {"size": 1000})).text == "1000"
+        failed = await clients.call_tool("eat", {"size": 1 << 30}, check=False)
+        assert failed.is_error
+        assert (await clients.call_tool("eat", {"size": 2000})).text == "2000"
+
+
+@run
+async def test_a_server_that_does_not_start_in_time_is_left_out() -> None:
+    silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"], "start_timeout": 0.3}
+    async with Clients({"mcpServers": {"silent": silent}}) as clients:
+        assert set(clients.failed) == {"silent"}

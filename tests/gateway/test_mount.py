@@ -20,6 +20,7 @@ from dovetail import (
     Server,
 )
 from dovetail.auth import StaticTokens
+from dovetail.gateway import Proxy
 from dovetail.gateway.naming import Naming
 from tests.budget.test_handle import MODERN, count, message
 from tests.support.aio import run
@@ -331,3 +332,50 @@ def test_a_hundred_servers_cost_a_call_no_more_than_one() -> None:
 
     assert cost(many, "s99_t5") <= cost(few, "s0_t5")
     assert cost(few, "s0_t5") <= cost(few, "own") + 12
+
+
+def library(name: str) -> Server:
+    server = Server(name, "1")
+    server.add_tool(lambda: name, name=f"{name}_who", description="d")
+    server.add_resource(f"{name}://one", lambda: f"one of {name}", name="one")
+
+    @server.resource(f"{name}://books/{{title}}")
+    def book(title: str) -> str:
+        return f"{title} of {name}"
+
+    return server
+
+
+@run
+async def test_several_proxies_without_a_prefix_each_have_their_resources() -> None:
+    server = Server("parent", "1")
+    for name in ("first", "second", "third"):
+        server.mount(Proxy(library(name)))
+    async with Client(server) as client:
+        for name in ("third", "first", "second"):
+            assert (await client.call_tool(f"{name}_who")).text == name
+            assert (await client.read_resource(f"{name}://one")).text == f"one of {name}"
+            assert (await client.read_resource(f"{name}://books/emma")).text == f"emma of {name}"
+        with pytest.raises(ProtocolError, match="not found"):
+            await client.read_resource("fourth://one")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_asgi_application_is_mounted_without_a_socket(revision: str) -> None:
+    @run
+    async def mounted() -> None:
+        child = weather()
+        server = Server("parent", "1")
+        server.mount(child.asgi(), prefix="weather")
+        options: dict[str, Any] = {"on_elicit": lambda request: {"day": "monday"}}
+        changed: list[str] = []
+        async with Client(server, revision=revision, on_list_changed=changed.append, **options) as client:
+            assert (await client.call_tool("weather_forecast", {"city": "Oslo"})).text == "Oslo: sun"
+            assert (await client.read_resource("city://weather/oslo")).text == "about oslo"
+            if revision >= "2025-06-18":
+                assert (await client.call_tool("weather_trip")).text == "on monday"
+            child.add_tool(lambda: "new", name="late", description="d")
+            await until(lambda: "tools" in changed)
+            assert "weather_late" in {tool.name for tool in await client.list_tools()}
+
+    mounted()

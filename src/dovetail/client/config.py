@@ -213,12 +213,13 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     )
     limits: Timeouts | None = given.pop("timeouts", None)
     timeouts = limits or dialect.timeouts or Timeouts()
-    given.setdefault("probe_timeout", _probe_seconds(timeouts.connect))
+    policy = Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0])
+    given.setdefault("probe_timeout", _probe_seconds(timeouts.connect, alone=not policy.legacy))
     return ClientConfig(
         target=parsed,
         origin=parsed.key or f"client {next(_CLIENTS)}",
         dialect=dialect,
-        policy=Policy.of(revision if revision in BY_NAME or not dialect.versions else dialect.versions[0]),
+        policy=policy,
         limits=limits_of(dialect, given.pop("limits", None)),
         timeouts=timeouts,
         task_total=None if limits is None else limits.total,
@@ -257,9 +258,11 @@ def _read_contract(contract: Any) -> Contract | None:
     return contract_of(contract)
 
 
-def _probe_seconds(connect: float | None) -> float:
+def _probe_seconds(connect: float | None, *, alone: bool) -> float:
     if connect is None:
         return PROBE_SECONDS
+    if alone:
+        return connect  # nothing is tried after it that time would have to be left for
     return max(LONG_PROBE * connect, min(PROBE_SECONDS, SHORT_PROBE * connect))
 
 

@@ -2,8 +2,10 @@
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
-(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``.
-``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
+(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``,
+``layers`` (names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is ready),
+``memory`` (bytes of a command's process, also ``"512M"``). ``${VAR}`` and ``${VAR:-default}`` are replaced from the
+environment.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from .. import layers
+from ..drivers.layering import Layer
 from ..errors import DovetailError
 from ..wire.revisions import BY_NAME
+from .confining import confined
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -34,6 +39,10 @@ _TRANSPORTS: Final = {
 }  # fmt: skip
 """What files call a transport, and what it is."""
 _ERAS: Final = ("auto", "modern", "legacy")
+_AS_WRITTEN: Final = (
+    "cwd", "headers", "prefix", "rename", "fix", "timeout", "revision", "auth", "schemas", "budget", "start_timeout",
+)  # fmt: skip
+"""Members that mean what stands in the file."""
 
 
 class ConfigError(DovetailError):
@@ -60,11 +69,14 @@ class Entry(Struct, kw_only=True, frozen=True):
     pass_headers: tuple[str, ...] = ()
     schemas: str | None = None
     budget: int | None = None
+    layers: tuple[str | dict[str, dict[str, Any]], ...] = ()
+    start_timeout: float | None = None
+    memory: int | None = None
 
     @property
     def target(self) -> Any:
         """What a `Client` is pointed at."""
-        return self.url or list(self.command)
+        return self.url or confined(self.command, self.memory)
 
 
 class _Members(Struct, kw_only=True):
@@ -88,6 +100,9 @@ class _Members(Struct, kw_only=True):
     pass_headers: list[str] = []
     schemas: str | None = None
     budget: int | None = None
+    layers: list[str | dict[str, dict[str, Any]]] = []
+    start_timeout: Annotated[float, Meta(gt=0)] | None = None
+    memory: Annotated[int, Meta(gt=0)] | str | None = None
     disabled: bool = False
 
 
@@ -177,21 +192,43 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
         name=name,
         command=() if urls else (*words, *given.args),
         env={key: _written(value) for key, value in given.env.items()},
-        cwd=given.cwd,
         url=_url(urls[0], given.type or given.transport, place) if urls else "",
-        headers=given.headers,
-        prefix=given.prefix,
         tools=None if given.tools is None else tuple(given.tools),
         exclude=tuple(given.exclude),
-        rename=given.rename,
-        fix=given.fix,
-        timeout=given.timeout,
-        revision=given.revision,
-        auth=given.auth,
         pass_headers=tuple(given.pass_headers),
-        schemas=given.schemas,
-        budget=given.budget,
+        layers=tuple(given.layers),
+        memory=_bytes(given.memory, place),
+        **{name: getattr(given, name) for name in _AS_WRITTEN},
     )
+
+
+def _bytes(size: int | str | None, place: str) -> int | None:
+    """``512M`` as a number."""
+    if size is None or isinstance(size, int):
+        return size
+    found = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", size.strip(), re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise ConfigError(f"{place}: {size!r} is no amount of memory; write it like 512M")
+    return int(found[1]) << 10 * " KMG".index(found[2].upper() or " ")
+
+
+def layers_of(entry: Entry) -> list[Layer]:
+    """What stands around the calls of a server.
+
+    Raises:
+        ConfigError: there is no such layer, or it takes no such options.
+    """
+    made: list[Layer] = []
+    for one in entry.layers:
+        for name, options in (one if isinstance(one, dict) else {one: dict[str, Any]()}).items():
+            if name not in layers.__all__ or name in ("Layer", "Rate"):
+                known = ", ".join(each for each in layers.__all__ if each not in ("Layer", "Rate"))
+                raise ConfigError(f"server {entry.name!r}: there is no layer {name!r}; use one of {known}")
+            try:
+                made.append(getattr(layers, name)(**options))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"server {entry.name!r}, layer {name}: {error}") from None
+    return made
 
 
 def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:

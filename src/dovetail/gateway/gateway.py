@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
+from ..settings import Timeouts
 from . import config
 from .bounds import FILE_LOOK, LONGEST_CHAIN
 from .config import ConfigError, Entry, SearchOptions
@@ -158,6 +159,10 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["revision"] = entry.revision
     if entry.auth is not None and entry.auth != "none":
         options["auth"] = entry.auth
+    if entry.start_timeout is not None:
+        options["timeouts"] = Timeouts(connect=entry.start_timeout)
+    if entry.layers:
+        options["layers"] = config.layers_of(entry)
     proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
     if entry.tools is not None or entry.exclude or entry.rename or entry.fix:
         proxy.transform(only=entry.tools, without=entry.exclude, rename=entry.rename, fix=entry.fix)
@@ -173,7 +178,7 @@ def _log_stderr(name: str, data: bytes) -> None:
         log.info("%s: %s", name, line.encode("unicode_escape").decode())
 
 
-def _is_up(proxy: Proxy) -> bool:
+async def _is_up(proxy: Proxy) -> bool:
     first = proxy.remote.first
     return proxy.remote.problem is None and (first is None or first.client.connected)
 

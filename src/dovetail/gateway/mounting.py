@@ -31,10 +31,12 @@ from ..model import (
     ResourceTemplateReference,
 )
 from ..model.meta import TASKS_EXTENSION, VIA
+from ..openapi.asgi import App, AsgiFetch
 from ..server.elsewhere import ListName, TaskTool
 from ..server.listing import Listing
 from ..server.registering.versions import split
 from ..server.server import Server
+from ..settings import HttpOptions
 from .bounds import LISTINGS_KEPT, ROUTES_KEPT
 from .naming import Naming
 from .parts import LISTS, LoopError, Part, ServerPart, Shown, own_entries
@@ -58,8 +60,12 @@ _ABSENT: Final = frozenset(
 )
 
 
-def mount(server: Server, child: Server | Part, prefix: str | None) -> None:
-    """`Server.mount`."""
+def mount(server: Server, child: Server | Part | App, prefix: str | None) -> None:
+    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket."""
+    if callable(child):
+        from .proxy import Proxy  # which mounts something itself
+
+        child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
     if not isinstance(server.elsewhere, Mounts):
         server.elsewhere = Mounts(server)
     server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)

@@ -305,13 +305,12 @@ class RemotePart:
         return self._shared
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
-        if kind == "resources":
-            return True  # templates are the server's own affair: it says so itself
+        kinds: tuple[ListName, ...] = ("resources", "templates") if kind == "resources" else (kind,)
         try:
-            entries = (await self.shown(kind, call)).entries
+            shown = [(each, await self.shown(each, call)) for each in kinds]
         except DovetailError:
             return False
-        return any((one.uri_template if kind == "templates" else one.name) == name for one in entries)
+        return any(_is_called(each, one, name) for each, found in shown for one in found.entries)
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         try:
@@ -372,3 +371,12 @@ class RemotePart:
 
 def _merged(options: ClientOptions, more: ClientOptions) -> ClientOptions:
     return {**options, **more}
+
+
+def _is_called(kind: str, one: Any, name: str) -> bool:
+    """Whether a definition stands for ``name``; what a template matches, its server alone knows for certain."""
+    if kind == "resources":
+        return one.uri == name
+    if kind == "templates":
+        return name == one.uri_template or name.startswith(one.uri_template.partition("{")[0])
+    return one.name == name

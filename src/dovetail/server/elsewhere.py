@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..gateway.parts import Part
     from ..gateway.selecting import Traits
     from ..gateway.shaping import Shape
+    from ..openapi.asgi import App
     from ..openapi.reading import Spec
     from ..openapi.routes import Route
     from .server import Server
@@ -125,7 +126,7 @@ class Composing:
 
         return from_fastapi(cast("Any", cls), app, routes=routes, **options)
 
-    def mount(self, child: Server | Part, prefix: str | None = None) -> None:
+    def mount(self, child: Server | Part | App, prefix: str | None = None) -> None:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
 
         With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
