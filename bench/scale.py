@@ -1,0 +1,185 @@
+"""From measured costs to many: how many calls so many workers answer, and what a million sessions take.
+
+``python -m bench.scale [ROUNDS]`` measures 1, 2 and 4 workers and writes the tables of docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .measures import workers
+from .rounds import Options
+from .samples import Figures
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
+CORES: Final = os.cpu_count() or 2
+ROUND: Final = 0.4
+"""Seconds of a round: the shorter, the likelier one falls into a quiet moment."""
+
+
+class Costs(NamedTuple):
+    """What was measured on one machine. Times are microseconds of CPU."""
+
+    call: float
+    """One call over HTTP, in the worker."""
+    thread: float
+    """The part of it in the worker's busiest thread, which runs Python; the rest is that of the HTTP server."""
+    driver: float
+    """The same call in whoever sends it."""
+    cores: int
+    """Shared by workers and driver."""
+
+
+def simulate(costs: Costs, workers: int, in_flight: int = 64, calls: int = 20_000) -> float:
+    """Calls per second: calls go from one driver to a worker's HTTP server, its Python, and back.
+
+    Each of these does one thing at a time, on any of ``cores`` that is free; who has waited longest comes first. A
+    connection stays with its worker, so calls are spread as connections are: evenly.
+    """
+    # Places: the HTTP servers, then the Pythons, then the driver.
+    driver = 2 * workers
+    waiting = [in_flight // workers + (number < in_flight % workers) for number in range(workers)]
+    waiting += [0] * (workers + 1)
+    takes = [costs.call - costs.thread] * workers + [costs.thread] * workers + [costs.driver]
+    line = deque(range(workers))
+    ends: list[tuple[float, int]] = []
+    now, done = 0.0, 0
+    while done < calls:
+        while line and len(ends) < costs.cores:
+            place = line.popleft()
+            waiting[place] -= 1
+            heapq.heappush(ends, (now + takes[place], place))
+        now, place = heapq.heappop(ends)
+        done += place == driver
+        follower = done % workers if place == driver else min(place + workers, driver)
+        waiting[follower] += 1
+        running = {other for _, other in ends}
+        for other in (follower, place):
+            if waiting[other] and other not in running and other not in line:
+                line.append(other)
+    return done / now * 1e6
+
+
+class Fleet(NamedTuple):
+    """What it takes to hold so many sessions and answer so many calls."""
+
+    workers: int
+    machines: int
+    memory: float
+    """GiB on each machine."""
+    shards: int
+    """Of Redis."""
+    store: float
+    """GiB in all of them."""
+    bandwidth: float
+    """Gbit/s in and out, of all machines."""
+
+
+def fleet(
+    *,
+    calls: float,
+    sessions: float,
+    call_us: float,
+    busy: float = 0.6,
+    cores: int = 16,
+    session_kib: float = 6.0,
+    seen: float = 1.2,
+    stored_kib: float = 0.6,
+    worker_mib: float = 60.0,
+    writes: float = 0.1,
+    shard: float = 60_000.0,
+    shard_gib: float = 8.0,
+    bytes_per_call: float = 1_200.0,
+) -> Fleet:
+    """``busy`` is the share of a core that calls may take; ``seen`` the workers that know a session; ``writes`` the
+    share of calls that change what is kept, four commands each; ``shard`` the commands a Redis answers in a second."""
+    workers = math.ceil(calls * call_us / 1e6 / busy)
+    machines = math.ceil(workers / cores)
+    memory = (workers * worker_mib / 1024 + sessions * seen * session_kib / 1024**2) / machines
+    store = sessions * stored_kib / 1024**2
+    shards = max(math.ceil(calls * writes * 4 / shard), math.ceil(store / shard_gib))
+    return Fleet(workers, machines, memory, shards, store, calls * bytes_per_call * 8 / 1e9)
+
+
+def table(page: str, head: str) -> list[list[str]]:
+    """The rows of the table of ``page`` whose head begins so."""
+    lines = page[page.index(f"| {head}") :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def _with_table(page: str, head: str, rows: list[tuple[str, ...]]) -> str:
+    before, _, rest = page.partition(f"| {head}")
+    old, _, after = rest.partition("\n\n")
+    lines = [
+        f"| {head}" + old.split("\n")[0],
+        old.split("\n")[1],
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return before + "\n".join(lines) + "\n\n" + after
+
+
+def measured(rounds: int) -> dict[int, tuple[float, Costs]]:
+    """For each number of workers calls a second, and what each costs, both of its best round.
+
+    What else a machine does only takes calls away.
+    """
+    found: dict[int, tuple[float, Costs]] = {}
+    for count, samples in workers.rates(Figures(), Options(rounds=rounds, throughput=ROUND)).items():
+        best = max(samples, key=lambda one: one.value)
+        cpu, thread, driver = (round(best.extra[name]) for name in ("cpu", "cpu_thread", "cpu_driver"))
+        found[count] = (best.value, Costs(cpu, thread, driver, CORES))
+    return found
+
+
+def written(page: str, found: dict[int, tuple[float, Costs]]) -> str:
+    """The page with these figures, and what follows from them."""
+    rows = [
+        (
+            str(count),
+            f"{costs.call} µs",
+            f"{costs.thread} µs",
+            f"{costs.driver} µs",
+            f"{rate:,.0f}",
+            f"{simulate(costs, count):,.0f}",
+        )
+        for count, (rate, costs) in found.items()
+    ]
+    page = _with_table(page, "workers", rows)
+    call = found[1][1].call
+    sizes = ((1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000))
+    fleets = [
+        (calls, sessions, fleet(calls=calls, sessions=sessions, call_us=call)) for calls, sessions in sizes
+    ]
+    return _with_table(
+        page,
+        "calls/s",
+        [
+            (
+                f"{calls:,}",
+                f"{sessions:,}",
+                f"{one.workers:,}",
+                f"{one.machines}",
+                f"{one.memory:.1f} GiB",
+                f"{one.shards}",
+                f"{one.store:.2f} GiB",
+                f"{one.bandwidth:.2f} Gbit/s",
+            )
+            for calls, sessions, one in fleets
+        ],
+    )
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    PAGE.write_text(written(PAGE.read_text(), measured(rounds)))
+    print(PAGE.read_text())
+
+
+if __name__ == "__main__":
+    main()
