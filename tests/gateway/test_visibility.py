@@ -123,6 +123,10 @@ async def test_a_server_that_hides_nothing_says_what_to_do() -> None:
 @run
 async def test_rules_are_bounded() -> None:
     async with Client(house(), revision=LEGACY) as client:
+        with pytest.raises(ToolError):
+            await client.call_tool("lock", {"what": "x" * 20_000})
+        assert await seen(client) == {"unlock", "lock"}
+    async with Client(house(), revision=LEGACY) as client:
         for number in range(100):
             await client.call_tool("lock", {"what": f"x{number}"})
         with pytest.raises(ToolError):

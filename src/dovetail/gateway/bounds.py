@@ -6,6 +6,8 @@ LISTINGS_KEPT: Final = 256
 """Lists put together for different callers, and collisions that are reported."""
 RULES_KEPT: Final = 100
 """Rules about what one session or principal sees."""
+RULES_LENGTH: Final = 10_000
+"""Characters of all of them together."""
 ROUTES_KEPT: Final = 10_000
 """Tools of which it is remembered whose they are."""
 
@@ -37,7 +39,7 @@ PATTERN_LENGTH: Final = 256
 """Characters of a pattern to search tools with."""
 PATTERN_STATES: Final = 2_000
 """States a pattern may have, and results of theirs that are kept."""
-PATTERN_STEPS: Final = 2_000_000
+PATTERN_STEPS: Final = 500_000
 """Steps one search with a pattern may take; what was found until then is told."""
 SEARCHED_TEXT: Final = 4_000
 """Characters of a tool's words that are searched."""

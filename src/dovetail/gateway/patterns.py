@@ -20,11 +20,14 @@ _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
     "s": str.isspace,
 }
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+_CHEAP: Final = 10
+"""So many characters whose way is known cost as much as one state that is worked out."""
 _LEFT: Final = 100
 """The most a repetition may be counted to."""
 
 Test = Callable[[str], bool]
-Key = tuple[frozenset[int], str | None, str | None]
+Place = tuple[frozenset[int], str | None]
+"""The states that are followed, and a character like the one before: a letter, none, or None at the beginning."""
 
 
 class PatternError(DovetailError):
@@ -44,8 +47,23 @@ class Pattern:
         tree = _Parser(text).whole()
         self._end = self._add(None)
         self._start = self._emit(tree, self._end)
-        self._kept: dict[Key, tuple[bool, frozenset[int]]] = {}
         self.steps = PATTERN_STEPS
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew with what was worked out: for each set of states, and what stood before it, where it leads."""
+        self._places: dict[Place, int] = {}
+        self._reached: list[Place] = []
+        self._onward: list[dict[str | None, int]] = []
+        self._place((frozenset(), None))
+
+    def _place(self, place: Place) -> int:
+        found = self._places.get(place)
+        if found is None:
+            found = self._places[place] = len(self._reached)
+            self._reached.append(place)
+            self._onward.append({})
+        return found
 
     def _add(self, state: Any) -> int:
         if len(self._states) >= PATTERN_STATES:
@@ -84,23 +102,32 @@ class Pattern:
 
     def found_in(self, text: str) -> bool | None:
         """Whether it matches anywhere in ``text``; None when it is too much work."""
-        now: frozenset[int] = frozenset()
-        before: str | None = None
+        self.steps -= len(text) // _CHEAP + 1
+        at = 0
         for character in (*text, None):
-            key = (now, None if before is None else "w" if _CLASSES["w"](before) else "-", character)
-            kept = self._kept.get(key)
-            if kept is None:
-                kept = self._kept[key] = self._step(now | {self._start}, before, character)
-                if len(self._kept) > PATTERN_STATES:
-                    self._kept.clear()
-            self.steps -= 1
+            after = self._onward[at].get(character)
+            if after is None:
+                after = self._advance(at, character)
+            if after < 0:
+                return True
             if self.steps < 0:
                 return None
-            ended, now = kept
-            if ended:
-                return True
-            before = character
+            at = after
         return False
+
+    def _advance(self, at: int, character: str | None) -> int:
+        """Where ``character`` leads to, worked out for the first time; -1: the end is reached before it."""
+        now, before = self._reached[at]
+        ended, after = self._step(now | {self._start}, before, character)
+        if ended or character is None:
+            self._onward[at][character] = -1 if ended else 0
+            return -1 if ended else 0
+        place = (after, "a" if _CLASSES["w"](character) else "-")
+        if len(self._reached) >= PATTERN_STATES:
+            self._forget()
+            return self._place(place)
+        self._onward[at][character] = self._place(place)
+        return self._onward[at][character]
 
     def _step(
         self, now: frozenset[int], before: str | None, character: str | None

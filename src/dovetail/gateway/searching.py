@@ -124,15 +124,17 @@ class Search:
 
     async def _found(self, wish: Wish, tools: Sequence[Tool]) -> tuple[Sequence[Tool], bool]:
         whole = True
-        found = tools if not wish.query else self._index(tools).best(wish.query)
+        found = tools if not wish.query else (await self._index(tools)).best(wish.query)
         if wish.pattern:
             found, whole = await stepwise(_matching(Pattern(wish.pattern), found))
         return found, whole
 
-    def _index(self, tools: Sequence[Tool]) -> Index:
+    async def _index(self, tools: Sequence[Tool]) -> Index:
         index = self._indexes.get(id(tools))
         if index is None or index.tools is not tools:
-            index = self._indexes[id(tools)] = Index(tools)
+            index = Index(tools)
+            await stepwise(index.read())
+            self._indexes[id(tools)] = index
             if len(self._indexes) > INDEXES_KEPT:
                 self._indexes.popitem(last=False)
         return index

@@ -18,7 +18,7 @@ from ..errors import StateError
 from ..server.handles import owner, session_folder
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.records import Records
-from .bounds import LISTINGS_KEPT, RULES_KEPT
+from .bounds import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
 from .selecting import Selection, Traits
 
 if TYPE_CHECKING:
@@ -78,8 +78,11 @@ class Visibility:
         data = await self._server.kept.get(key)
         kept = () if data is None else _records.read(data)
         rules = (*(one for one in kept if one.words != rule.words), rule)
-        if len(rules) > RULES_KEPT:
-            raise StateError(f"at most {RULES_KEPT} rules are kept for one session or principal")
+        length = sum(len(word) for one in rules for word in one.words)
+        if len(rules) > RULES_KEPT or length > RULES_LENGTH:
+            raise StateError(
+                f"at most {RULES_KEPT} rules of {RULES_LENGTH} characters are kept for one session or principal"
+            )
         lifetime = None if call.session is None else SESSION_STATE_SECONDS
         await self._server.kept.put(key, _records.write(rules), ttl=lifetime)
         session = None if call.session is None else call.session.id
