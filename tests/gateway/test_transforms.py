@@ -1,17 +1,20 @@
 """`Server.transform`: what is listed is what can be called."""
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 import msgspec
 import pytest
 
-from dovetail import Client, ProtocolError, RegistrationError, Server
+from dovetail import Client, Context, ProtocolError, RegistrationError, Server
 from dovetail.gateway import Proxy
 from dovetail.layers import Policy
 from dovetail.model import ResourceLink
 from dovetail.stores import MemoryStore
 from tests.support.aio import run
+from tests.support.waiting import until, wait_until
 
 
 def shop() -> Server:
@@ -214,3 +217,34 @@ async def test_a_result_beyond_the_budget_is_given_in_pages(where: str) -> None:
         assert page["items"][0] == "x" * 100
         with pytest.raises(ProtocolError):
             await client.read_resource("dovetail://rest/other")
+
+
+@pytest.mark.parametrize("where", ["renamed", "mounted", "found"])
+@run
+async def test_a_plain_function_learns_that_the_client_gave_up(where: str) -> None:
+    server = Server("slow", "1")
+    begun, gave_up = threading.Event(), threading.Event()
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        begun.set()
+        wait_until(lambda: ctx.cancelled)
+        gave_up.set()
+        return ""
+
+    name, arguments = "work", None
+    if where == "renamed":
+        server.transform(rename={"work": "labour"})
+        name = "labour"
+    elif where == "found":
+        server.search()
+        name, arguments = "call_tool", {"name": "work"}
+    else:
+        child, server = server, Server("around", "1")
+        server.mount(child, prefix="c")
+        name = "c_work"
+    async with Client(server, revision="2025-06-18") as client:
+        call = asyncio.create_task(client.call_tool(name, arguments))
+        await until(begun.is_set)
+        call.cancel()
+        await until(gave_up.is_set)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from ..errors import DovetailError, ProtocolError, Refusal, TransportError
 from ..model import ClientCapabilities
@@ -109,6 +110,20 @@ class Call(Struct, kw_only=True, eq=False):
     cancelled: bool = False
     batch: Any = None
     """The batch this call came in, when it came in one; the endpoint's business."""
+    source: Call | None = None
+    """The call that came, where this one goes on in its place."""
+
+    def instead(self, params: Any) -> Call:
+        """This call with other params, for whoever it is passed on to."""
+        return replace(self, params=params, source=self)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the client gave up: known by the call that came."""
+        call = self
+        while call.source is not None:
+            call = call.source
+        return call.cancelled
 
 
 class Notice(Struct, kw_only=True, eq=False):

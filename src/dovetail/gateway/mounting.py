@@ -315,7 +315,7 @@ class Mounts:
         self, mount: Mount, call: Call, params: Struct, channel: Channel
     ) -> Struct | Raw | None:
         try:
-            result = await mount.part.respond(replace(call, params=params), channel)
+            result = await mount.part.respond(call.instead(params), channel)
         except ProtocolError as error:
             if error.kind in _ABSENT and mount.naming.prefix:
                 return None  # told of with the name it was asked for

@@ -322,7 +322,7 @@ class Shape:
             return await self._search(self.search, call, channel)
         name, arguments = await self.inward(params.name, params.arguments, call)
         if name != params.name or arguments is not params.arguments:
-            call = replace(call, params=replace(params, name=name, arguments=arguments))
+            call = call.instead(replace(params, name=name, arguments=arguments))
         if self.budget is not None:
             return await self.budget.call_tool(call, channel, proceed)
         return await proceed(call, channel)
@@ -332,7 +332,7 @@ class Shape:
         action = call.params.action
         name, arguments = await self.inward(action.type, action.parameters, call)
         action = replace(action, type=name, parameters=arguments)
-        return await proceed(replace(call, params=replace(call.params, action=action)), channel)
+        return await proceed(call.instead(replace(call.params, action=action)), channel)
 
     async def complete(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
         """``completion/complete``, of an argument of a tool."""
@@ -343,7 +343,7 @@ class Shape:
                 raise ProtocolError(
                     "completion_not_found", f"nothing to complete for {ref.name[:NAME_ECHO]!r}"
                 )
-            call = replace(call, params=replace(call.params, ref=replace(ref, name=found.key)))
+            call = call.instead(replace(call.params, ref=replace(ref, name=found.key)))
         return await proceed(call, channel)
 
 

@@ -198,7 +198,7 @@ class Answering:
                     raise
                 except BaseException:
                     # With questions open, what the handler made of it does not count.
-                    if not asking.open or call.cancelled:
+                    if not asking.open or call.given_up:
                         raise
                     return asking.result()
                 if asking.open:

@@ -126,7 +126,7 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """The client gave up. Async handlers are cancelled; a plain function in a thread looks here."""
-        return self._call.cancelled
+        return self._call.given_up
 
     @property
     def server(self) -> Server:

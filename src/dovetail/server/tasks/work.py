@@ -121,7 +121,7 @@ class Tasks:
             call = replace(call, meta={**call.meta, **carrier.carry()})
         caller = None if self.durable is None else self.durable.caller(call)
         machine = task_for(call, face, wish, self._server.task_options, self._server.clock(), caller)
-        return Job(machine, replace(call, cancelled=False, batch=None))
+        return Job(machine, replace(call, cancelled=False, batch=None, source=None))
 
     async def _depends_on(self, call: Call, wish: Wish) -> list[str]:
         try:
