@@ -1,5 +1,6 @@
 """`RateLimit`: what passes, what is refused, and what it remembers."""
 
+import asyncio
 import itertools
 import random
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from dovetail import Client, ProtocolError, Refusal, Server
 from dovetail.core.channel import Call
 from dovetail.core.principal import Principal
-from dovetail.layers import Rate, RateLimit
+from dovetail.layers import Rate, RateLimit, rate
+from dovetail.layers.bounds import REFUSALS_AT_ONCE
 from dovetail.layers.rate import client_of
 from dovetail.layers.rates import Buckets, Windows
 from dovetail.settings import RATE_KEYS
@@ -306,3 +308,32 @@ def test_rates_are_read_as_people_write_them() -> None:
     found = {text: Rate.read(text) for text in written}
     assert {text: rate.count / rate.period for text, rate in found.items()} == written
     assert list(itertools.islice((rate.period for rate in found.values()), 3)) == [1.0, 60.0, 3600.0]
+
+
+@run
+async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_nobody_else_does() -> None:
+    server = shop(RateLimit(per_principal="1/h", clock=Hand()))
+    ann, bob = Peer(server, principal="ann"), Peer(server, principal="bob")
+    assert await passed(ann, 1 + REFUSALS_AT_ONCE) == 1
+    waiting = asyncio.ensure_future(ann.send("tools/call", name="other"))
+    assert await passed(bob, 20) == 1  # served, and refused at once
+    assert not waiting.done()
+    assert (await waiting)["error"]["code"] == 1003
+
+
+@run
+async def test_refusals_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate, "REFUSALS_HELD", 2)
+    monkeypatch.setattr(rate, "REFUSAL_PAUSE", 60)
+    server = shop(RateLimit(per_principal="1/h", clock=Hand()))
+    ann = Peer(server, principal="ann")
+    assert await passed(ann, 1 + REFUSALS_AT_ONCE) == 1
+    held = [
+        asyncio.ensure_future(Peer(server, principal="ann").send("tools/call", name="other")) for _ in "ab"
+    ]
+    await asyncio.wait(held, timeout=0.05)
+    assert await passed(ann, 50) == 0  # at once
+    assert not any(each.done() for each in held)
+    for each in held:
+        each.cancel()
+    await asyncio.wait(held)

@@ -7,10 +7,12 @@ Server("shop", layers=[RateLimit(per_client="100/s", burst=200, per_tool="20/s",
 Each scope given is a rule with a table of its own. A *client* is whoever can be told apart: the principal, else the
 session, else the address, else (a pipe) the one peer there is. A refused message is told when to come back: 1003, or
 -32010 in erlmcp's dialect. A client that goes on all the same is blocked, if ``block`` is given, and then told 1056.
+One that is refused very often waits a moment for each further refusal: who floods us is slowed down, and nobody else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from operator import attrgetter
@@ -23,6 +25,7 @@ from ..drivers.layering import Layer, Respond, TakeNote
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
+from .bounds import REFUSAL_PAUSE, REFUSALS_AT_ONCE, REFUSALS_HELD
 from .rates import Buckets, Rate, Windows, network_of
 from .sharing import Sharing
 
@@ -154,6 +157,8 @@ class RateLimit(Layer):
         self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
         """Who is blocked until when."""
+        self._told = Buckets(Rate(REFUSALS_AT_ONCE, 1.0))
+        self._held = 0
         self._doors: dict[str, tuple[float, float, str]] = {}
         """Addresses nobody is let in from: until when, for how long, and why."""
         self._sharing: Sharing | None = None
@@ -194,8 +199,8 @@ class RateLimit(Layer):
 
         def limited(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             now = clock()
-            if blocked:
-                self._check_block(call, now)
+            if blocked and (error := self._check_block(call, now)) is not None:
+                return self._refused(call, error, now)
             for rule, name_of, methods, buckets, used in rules:
                 if methods is not None and call.method not in methods:
                     continue
@@ -218,7 +223,7 @@ class RateLimit(Layer):
                     else:
                         young[name] = full + buckets.interval
                 if wait:
-                    self._refuse(call, rule, wait, now)
+                    return self._refuse(call, rule, wait, now)
                 if used is not None:
                     used[name] = used.get(name, 0) + 1
             if sharing is not None and not sharing.waiting:
@@ -273,31 +278,51 @@ class RateLimit(Layer):
 
     # --- refusing -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, call: Call, rule: Rule, wait: float, now: float) -> NoReturn:
+    def _refuse(self, call: Call, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
         self.refused += 1
-        client = client_of(call)
+        client, error = client_of(call), None
         if self._block is not None and self._violations.take(client, now):
             self._set_blocked(client, now + self._block)
             if self._sharing is not None:
                 self._sharing.blocked(client, self._block)
-            self._check_block(call, now)
-        if rule.scope == "address":
+            error = self._check_block(call, now)
+        if rule.scope == "address" and error is None:
             self._shut(call, wait, rule.scope, now)
-        raise _too_fast(wait, rule.scope)
+        return self._refused(call, error or _too_fast(wait, rule.scope), now)
+
+    def _refused(self, call: Call, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
+        """Tell it at once, or in a moment to whoever does not listen.
+
+        Raises:
+            ProtocolError: at once.
+        """
+        if self._held >= REFUSALS_HELD or not self._told.take(client_of(call), now):
+            raise error
+        return self._hold(error)
+
+    async def _hold(self, error: ProtocolError) -> NoReturn:
+        self._held += 1
+        try:
+            await asyncio.sleep(REFUSAL_PAUSE)
+        finally:
+            self._held -= 1
+        raise error
 
     def _set_blocked(self, client: Hashable, until: float) -> None:
         if len(self._blocked) >= LAYER_KEYS:
             del self._blocked[next(iter(self._blocked))]
         self._blocked[client] = until
 
-    def _check_block(self, call: Call, now: float) -> None:
+    def _check_block(self, call: Call, now: float) -> ProtocolError | None:
+        """Why nothing of this client is served, if that is so."""
         name = client_of(call)
         left = self._blocked.get(name, now) - now
         if 0 < left <= (self._block or 0):
             self.refused += 1
             self._shut(call, left, "client", now)
-            raise _blocked(left)
+            return _blocked(left)
         self._blocked.pop(name, None)
+        return None
 
 
 def _ms(seconds: float) -> int:

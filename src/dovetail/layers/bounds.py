@@ -1,0 +1,12 @@
+"""The bounds of layers that nobody needs to turn."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REFUSALS_AT_ONCE: Final = 100
+"""Refusals that one client is told at once, in a second; each further one takes `REFUSAL_PAUSE`."""
+REFUSAL_PAUSE: Final = 0.05
+"""Seconds that a refusal waits for a client that goes on all the same."""
+REFUSALS_HELD: Final = 1000
+"""Refusals that wait, of all clients together; one more is told at once."""
