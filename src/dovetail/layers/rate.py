@@ -151,14 +151,11 @@ class RateLimit(Layer):
         }
         self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
         self._plain = algorithm == "bucket"
-        self._clock = clock
-        self._block = block
-        self._most = violations
+        self._clock, self._block = clock, block
         self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
         """Who is blocked until when."""
-        self._told = Buckets(Rate(REFUSALS_AT_ONCE, 1.0))
-        self._held = 0
+        self._told, self._held = Buckets(Rate(REFUSALS_AT_ONCE, 1.0)), 0
         self._doors: dict[str, tuple[float, float, str]] = {}
         """Addresses nobody is let in from: until when, for how long, and why."""
         self._sharing: Sharing | None = None
