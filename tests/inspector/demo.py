@@ -122,6 +122,11 @@ def build() -> Server:
         return ["look:", Image(data=PIXEL, format="png"), Audio(data=b"beep", format="wav"), link]
 
     @server.tool
+    async def where(ctx: Context) -> list[str]:
+        """Ask for the roots."""
+        return [root.uri for root in await ctx.list_roots()]
+
+    @server.tool
     async def fail() -> str:
         """Fail."""
         raise ToolError("out of paper")

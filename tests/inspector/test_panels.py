@@ -1,6 +1,7 @@
 """Every panel, in a real browser."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -271,6 +272,40 @@ def test_a_session_is_saved_masked_and_replayed(page: Any, inspector: Running) -
 
     with ThreadPoolExecutor(1) as pool:  # this thread has a loop of Playwright's
         assert "radius=4" in pool.submit(asyncio.run, again()).result(20)
+
+
+def test_a_session_is_kept_on_this_machine_and_replayed(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    choose(page, "fail")
+    run(page)
+    go(page, "sessions")
+    page.fill('[placeholder="a name"]', "../elsewhere")
+    page.click("text=Keep >> nth=-1")
+    page.wait_for_selector("text=/a name has letters/")
+    page.fill('[placeholder="a name"]', "monday")
+    page.click("text=Keep >> nth=-1")
+    page.wait_for_selector(".kept >> text=monday")
+    kept = tmp_path / "dovetail" / "sessions" / "monday.txt"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    page.click(".kept button")
+    page.wait_for_selector(".servers li.chosen .dot.good")
+    go(page, "tools")
+    choose(page, "fail")
+    assert "out of paper" in run(page)
+    page.click('.servers li.chosen button[aria-label^="Disconnect"]')
+    page.wait_for_selector(".servers li >> nth=1", state="detached")
+
+
+def test_roots_are_told_to_the_server(page: Any) -> None:
+    go(page, "questions")
+    page.fill(".settings textarea", "file:///home/me/notes")
+    page.click(".settings button >> nth=-1")
+    page.wait_for_selector(".settings >> text=Kept.")
+    go(page, "tools")
+    choose(page, "where")
+    assert "file:///home/me/notes" in run(page)
 
 
 def test_another_revision_is_chosen(browser: Any) -> None:

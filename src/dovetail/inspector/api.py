@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import DovetailError, TransportError
-from . import recordings, revisions, wishes
+from . import recordings, revisions, saved, wishes
 from .bounds import METRICS_SECONDS, METRICS_SIZE, ROWS_SENT
 from .calls import perform
 from .connection import Wish
@@ -35,6 +35,9 @@ async def state(inspector: Inspector, asked: Asked) -> Any:
 
 async def connect(inspector: Inspector, asked: Asked) -> Any:
     """Connect to what is typed; what would start a program is asked about first."""
+    if "saved" in asked:
+        name = str(asked["saved"])
+        return {"connections": [inspector.replayed(saved.read(name), f"session {name}").id]}
     if "recording" in asked:
         return {"connections": [inspector.replayed(asked["recording"], asked.get("label") or "recording").id]}
     if "confirm" in asked:
@@ -171,9 +174,26 @@ async def compare(inspector: Inspector, asked: Asked) -> Any:
 async def recording(inspector: Inspector, asked: Asked) -> Any:
     """A session as a file, masked unless ``raw``."""
     id = int(asked.get("connection", 0))
-    found = inspector.connection(id)
-    text = recordings.write(inspector.frames.of(id), found.wish.target.label, raw=bool(asked.get("raw")))
+    text = _written(inspector, id, raw=bool(asked.get("raw")))
     return Whole(text.encode(), f"session-{id}.txt", "text/plain; charset=utf-8")
+
+
+def _written(inspector: Inspector, id: int, *, raw: bool) -> str:
+    label = inspector.connection(id).wish.target.label
+    return recordings.write(inspector.frames.of(id), label, raw=raw)
+
+
+async def keep(inspector: Inspector, asked: Asked) -> Any:
+    """Keep a session on this machine, masked."""
+    return {
+        "path": saved.keep(
+            str(asked["name"]).strip(), _written(inspector, asked.get("connection", 0), raw=False)
+        )
+    }
+
+
+async def sessions(inspector: Inspector, asked: Asked) -> Any:
+    return {"sessions": saved.listed()}
 
 
 async def metrics(inspector: Inspector, asked: Asked) -> Any:
@@ -230,6 +250,8 @@ ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("GET", "frame"): frame,
     ("POST", "compare"): compare,
     ("GET", "recording"): recording,
+    ("POST", "keep"): keep,
+    ("GET", "sessions"): sessions,
     ("POST", "metrics"): metrics,
     ("POST", "app"): app,
 }

@@ -13,15 +13,33 @@ export function view() {
   const id = unique("recording");
   const file = h("input", { type: "file", accept: ".txt,text/plain", id });
   const table = h("div", {});
-  file.addEventListener("change", async () => {
+  const name = h("input", { type: "text", id: unique("name"), placeholder: "a name", spellcheck: "false" });
+  const kept = h("ul", { class: "kept" });
+  const listKept = async () => {
+    const { sessions } = await get("sessions");
+    fill(kept, ...sessions.map((one) => h("li", {}, h("strong", {}, one.name), h("span", { class: "type" }, `${new Date(one.at).toLocaleString()}, ${bytes(one.size)}`), button("Replay", () => replay({ saved: one.name }), { class: "small" }))));
+  };
+  const keep = async () => {
     try {
-      const { connections } = await post("connect", { recording: await file.files[0].text(), label: `recording ${file.files[0].name}` });
+      const { path } = await post("keep", { connection: store.current, name: name.value });
+      said.textContent = `Kept as ${path}`;
+      name.value = "";
+      await listKept();
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  };
+  const replay = async (what) => {
+    try {
+      const { connections } = await post("connect", what);
       choose(connections[0]);
       said.textContent = "The recording answers now in place of the server.";
     } catch (error) {
       said.textContent = error.message;
     }
-  });
+  };
+  listKept();
+  file.addEventListener("change", async () => replay({ recording: await file.files[0].text(), label: `recording ${file.files[0].name}` }));
   const raw = button("Save with secrets", () => {
     const box = dialog("Save with secrets?", h("p", {}, "Tokens and passwords that went over the wire will stand in the file."), h("div", { class: "actions" }, button("Save it", () => { download(true); box.close(); }, { class: "danger" }), button("Do not", () => box.close())));
   });
@@ -34,5 +52,5 @@ export function view() {
   const offs = [on("call", draw), on("current", draw), on("state", draw)];
   draw();
   return { element: h("div", { class: "column" }, h("section", { class: "card" }, h("h2", {}, "This session"), h("p", { class: "note" }, "A text file, one message a line, with secrets masked. ", h("code", {}, "dovetail.testing.replay"), " answers from it in tests, and so does this page."),
-    h("div", { class: "actions" }, button("Save", () => download(false), { class: "primary", disabled: !current() }), raw), h("div", { class: "field" }, h("label", { for: id }, "Replay a saved session"), file), said), h("section", {}, h("h2", {}, "Calls"), table)), destroy: () => offs.forEach((off) => off()) };
+    h("div", { class: "actions" }, button("Save", () => download(false), { class: "primary", disabled: !current() }), raw), h("div", { class: "field" }, h("label", { for: name.id }, "Keep it on this machine"), h("div", { class: "control" }, name, button("Keep", keep))), kept, h("div", { class: "field" }, h("label", { for: id }, "Replay a file"), file), said), h("section", {}, h("h2", {}, "Calls"), table)), destroy: () => offs.forEach((off) => off()) };
 }
