@@ -127,6 +127,10 @@ def build() -> Server:
         return [root.uri for root in await ctx.list_roots()]
 
     @server.tool
+    async def mute() -> str:
+        return "it does not say what it is for"
+
+    @server.tool
     async def fail() -> str:
         """Fail."""
         raise ToolError("out of paper")

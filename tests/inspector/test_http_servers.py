@@ -87,6 +87,19 @@ def test_the_servers_own_metrics_are_shown(page: Any) -> None:
     page.wait_for_selector("td:has-text('dovetail_calls_total')")
 
 
+def test_the_doctors_findings_stand_beside_what_they_are_about(page: Any) -> None:
+    go(page, "health")
+    page.click("text=Ask the doctor")
+    page.wait_for_selector('.finding:has-text("CORS")', timeout=30_000)
+    page.wait_for_selector('.finding[data-state="note"]:has-text("tool mute")')
+    picture(page, "doctor")
+    go(page, "tools")
+    choose(page, "mute")
+    assert "it has no description" in page.inner_text(".tool .notice")
+    choose(page, "fail")
+    assert page.locator(".tool .notice").count() == 0
+
+
 def test_an_app_runs_in_its_frame_and_reaches_nothing_but_the_bridge(page: Any) -> None:
     choose(page, "chart")
     run(page)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
+from shlex import join
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -222,6 +224,21 @@ async def metrics(inspector: Inspector, asked: Asked) -> Any:
     return found
 
 
+async def doctor(inspector: Inspector, asked: Asked) -> Any:
+    """What `dovetail doctor` finds out about the server: it connects anew, in every revision."""
+    wish = inspector.connection(asked.get("connection")).wish
+    target = wish.target
+    if target.kind not in ("http", "child") or wish.env or wish.cwd:
+        raise DovetailError("the doctor comes to URLs, files and commands")
+    from ..tooling.doctor import examine
+
+    options = Namespace(
+        target=target.url or join(target.command), revision="auto", auth=None, json=True,
+        header=[f"{name}: {value}" for name, value in wish.headers.items()],
+    )  # fmt: skip
+    return {"findings": msgspec.to_builtins(await examine(options))}
+
+
 async def app(inspector: Inspector, asked: Asked) -> Any:
     """Keep the document of an MCP App for its frame."""
     wanted: Any = asked.get("csp")
@@ -253,5 +270,6 @@ ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "keep"): keep,
     ("GET", "sessions"): sessions,
     ("POST", "metrics"): metrics,
+    ("POST", "doctor"): doctor,
     ("POST", "app"): app,
 }

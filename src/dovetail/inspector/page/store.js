@@ -6,7 +6,7 @@ const LOGS_KEPT = 5000;
 
 export const store = {
   connections: new Map(), current: 0, calls: new Map(), questions: new Map(), logs: [], lists: new Map(), notes: {},
-  frames: [], revisions: [], updates: [], tasks: new Map(), online: false, ready: false,
+  frames: [], revisions: [], updates: [], findings: new Map(), tasks: new Map(), online: false, ready: false,
 };
 
 const heard = new Map();

@@ -2,7 +2,7 @@ import { post } from "../api.js";
 import { bars, lines } from "../charts.js";
 import { button, clock, duration, empty, fill, h } from "../dom.js";
 import { plain } from "../result.js";
-import { current, on, store } from "../store.js";
+import { current, emit, on, store } from "../store.js";
 import { tree } from "../tree.js";
 
 const EDGES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
@@ -43,9 +43,15 @@ function samples(text) {
   return h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "metric"), h("th", {}, "labels"), h("th", {}, "value"))), h("tbody", {}, ...rows.map(([, name, labels, value]) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, labels ?? ""), h("td", { class: "number" }, value))))));
 }
 
+export function finding(one) {
+  const look = { ok: "good", note: "warn", broken: "bad" }[one.state] ?? "";
+  return h("p", { class: "finding", "data-state": one.state }, h("span", { class: `chip ${look}` }, one.state), h("strong", {}, one.check), h("span", {}, one.detail), one.advice ? h("span", { class: "note" }, `→ ${one.advice}`) : null);
+}
+
 export function view() {
   const charts = h("div", {});
   const own = h("div", {});
+  const found = h("div", { class: "findings" });
   const draw = () => {
     const rows = answers();
     if (!rows.length) {
@@ -68,15 +74,31 @@ export function view() {
   });
   const ask = button("Ask for its metrics", async () => {
     try {
-      const found = await post("metrics", { connection: store.current });
-      const ready = found.readyz.text.startsWith("{") ? tree(JSON.parse(found.readyz.text)) : plain(found.readyz.text || `HTTP ${found.readyz.status}`);
-      fill(own, h("h2", {}, "Readiness"), ready, h("h2", {}, "Metrics"), found.metrics.status === 200 ? samples(found.metrics.text) : h("p", { class: "note" }, `It has none to show (HTTP ${found.metrics.status}): serve it with --metrics.`));
+      const told = await post("metrics", { connection: store.current });
+      const ready = told.readyz.text.startsWith("{") ? tree(JSON.parse(told.readyz.text)) : plain(told.readyz.text || `HTTP ${told.readyz.status}`);
+      fill(own, h("h2", {}, "Readiness"), ready, h("h2", {}, "Metrics"), told.metrics.status === 200 ? samples(told.metrics.text) : h("p", { class: "note" }, `It has none to show (HTTP ${told.metrics.status}): serve it with --metrics.`));
     } catch (error) {
       fill(own, h("p", { class: "bad", role: "alert" }, error.message));
     }
   });
+  const doctor = button("Ask the doctor", async () => {
+    said.textContent = "The doctor looks at it in every revision …";
+    try {
+      const { findings } = await post("doctor", { connection: store.current });
+      store.findings.set(store.current, findings);
+      emit("findings");
+      said.textContent = "";
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  });
+  const drawFindings = () => {
+    const findings = store.findings.get(store.current);
+    fill(found, ...(findings ? [h("h2", {}, "What the doctor found"), ...findings.map(finding)] : []));
+  };
+  drawFindings();
   const timer = setInterval(draw, 1000);
-  const offs = [on("current", draw), on("state", draw)];
+  const offs = [on("current", draw), on("state", draw), on("current", drawFindings), on("findings", drawFindings)];
   draw();
-  return { element: h("div", { class: "column" }, h("div", { class: "actions" }, ping, ask, said), charts, own), destroy: () => { clearInterval(timer); offs.forEach((off) => off()); } };
+  return { element: h("div", { class: "column" }, h("div", { class: "actions" }, ping, ask, doctor, said), found, charts, own), destroy: () => { clearInterval(timer); offs.forEach((off) => off()); } };
 }

@@ -3,7 +3,7 @@ import { h, unique } from "../dom.js";
 import { form } from "../form.js";
 import { markdown } from "../markdown.js";
 import { contents } from "../result.js";
-import { current, finished } from "../store.js";
+import { current, finished, store } from "../store.js";
 import { tree } from "../tree.js";
 import { chips, runner, workbench } from "../workbench.js";
 
@@ -11,6 +11,12 @@ const kept = new Map();
 
 export function appOf(tool) {
   return tool._meta?.ui?.resourceUri ?? tool._meta?.["ui/resourceUri"];
+}
+
+// What the doctor said about this very tool.
+function findings(tool) {
+  const said = (store.findings.get(store.current) ?? []).filter((one) => one.check === `tool ${tool.name}`);
+  return said.map((one) => h("p", { class: `notice ${one.state === "broken" ? "bad" : ""}` }, h("strong", {}, "Doctor: "), one.detail, one.advice ? ` (${one.advice})` : ""));
 }
 
 function hints(tool) {
@@ -79,7 +85,7 @@ function detail(tool) {
     }
   });
   const element = h("article", { class: "tool" }, h("h2", {}, tool.title ?? tool.annotations?.title ?? tool.name, tool.title && tool.title !== tool.name ? h("code", { class: "type" }, tool.name) : null), hints(tool),
-    tool.description ? markdown(tool.description) : h("p", { class: "note" }, "It has no description."), input.element, run.element,
+    ...findings(tool), tool.description ? markdown(tool.description) : h("p", { class: "note" }, "It has no description."), input.element, run.element,
     h("details", { class: "definition" }, h("summary", {}, "Definition"), tree(tool)));
   return { element, destroy: () => { run.destroy(); app?.destroy(); } };
 }
