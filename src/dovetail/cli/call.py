@@ -25,7 +25,7 @@ from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
 from . import costs, output
 from .asking import ask
-from .output import Printer, escape_logs, printable, stderr_of_child
+from .output import Bar, Printer, escape_logs, printable, stderr_of_child
 
 T = TypeVar("T")
 _HELP = {
@@ -125,9 +125,13 @@ async def _call(client: Client, options: argparse.Namespace, values: dict[str, A
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.name)
     values = as_schema_wants(values, {} if tool is None else tool.input_schema)
-    on_progress = None if options.json else _progress
-    call = client.call_tool(options.name, values, check=False, on_progress=on_progress)
-    result = await _named(options.name, "tools", client.list_tools, call)
+    bar = None if options.json else Bar(sys.stderr)
+    call = client.call_tool(options.name, values, check=False, on_progress=bar)
+    try:
+        result = await _named(options.name, "tools", client.list_tools, call)
+    finally:
+        if bar is not None:
+            bar.close()
     printer.show(result.raw, output.tool_result(result))
     return 1 if result.is_error else 0
 
@@ -149,12 +153,6 @@ async def _prompt(
 
 
 _COMMANDS = {"list": _list, "call": _call, "read": _read, "prompt": _prompt}
-
-
-def _progress(progress: float, total: float | None, message: str | None) -> None:
-    if sys.stderr.isatty():
-        share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-        sys.stderr.write(f"[{share}] {printable(message or '')}\n")
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from json import dumps
-from typing import Any, TextIO
+from shutil import get_terminal_size
+from typing import Any, Final, TextIO
 from unicodedata import category
 
 import msgspec
@@ -15,6 +17,46 @@ from msgspec import UNSET
 
 from ..client.calling.results import ToolResult
 from ..model import GetPromptResult, ReadResourceResult
+
+_BAR: Final = 24
+"""Characters of a progress bar."""
+
+
+class Bold(str):
+    """A line that stands out on a terminal."""
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether ``stream`` is a terminal that shows colour, and nobody minds (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Bar:
+    """The progress of one call, in one line of a terminal; nothing anywhere else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown = False
+
+    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        if not self._stream.isatty():
+            return
+        said = printable(message or "").replace("\n", " ")
+        if total:
+            done = min(max(progress / total, 0.0), 1.0)
+            marks = "#" * round(done * _BAR)
+            said = f"[{marks:-<{_BAR}}] {done:4.0%} {said}"
+        else:
+            said = f"[{progress:g}] {said}"
+        self._stream.write(f"\r\x1b[K{said[: get_terminal_size().columns - 1]}")
+        self._stream.flush()
+        self._shown = True
+
+    def close(self) -> None:
+        """Take the line away again."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
 
 
 class Printer:
@@ -27,7 +69,9 @@ class Printer:
     def line(self, text: str = "") -> None:
         """Write all of it, whatever the terminal can show."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        self._stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+        bold = isinstance(text, Bold) and coloured(self._stream)
+        self._stream.write(f"\x1b[1m{shown}\x1b[0m\n" if bold else f"{shown}\n")
 
     def json(self, value: Any) -> None:
         self.line(formatted(value))
@@ -47,7 +91,7 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
     for title, entries in found.items():
         if entries:
             yield ""
-            yield title
+            yield Bold(title)
         for entry in entries:
             name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
             yield f"  {name_of}{_signature(entry)}"
