@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 
 from ...core.routes import Request as OwnRequest
 from ...core.routes import Response
@@ -51,7 +51,9 @@ def starlette_app(
         finally:
             await face.app.life.stop()
 
-    return create_base_app([*routes, Mount("/", app=face)], middleware, lifespan=lifespan)
+    # The endpoint stands in the table by its name, for those who look for it there.
+    named = [Route(options[word], endpoint=face) for word in ("path", "sse_path") if options.get(word)]
+    return create_base_app([*routes, *named, Mount("/", app=face)], middleware, lifespan=lifespan)
 
 
 def add_routes(native: Server, routes: Iterable[Any]) -> None:

@@ -88,7 +88,9 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
         **_: Any,
     ) -> None:
         """Send a log message to the client."""
-        await self.session.send_log_message(level, message, logger_name)
+        await self.session.send_log_message(
+            level=level, data=message, logger=logger_name, related_request_id=self.request_id
+        )
 
     async def debug(self, message: Any, **extra: Any) -> None:
         await self.log("debug", message, **extra)

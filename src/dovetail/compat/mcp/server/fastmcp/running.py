@@ -66,6 +66,10 @@ class Running:
         """Serve Streamable HTTP."""
         await serving.serve(self.native, "streamable-http", **self._http_options("streamable-http"))
 
+    def _normalize_path(self, mount_path: str, endpoint: str) -> str:
+        """Where ``endpoint`` lies below ``mount_path``."""
+        return mount_path.rstrip("/") + (endpoint if endpoint.startswith("/") else f"/{endpoint}")
+
     def _http_options(self, transport: str) -> dict[str, Any]:
         settings = self.settings
         return {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from ....common.environment import from_environment
 from ..transport_security import TransportSecuritySettings
+
+_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Settings(BaseModel):
@@ -38,3 +40,8 @@ class Settings(BaseModel):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**from_environment(type(self)), **given})
+        if self.transport_security is None and self.host in _LOCAL:
+            hosts = [f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")]
+            self.transport_security = TransportSecuritySettings(
+                allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+            )

@@ -24,10 +24,9 @@ class PromptManager:
         return list(self._prompts.values())
 
     def add_prompt(self, prompt: Prompt) -> Prompt:
-        present = self._prompts.setdefault(prompt.name, prompt)
-        if present is not prompt and self.warn_on_duplicate_prompts:
+        if prompt.name in self._prompts and self.warn_on_duplicate_prompts:
             log.warning("Prompt already exists: %s", prompt.name)
-        return present
+        return self._prompts.setdefault(prompt.name, prompt)
 
     async def render_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None

@@ -21,10 +21,9 @@ class ResourceManager:
         self.warn_on_duplicate_resources = warn_on_duplicate_resources
 
     def add_resource(self, resource: Resource) -> Resource:
-        present = self._resources.setdefault(str(resource.uri), resource)
-        if present is not resource and self.warn_on_duplicate_resources:
+        if str(resource.uri) in self._resources and self.warn_on_duplicate_resources:
             log.warning("Resource already exists: %s", resource.uri)
-        return present
+        return self._resources.setdefault(str(resource.uri), resource)
 
     def add_template(self, fn: Callable[..., Any], uri_template: str, **options: Any) -> ResourceTemplate:
         template = ResourceTemplate.from_function(fn, uri_template, **options)

@@ -65,7 +65,7 @@ class ResourceTemplate(BaseModel):
     def matches(self, uri: str) -> dict[str, Any] | None:
         """The arguments in ``uri``; None where it is none of these."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.uri_template))
-        found = re.match(f"^{pattern}$", uri)
+        found = re.fullmatch(pattern, uri)
         return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
 
     async def create_resource(self, uri: str, params: dict[str, Any], context: Any = None) -> Resource:

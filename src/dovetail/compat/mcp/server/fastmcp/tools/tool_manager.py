@@ -16,8 +16,10 @@ class ToolManager:
     """The tools of a server. Of two with one name the first stays."""
 
     def __init__(self, warn_on_duplicate_tools: bool = True, *, tools: list[Tool] | None = None) -> None:
-        self._tools: dict[str, Tool] = {tool.name: tool for tool in tools or ()}
+        self._tools: dict[str, Tool] = {}
         self.warn_on_duplicate_tools = warn_on_duplicate_tools
+        for tool in tools or ():
+            self._add(tool)
 
     def get_tool(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -26,14 +28,12 @@ class ToolManager:
         return list(self._tools.values())
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, **options: Any) -> Tool:
-        tool = Tool.from_function(fn, name=name, **options)
-        present = self._tools.get(tool.name)
-        if present is not None:
-            if self.warn_on_duplicate_tools:
-                log.warning("Tool already exists: %s", tool.name)
-            return present
-        self._tools[tool.name] = tool
-        return tool
+        return self._add(Tool.from_function(fn, name=name, **options))
+
+    def _add(self, tool: Tool) -> Tool:
+        if tool.name in self._tools and self.warn_on_duplicate_tools:
+            log.warning("Tool already exists: %s", tool.name)
+        return self._tools.setdefault(tool.name, tool)
 
     def remove_tool(self, name: str) -> None:
         if name not in self._tools:

@@ -153,7 +153,7 @@ def func_metadata(
     return FuncMetadata(arg_model=model, output_schema=schema, output_model=output, wrap_output=wrapped)
 
 
-def _field(parameter: inspect.Parameter) -> tuple[str, tuple[Any, Any]]:
+def _field(parameter: inspect.Parameter) -> tuple[str, Any]:
     """A field of the model; a name that pydantic has for itself gets another, and stays what callers say."""
     annotation, default = parameter.annotation, parameter.default
     if annotation is EMPTY:
@@ -162,7 +162,8 @@ def _field(parameter: inspect.Parameter) -> tuple[str, tuple[Any, Any]]:
     value: Any = ... if default is EMPTY else default
     name = parameter.name
     if not hasattr(BaseModel, name) and not name.startswith("model_"):
-        return name, (annotation, value)
+        # Without a default of its own a parameter may have one in its annotation.
+        return name, annotation if default is EMPTY else (annotation, value)
     if isinstance(value, FieldInfo):
         value.alias = value.validation_alias = value.serialization_alias = name
         return f"field_{name}", (annotation, value)
@@ -175,6 +176,13 @@ def _output(annotation: Any, name: str) -> tuple[type[BaseModel] | None, bool]:
         kind, *said = typing.get_args(annotation)
         if isinstance(kind, type) and issubclass(kind, CallToolResult):
             annotation = said[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType) and CallToolResult in typing.get_args(
+        annotation
+    ):
+        raise InvalidSignature(
+            f"Function {name}: CallToolResult cannot be used in Union or Optional types. "
+            "To return empty results, use: CallToolResult(content=[])"
+        )
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return _of_class(cast("type[Any]", annotation), name)
     if annotation is None:
@@ -243,9 +251,15 @@ def _wrapped(annotation: Any, name: str) -> type[BaseModel]:
 
 def _schema(model: type[BaseModel]) -> dict[str, Any] | None:
     try:
-        return model.model_json_schema(schema_generator=StrictJsonSchema)
+        schema = model.model_json_schema(schema_generator=StrictJsonSchema)
     except (PydanticUserError, TypeError, ValueError):
         return None
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    if name not in schema.get("$defs", {}):
+        return schema
+    # A type that contains itself: clients want to see an object at the root all the same.
+    del schema["$ref"]
+    return {**schema["$defs"][name], **schema}
 
 
 __all__ = ["ArgModelBase", "FuncMetadata", "StrictJsonSchema", "func_metadata", "is_async", "to_content"]
