@@ -19,7 +19,7 @@ from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
 from ..model.meta import VIA
 from ..server.elsewhere import ListName
-from ..server.registering.versions import VERSIONS, joined
+from ..server.registering.versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
 from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
@@ -264,9 +264,7 @@ class Upstream:
 
 def _versions(tool: m.Tool) -> list[Traits]:
     newest = Traits.of(tool)
-    told: Any = (tool.meta or {}).get(VERSIONS)
-    words = cast("list[Any]", told) if isinstance(told, list) else []
-    older = [word for word in words if isinstance(word, str) and word != newest.version]
+    older = [version for version in versions_of(tool) if version != newest.version]
     return [newest, *(replace(newest, key=joined(tool.name, one), version=one) for one in older)]
 
 

@@ -88,6 +88,12 @@ def tags_of(tool: Tool) -> frozenset[str]:
     return frozenset(filter(_is_text, cast("list[Any]", found))) if isinstance(found, list) else frozenset()
 
 
+def versions_of(tool: Tool) -> list[str]:
+    """All versions that a definition says there are."""
+    found = _member(tool.meta or {}, VERSIONS)
+    return list(filter(_is_text, cast("list[Any]", found))) if isinstance(found, list) else []
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
