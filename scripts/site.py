@@ -25,6 +25,8 @@ from dovetail.tooling.clients import CLIENTS, Installed, KnownClient
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "results" / "site"
+PICTURES = ROOT / "results" / "inspector"
+"""What `tests/inspector` has seen."""
 PAGES = SITE / "pages"
 HTML = SITE / "html"
 EXAMPLE_URL = "https://weather.example.com/mcp"
@@ -51,6 +53,7 @@ def lay_out() -> None:
     for name in ABOUT:
         shutil.copy(ROOT / name, PAGES / name)
     (PAGES / "index.md").write_text(start())
+    add_pictures(PAGES / "inspector.md")
     for page in PAGES.rglob("*.md"):
         page.write_text(within_the_site(page.read_text()))
     (PAGES / "design" / "index.md").write_text(contents_of_design())
@@ -67,6 +70,16 @@ def lay_out() -> None:
     (clients / "index.md").write_text(
         "# Clients\n\n" + "\n".join(links) + "\n\n[All commands](../install.md)\n"
     )
+
+
+def add_pictures(page: Path) -> None:
+    """What the inspector looks like, where its tests in a browser have been run."""
+    found = sorted(PICTURES.glob("*.png")) if PICTURES.is_dir() else []
+    if not found:
+        return
+    shutil.copytree(PICTURES, page.parent / "pictures")
+    lines = [f"![The inspector: {one.stem}](pictures/{one.name})\n" for one in found]
+    page.write_text(page.read_text() + "\n## What it looks like\n\n" + "\n".join(lines))
 
 
 def start() -> str:
