@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance soak tables peers lock docs clean
+.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -44,6 +44,9 @@ test-pythons: peers ## the whole test suite on every Python from 3.11 to 3.13 th
 peers: setup     ## the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
 	@scripts/packages.sh redis-server chromium prometheus
+
+compat-proof: setup ## real servers of others, on their original library and on ours
+	$(BIN)/python scripts/compat_proof.py --write results/compat.json
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json

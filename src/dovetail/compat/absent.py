@@ -197,7 +197,10 @@ def _of_package(name: str) -> Path | None:
         search: Any = None if spec is None else spec.submodule_search_locations
         if spec is not None and search is None:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:part]), search)
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:part]), search)
+        except (KeyError, ImportError):  # a namespace whose parent is not loaded
+            return None
         if spec is None:
             return None
     origin = None if spec is None else spec.origin
