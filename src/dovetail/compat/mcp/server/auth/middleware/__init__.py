@@ -1,0 +1,1 @@
+"""Who calls, as far as the transport has found out."""
