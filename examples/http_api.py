@@ -1,34 +1,66 @@
-"""Somebody's HTTP API as tools. ``API=https://api.example.com dovetail run http_api.py``"""
+"""An HTTP API for a model: the exchange rates of a public service, fetched once an hour. `dovetail run http_api.py`
+
+RATES_URL names the service: it answers GET ?base=EUR with {"base": "EUR", "rates": {"NOK": 11.6, …}}.
+"""
 
 import json
 import os
-import urllib.error
-import urllib.parse
-import urllib.request
+from dataclasses import dataclass
 from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 from dovetail import Server, ToolError
-from dovetail.layers import Cache, RateLimit
+from dovetail.layers import Breaker, Cache, RateLimit
 
-server = Server("weather-api", layers=[RateLimit(total="10/s", burst=20), Cache(ttl=60)])
+SERVICE = os.environ.get("RATES_URL", "http://127.0.0.1:9999/latest")
+LARGEST = 1 << 20
+
+server = Server(
+    "rates",
+    version="1.0.0",
+    layers=[
+        RateLimit(per_client="20/s", burst=40),
+        Cache(ttl=3600),  # the same question within an hour is not asked twice
+        Breaker(failures=5, reset=60),  # a service that is down is left alone for a minute
+    ],
+)
 
 
-def ask(path: str, **query: object) -> Any:
-    """GET ``path`` and read JSON; what is wrong is told to the model in one sentence."""
-    url = f"{os.environ['API']}{path}?{urllib.parse.urlencode(query)}"
+@dataclass
+class Amount:
+    value: float
+    currency: str
+
+
+def code(currency: str) -> str:
+    """Three letters, or a word about it: nothing else gets into an address."""
+    if len(currency) != 3 or not currency.isascii() or not currency.isalpha():
+        raise ToolError(f"{currency!r} is no currency; write EUR, NOK, JPY …")
+    return currency.upper()
+
+
+def fetched(base: str) -> dict[str, float]:
+    request = Request(f"{SERVICE}?{urlencode({'base': base})}", headers={"Accept": "application/json"})
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return json.loads(answer.read(1 << 20))
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise ToolError(
-            "there is no such city" if error.code == 404 else f"the API says {error.code}"
-        ) from None
-    except OSError:
-        raise ToolError("the API cannot be reached: try again later") from None
+        with urlopen(request, timeout=10) as response:
+            found: dict[str, Any] = json.loads(response.read(LARGEST))
+    except URLError as error:
+        raise ConnectionError(f"the service of rates does not answer: {error.reason}") from error
+    return {str(name): float(rate) for name, rate in found["rates"].items()}
 
 
-@server.tool(annotations={"readOnlyHint": True, "openWorldHint": True})
-def forecast(city: str, days: int = 3) -> dict[str, Any]:
-    """How the weather of a city will be."""
-    return ask(f"/forecast/{urllib.parse.quote(city, safe='')}", days=days)
+@server.tool(annotations={"readOnlyHint": True})
+def rates(base: str = "EUR") -> dict[str, float]:
+    """What one unit of a currency is worth in others."""
+    return fetched(code(base))
+
+
+@server.tool(annotations={"readOnlyHint": True})
+def convert(value: float, source: str, target: str) -> Amount:
+    """Convert an amount of money."""
+    found = fetched(code(source))
+    if code(target) not in found:
+        raise ToolError(f"There is no rate for {target}.")
+    return Amount(round(value * found[code(target)], 2), code(target))

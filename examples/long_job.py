@@ -1,24 +1,50 @@
-"""A long job: progress, cancelling, and a task whose result is fetched later. ``dovetail run long_job.py``"""
+"""Work that takes its time: progress, a task that outlives its connection, and a clean end. `dovetail run long_job.py`
+
+With --store, what a task has done survives the process that did it.
+"""
 
 import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
 
 from dovetail import Context, Server, ToolError
 
-server = Server("renderer")
+ROOT = Path(os.environ.get("JOB_ROOT", ".")).resolve()
+BLOCK = 1 << 20
+
+server = Server("jobs", version="1.0.0")
 
 
-@server.tool(task="optional", timeout=3600, limit=2, queue=10)
-async def render(frames: int, ctx: Context, seconds: float = 0.01) -> str:
-    """Render a film, frame by frame.
+@dataclass
+class Sum:
+    path: str
+    crc: str
 
-    Args:
-        frames: how many
-        seconds: how long each takes
+
+@server.tool(task="optional", annotations={"readOnlyHint": True, "idempotentHint": True}, timeout=3600)
+async def checksums(pattern: str, ctx: Context) -> list[Sum]:
+    """The checksum of every file that fits, such as **/*.iso: as a call with progress, or as a task.
+
+    A client that leaves a call cancels it at the next file; a task goes on until it is cancelled by name.
     """
-    if not 1 <= frames <= 10_000:
-        raise ToolError("render 1 to 10000 frames")
-    for number in range(1, frames + 1):
-        await asyncio.sleep(seconds)  # a cancelled call ends here
-        await ctx.report_progress(number, frames, f"frame {number}")
-    await ctx.info(f"rendered {frames} frames")
-    return f"film of {frames} frames"
+    paths = [
+        path for path in sorted(ROOT.glob(pattern)) if path.is_file() and path.resolve().is_relative_to(ROOT)
+    ]
+    if not paths:
+        raise ToolError(f"No file fits {pattern}.")
+    sums: list[Sum] = []
+    for number, path in enumerate(paths, 1):
+        name = path.relative_to(ROOT).as_posix()
+        sums.append(Sum(name, await asyncio.to_thread(summed, path)))
+        await ctx.report_progress(number, len(paths), name)
+    return sums
+
+
+def summed(path: Path) -> str:
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            crc = crc32(block, crc)
+    return f"{crc:08x}"

@@ -1,33 +1,80 @@
-"""Several users, each with their own list; only some may see all. ``dovetail run multi_user.py --http``"""
+"""Notes of many users on one server: tokens, rights, and nobody sees another's. `dovetail run multi_user.py --http`
 
-from dovetail import Context, Principal, Request, Server
+NOTES_TOKENS names the users: "secret=ada:read,write;other=bob:read". Real ones come from a provider: see docs/auth.md.
+"""
+
+import os
+from dataclasses import dataclass
+
+from dovetail import Context, Principal, Server, ToolError
 from dovetail.auth import StaticTokens
+from dovetail.layers import Audit, RateLimit
+from dovetail.stores import MemoryStore
 
-# For a real one: JwtVerifier(issuer=…, audience=…), see docs/auth.md
-users = StaticTokens({
-    "ada-token": Principal("ada", scopes=frozenset({"list"})),
-    "root-token": Principal("root", scopes=frozenset({"list", "admin"})),
-})  # fmt: skip
-server = Server("shopping", auth=users)
-seen: set[str] = set()
+MOST = 100
 
 
-@server.tool(scopes=["list"])
-async def add(item: str, ctx: Context) -> list[str]:
-    """Put something on your list."""
-    items: list[str] = [*(await ctx.state.get("items", [])), item]
-    await ctx.state.set("items", items)
-    seen.add("" if ctx.principal is None else ctx.principal.subject)
-    return items
+def users(text: str) -> dict[str, Principal]:
+    found: dict[str, Principal] = {}
+    for entry in filter(None, text.split(";")):
+        token, _, rest = entry.partition("=")
+        name, _, scopes = rest.partition(":")
+        found[token] = Principal(name, scopes=frozenset(filter(None, scopes.split(","))))
+    return found
 
 
-@server.tool(scopes=["admin"], annotations={"readOnlyHint": True})
-async def everybody() -> list[str]:
-    """Who has a list."""
-    return sorted(seen)
+@dataclass
+class Note:
+    number: int
+    text: str
 
 
-@server.route("/me")
-async def me(request: Request) -> dict[str, str]:
-    """The same people over plain HTTP, with the same tokens."""
-    return {"user": "" if request.principal is None else request.principal.subject}
+server = Server(
+    "notes",
+    version="1.0.0",
+    auth=StaticTokens(users(os.environ.get("NOTES_TOKENS", "only-for-a-first-try=ada:read,write"))),
+    store=os.environ.get("DOVETAIL_STORE") or MemoryStore(),
+    layers=[
+        RateLimit(per_principal="50/s", burst=100),
+        *([Audit(os.environ["NOTES_AUDIT"])] if "NOTES_AUDIT" in os.environ else []),
+    ],
+)
+
+
+async def load(ctx: Context) -> list[str | None]:
+    """The notes of who is calling: what is kept in `ctx.state` belongs to the principal."""
+    return await ctx.state.get("notes", [])
+
+
+@server.tool(scopes=["write"])
+async def write(text: str, ctx: Context) -> Note:
+    """Write a note."""
+    notes = await load(ctx)
+    if len(notes) >= MOST:
+        raise ToolError(f"{MOST} notes are enough; erase one.")
+    await ctx.state.set("notes", [*notes, text])
+    return Note(len(notes), text)
+
+
+@server.tool(scopes=["write"], annotations={"destructiveHint": True})
+async def erase(number: int, ctx: Context) -> str:
+    """Erase a note; the others keep their numbers."""
+    notes = await load(ctx)
+    if not 0 <= number < len(notes) or notes[number] is None:
+        raise ToolError(f"You have no note {number}.")
+    notes[number] = None
+    await ctx.state.set("notes", notes)
+    return "Erased."
+
+
+@server.tool(scopes=["read"], annotations={"readOnlyHint": True})
+async def read(ctx: Context, word: str = "") -> list[Note]:
+    """Your notes, all or those with a word."""
+    notes = await load(ctx)
+    return [Note(number, text) for number, text in enumerate(notes) if text is not None and word in text]
+
+
+@server.tool(auth=lambda principal: principal is not None and principal.subject == "ada")
+def users_known() -> int:
+    """How many users there are; only ada sees this tool."""
+    return len(users(os.environ.get("NOTES_TOKENS", "only-for-a-first-try=ada:read,write")))
