@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -530,3 +531,10 @@ def test_an_http_api_becomes_a_server_and_its_author_has_a_say() -> None:
             assert (await client.call_tool("new_pet", {"name": "Rex"})).structured_content == {"name": "Rex"}
 
     asyncio.run(conversation())
+
+
+def test_settings_are_found_through_their_module_too() -> None:
+    module = importlib.import_module("dovetail.compat.fastmcp.settings")
+    assert module.log_level == module.settings.log_level
+    with pytest.raises(AttributeError):
+        assert module.no_such_setting

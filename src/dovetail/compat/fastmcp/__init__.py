@@ -5,14 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from .exceptions import FastMCPDeprecationWarning
 from .generation import generation as _generation
-from .settings import Settings
-
-settings = Settings()
-"""What the environment says; made before the rest is imported, since servers read it."""
-
-from .server.context import Context  # noqa: E402
-from .server.server import VERSIONS, FastMCP  # noqa: E402
-from .utilities.types import Audio, File, Image  # noqa: E402
+from .server.context import Context
+from .server.server import VERSIONS, FastMCP
+from .settings import settings
+from .utilities.types import Audio, File, Image
 
 if TYPE_CHECKING:
     from .client import Client

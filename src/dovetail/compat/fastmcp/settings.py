@@ -64,3 +64,12 @@ class Settings(BaseModel):
 
     def set_setting(self, attr: str, value: Any) -> None:
         setattr(self, attr, value)
+
+
+settings = Settings()
+"""What the environment says."""
+
+
+def __getattr__(name: str) -> Any:
+    """``fastmcp.settings`` is both this module and the settings: whoever got the module may ask it for one of them."""
+    return getattr(settings, name)

@@ -73,6 +73,10 @@ class Client:
         self._entered = 0
         self._schemas: dict[str, dict[str, Any]] = {}
 
+    def __class_getitem__(cls, transport: Any) -> type[Self]:
+        """``Client[StdioTransport]`` is what some write in annotations."""
+        return cls
+
     # Its life
 
     async def __aenter__(self) -> Self:

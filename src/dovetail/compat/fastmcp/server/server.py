@@ -17,6 +17,7 @@ from ...serving import Served
 from ..generation import generation
 from ..prompts.base import PromptResult
 from ..resources.base import ResourceResult
+from ..settings import settings
 from ..tools.base import ToolResult
 from ..utilities.types import NotSet
 from .lifespan import Lifespan
@@ -27,6 +28,7 @@ from .operations import Operations
 from .providers.local import LocalProvider
 from .registering import Registering
 from .running import Running
+from .transforms.namespace import add_resource_prefix, has_resource_prefix, remove_resource_prefix
 from .transforms.tool_transform import ToolTransform
 from .transforms.visibility import rules
 
@@ -64,8 +66,6 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
         tools: Sequence[Any] | None = None,
         **options: Any,
     ) -> None:
-        from .. import settings
-
         Operations.__init__(self)
         self._settings = settings.model_copy()
         self.middleware: list[Any] = list(middleware or ())
@@ -264,4 +264,7 @@ def _version(version: Any) -> str:
     return VERSIONS[generation()] if version is None else str(version)
 
 
-__all__ = ["FastMCP", "PromptResult", "ResourceResult", "ToolResult"]
+__all__ = [
+    "FastMCP", "PromptResult", "ResourceResult", "ToolResult", "add_resource_prefix", "has_resource_prefix",
+    "remove_resource_prefix",
+]  # fmt: skip

@@ -59,3 +59,24 @@ class Namespace(Each):
 
     async def get_resource_template(self, uri: str, call_next: Next, *, version: Any = None) -> Any:
         return await self._plain(self.plain_uri(uri), call_next, version)
+
+
+def add_resource_prefix(uri: str, prefix: str) -> str:
+    """``city://oslo`` with ``weather`` is ``city://weather/oslo``."""
+    if prefix and _URI.fullmatch(uri) is None:
+        raise ValueError(f"Invalid URI format: {uri}. Expected protocol://path format.")
+    return Namespace(prefix).uri(uri) if prefix else uri
+
+
+def remove_resource_prefix(uri: str, prefix: str) -> str:
+    """The URI as it was before; one without the prefix stays as it is."""
+    if prefix and _URI.fullmatch(uri) is None:
+        raise ValueError(f"Invalid URI format: {uri}. Expected protocol://path format.")
+    return (Namespace(prefix).plain_uri(uri) or uri) if prefix else uri
+
+
+def has_resource_prefix(uri: str, prefix: str) -> bool:
+    """Whether the URI has the prefix."""
+    if prefix and _URI.fullmatch(uri) is None:
+        raise ValueError(f"Invalid URI format: {uri}. Expected protocol://path format.")
+    return bool(prefix) and Namespace(prefix).plain_uri(uri) is not None
