@@ -299,3 +299,4 @@ async def test_a_server_that_does_not_start_in_time_is_left_out() -> None:
     silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"], "start_timeout": 0.3}
     async with Clients({"mcpServers": {"silent": silent}}) as clients:
         assert set(clients.failed) == {"silent"}
+    await until(lambda: len(asyncio.all_tasks()) == 1)  # the process is being ended

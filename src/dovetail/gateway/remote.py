@@ -222,7 +222,13 @@ class RemotePart:
             found = self._upstreams.get(key)
             if found is None:
                 found = self._made(principal)
-                await found.client.open()
+                try:
+                    await found.client.open()
+                except BaseException:
+                    await (
+                        found.client.close()
+                    )  # a process that does not answer is ended before anybody goes on
+                    raise
                 found.learn()
                 found.open = True
                 self._upstreams[key] = found
