@@ -261,8 +261,16 @@ BOMB = "openapi: 3.1.0\na: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
 
 @pytest.mark.parametrize(
     "described",
-    [looped(), spec({}, deep=nested(5000)), BOMB, "openapi: 3.1.0\nx: " + "[" * 5000, '{"a":' * 50_000],
-    ids=["holds itself", "deep", "laughs", "deep yaml", "deep json"],
+    [
+        looped(),
+        spec({}, deep=nested(5000)),
+        BOMB,
+        "openapi: 3.1.0\nx: " + "[" * 200_000,
+        "openapi: 3.1.0\nx:\n " + "- " * 100_000,
+        "openapi: 3.1.0\nx: " + "1" * 5000,
+        '{"a":' * 50_000,
+    ],
+    ids=["holds itself", "deep", "laughs", "deep yaml", "deep lists of yaml", "a long number", "deep json"],
 )
 def test_too_deep_or_too_many_values_are_refused_in_time(described: Any) -> None:
     begun = time.monotonic()

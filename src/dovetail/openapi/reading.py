@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, cast
@@ -127,9 +127,24 @@ def _yaml(data: bytes) -> Any:
         signs = [sign if sign != "\0" else "" for sign in starts]
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"^(?:{pattern})$"), signs)
     try:
+        _walk(library.parse(data, Loader))
         return _plain(library.load(data, Loader), 0)  # a safe loader: data and nothing else
-    except library.YAMLError as error:
+    except RegistrationError:
+        raise
+    except (library.YAMLError, ValueError) as error:
         raise RegistrationError(f"the description cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _walk(events: Iterable[Any]) -> None:
+    """Refuse what is too deep before a tree is made of it: the loader in C ends the process where its stack ends."""
+    depth = 0
+    for event in events:
+        name: str = type(event).__name__
+        depth += name.endswith(("SequenceStartEvent", "MappingStartEvent")) - name.endswith(
+            ("SequenceEndEvent", "MappingEndEvent")
+        )
+        if depth > SPEC_DEPTH:
+            raise _too_much()
 
 
 def _plain(value: Any, depth: int, seen: list[int] | None = None) -> Any:
