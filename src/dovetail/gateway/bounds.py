@@ -39,6 +39,8 @@ PATTERN_LENGTH: Final = 256
 """Characters of a pattern to search tools with."""
 PATTERN_STATES: Final = 2_000
 """States a pattern may have, and results of theirs that are kept."""
+PATTERN_WORK: Final = 20_000
+"""Parts of a pattern, each as often as it is counted, that are looked at to make its states."""
 PATTERN_STEPS: Final = 500_000
 """Steps one search with a pattern may take; what was found until then is told."""
 SEARCHED_TEXT: Final = 4_000

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import DovetailError
-from .bounds import PATTERN_LENGTH, PATTERN_STATES, PATTERN_STEPS
+from .bounds import PATTERN_LENGTH, PATTERN_STATES, PATTERN_STEPS, PATTERN_WORK
 
 _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
     "d": str.isdecimal,
@@ -45,6 +45,7 @@ class Pattern:
         self._states: list[Any] = []
         """Each is a test and the state after it, a place (``^ $ b B``) and the state after it, or two states."""
         tree = _Parser(text).whole()
+        self._work = PATTERN_WORK
         self._end = self._add(None)
         self._start = self._emit(tree, self._end)
         self.steps = PATTERN_STEPS
@@ -72,6 +73,10 @@ class Pattern:
         return len(self._states) - 1
 
     def _emit(self, node: Any, after: int) -> int:
+        # Nothing, a hundred times a hundred times, needs no states, but it needs time.
+        self._work -= 1
+        if self._work < 0:
+            raise PatternError("the pattern is too large: count to less")
         match node:
             case ("all", parts):
                 for part in reversed(parts):
