@@ -1,8 +1,11 @@
 """Texts, files, folders and URLs as resources; a folder never shows what is not in it."""
 
+import contextlib
 import http.server
 import os
+import select
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +118,21 @@ def site() -> Iterator[str]:
                 self.send_header("Location", "file:///etc/passwd")
                 self.end_headers()
                 return
+            if self.path in ("/moved", "/elsewhere"):
+                host = "127.0.0.1" if self.path == "/moved" else "localhost"
+                port = self.server.server_address[1]
+                self.send_response(302)
+                self.send_header("Location", f"http://{host}:{port}/page")
+                self.end_headers()
+                return
+            if self.path == "/slow":
+                self.send_response(200)
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    while not select.select([self.connection], [], [], 0.02)[0]:  # until the client hangs up
+                        self.wfile.write(b".")
+                        self.wfile.flush()
+                return
             self.send_response(200 if self.path == "/page" else 404)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -144,3 +162,24 @@ async def test_a_url_is_fetched_and_nothing_but_http(site: str) -> None:
         assert caught.value.kind == "resource_not_found"
         with pytest.raises(ProtocolError):
             await client.read_resource("web://away")
+
+
+@run
+async def test_headers_of_a_url_stay_with_its_origin(site: str) -> None:
+    server = Server("web")
+    for name in ("moved", "elsewhere"):
+        server.add_resource(f"web://{name}", UrlResource(f"{site}/{name}", headers={"X-Key": "k"}))
+    async with Client(server) as client:
+        assert (await client.read_resource("web://moved")).contents[0].text == "<p>k"
+        assert (await client.read_resource("web://elsewhere")).contents[0].text == "<p>None"
+
+
+@run
+async def test_a_server_that_drips_is_not_waited_for(site: str) -> None:
+    server = Server("web")
+    server.add_resource("web://slow", UrlResource(f"{site}/slow", timeout=0.3))
+    async with Client(server) as client:
+        begun = time.monotonic()
+        with pytest.raises(ProtocolError):
+            await client.read_resource("web://slow", timeout=5.0)
+        assert time.monotonic() - begun < 4

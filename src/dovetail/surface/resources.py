@@ -14,6 +14,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -131,6 +132,8 @@ class FolderResource:
 class UrlResource:
     """What another server has at ``url``, fetched whenever somebody asks; at most ``limit`` bytes.
 
+    Redirects are followed; ``headers`` are for the origin of ``url`` alone. All of it has ``timeout`` seconds.
+
     Raises:
         RegistrationError: it is no http or https URL.
     """
@@ -155,18 +158,12 @@ class UrlResource:
         import urllib.request  # only servers with such a resource load it
         from urllib.error import HTTPError
 
-        request = urllib.request.Request(self.url, headers=self.headers)
-        # Only what speaks HTTP: a redirect must not lead to a file.
-        opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler,
-            urllib.request.HTTPRedirectHandler, urllib.request.HTTPErrorProcessor,
-            urllib.request.HTTPDefaultErrorHandler,
-        ):  # fmt: skip
-            opener.add_handler(handler())
+        request, deadline = urllib.request.Request(self.url), time.monotonic() + self.timeout
+        for name, value in self.headers.items():
+            request.add_unredirected_header(name, value)
         try:
-            with opener.open(request, timeout=self.timeout) as answer:
-                data: bytes = answer.read(self.limit + 1)
+            with _opener(self.url, self.headers).open(request, timeout=self.timeout) as answer:
+                data = _within(answer, self.limit, deadline)
                 kind: str | None = answer.headers.get_content_type()
         except HTTPError as error:
             error.close()
@@ -176,6 +173,40 @@ class UrlResource:
         if len(data) > self.limit:
             raise ValueError(f"{self.url} has more than {self.limit} bytes")
         return _found(data, self.url, kind)
+
+
+def _opener(url: str, headers: Mapping[str, str]) -> Any:
+    """Only what speaks HTTP: a redirect must not lead to a file, nor take ``headers`` to another origin."""
+    import urllib.request
+
+    from ..transports.http.client.addresses import same_origin
+
+    class Redirect(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            onward = super().redirect_request(req, fp, code, msg, headers, newurl)
+            if onward is not None and same_origin(url, newurl):
+                for name, value in ours.items():
+                    onward.add_unredirected_header(name, value)
+            return onward
+
+    ours = headers
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler, Redirect,
+        urllib.request.HTTPErrorProcessor, urllib.request.HTTPDefaultErrorHandler,
+    ):  # fmt: skip
+        opener.add_handler(handler())
+    return opener
+
+
+def _within(answer: Any, limit: int, deadline: float) -> bytes:
+    """What comes until ``deadline``, and at most one byte too many: a server that drips must not keep a worker."""
+    found = bytearray()
+    while len(found) <= limit and (piece := answer.read1(limit + 1 - len(found))):
+        found += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer took too long")
+    return bytes(found)
 
 
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
