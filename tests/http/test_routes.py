@@ -114,6 +114,45 @@ async def test_an_exception_is_masked_and_no_header_can_be_forged() -> None:
         assert "set-cookie" not in found.headers
 
 
+OUTSIDE = ["//etc/passwd", "/%2Fetc/passwd", "/%2e%2e/x", "/a/..%2Fx", "/..%5Cx", "/C:%5Cx", "/a%00"]
+
+
+@run
+async def test_the_rest_of_a_path_stays_below_where_it_stands() -> None:
+    async with site() as ask:
+        for path in OUTSIDE:
+            assert (await ask("GET", f"/files{path}")).status in (400, 404), path
+        assert (await ask("GET", "/files/a/b")).body == b"a/b"
+
+
+@run
+async def test_how_an_answer_is_framed_is_not_the_authors() -> None:
+    server = Server("routes")
+    framing = {"Content-Length": "3", "transfer-encoding": "chunked", "Connection": "close", "X-Own": "own"}
+
+    @server.route("/framed")
+    async def framed(request: Request) -> Response:
+        return Response("<p>twelve</p>", headers={**framing, "Content-Type": "text/html"})
+
+    @server.route("/wrong/{what}")
+    async def wrong(request: Request) -> Response:
+        status = {"low": 101, "high": 1000}.get(request.params["what"], 200)
+        return Response("x", status, {"X-Own": "é"} if status == 200 else {})
+
+    async with site(server) as ask, await ask.place.connect() as connection:
+        for _ in range(2):
+            found = await connection.ask("GET", "/framed", {})
+            assert (found.status, found.body, found.headers["content-length"]) == (
+                200,
+                b"<p>twelve</p>",
+                "13",
+            )
+            assert (found.headers["content-type"], found.headers["x-own"]) == ("text/html", "own")
+            assert "transfer-encoding" not in found.headers
+        for what in ("low", "high", "letters"):
+            assert (await ask("GET", f"/wrong/{what}")).status == 500
+
+
 @run
 async def test_host_and_origin_are_checked_as_at_the_endpoint() -> None:
     async with site(cors=True, allowed_origins=("https://page.example",)) as ask:

@@ -75,7 +75,9 @@ class Route(Struct, frozen=True, eq=False):
             name = word[1:-1] if word[:1] == "{" else None
             if name is not None and name.endswith(_REST):
                 rest = "/".join(given[place:])
-                return {**found, name.removesuffix(_REST): rest} if rest and _climbs_not(given) else None
+                # One that begins with a slash would be the whole path of a file to whoever joins it to a folder.
+                inside = rest[:1] not in ("", "/") and _climbs_not(given)
+                return {**found, name.removesuffix(_REST): rest} if inside else None
             if place >= len(given) or (word != given[place] if name is None else not given[place]):
                 return None
             if name is not None:
@@ -84,7 +86,7 @@ class Route(Struct, frozen=True, eq=False):
 
 
 def _climbs_not(segments: list[str]) -> bool:
-    return ".." not in segments and "." not in segments
+    return not any(segment in (".", "..") or "\\" in segment or "\0" in segment for segment in segments)
 
 
 class Routes:

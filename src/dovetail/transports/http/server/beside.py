@@ -6,9 +6,10 @@ caller has to be known where the server has somebody who asks, unless it was reg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -21,7 +22,13 @@ from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept
 from .identity import Identity
 from .life import Life
 
-_BYTES = ("content-type", "application/octet-stream")
+_BYTES: Final = ("content-type", "application/octet-stream")
+_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_FRAMING: Final = frozenset({
+    "connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""How an answer is cut out of the connection is the host's to say; another word on it makes two answers of one."""
+_STATUSES: Final = range(200, 600)
 Found = list[tuple[Route, dict[str, str]]]
 
 
@@ -139,15 +146,12 @@ def _written(value: Any) -> tuple[int, bytes, Headers, tuple[str, str]]:
         said = b""
     else:
         said = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
-    if response.content_type is not None:
-        kind = ("content-type", response.content_type)
-    headers = [(name.lower(), text) for name, text in response.headers.items()]
-    for name, text in (*headers, kind):
+    headers = {name.lower(): text for name, text in response.headers.items() if name.lower() not in _FRAMING}
+    kind = ("content-type", response.content_type or headers.pop("content-type", kind[1]))
+    for name, text in (*headers.items(), kind):
         # A line end in a value would let whoever chose it write headers of their own.
-        if (
-            not name.isascii()
-            or not text.isprintable()
-            or not name.replace("-", "").replace("_", "").isalnum()
-        ):
+        if not _NAME.fullmatch(name) or not text.isprintable() or not text.isascii():
             raise ValueError(f"{name!r} is no header that can be sent")
-    return response.status, said, headers, kind
+    if response.status not in _STATUSES:
+        raise ValueError(f"{response.status!r} is no status of an answer")
+    return response.status, said, list(headers.items()), kind
