@@ -22,6 +22,7 @@ from ..generation import generation
 from ..injection import current
 from . import sampling
 from .elicitation import AcceptedElicitation, CancelledElicitation, DeclinedElicitation, Form
+from .kept_state import KeptState
 from .transforms.visibility import rules
 
 if TYPE_CHECKING:
@@ -284,12 +285,16 @@ class Context:
 
     def set_state(self, key: str, value: Any, *, serializable: bool = True) -> Any:
         """Keep ``value`` under ``key``; may be awaited."""
+        if (kept := self._kept()) is not None and serializable:
+            return kept.put(key, value)
         self._states()[key] = self._state[key] = value
         return _Ready(None)
 
     def get_state(self, key: str) -> Any:
         """What is kept under ``key``; may be awaited."""
         value = self._state.get(key, UNSET)
+        if value is UNSET and (kept := self._kept()) is not None:
+            return kept.get(key)
         if value is UNSET:
             value = self._states().get(key)
         return _Ready(value) if _awaited() else value
@@ -298,7 +303,14 @@ class Context:
         """Forget what is kept under ``key``; may be awaited."""
         self._states().pop(key, None)
         self._state.pop(key, None)
-        return _Ready(None)
+        return _Ready(None) if (kept := self._kept()) is None else kept.delete(key)
+
+    def _kept(self) -> KeptState | None:
+        """What ``FastMCP(session_state_store=…)`` keeps for this session."""
+        store = self.fastmcp.session_state_store
+        if store is None or self._native is None or self._native.session is None:
+            return None
+        return KeptState(store, self.session_id)
 
     # Which components this session sees
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...common.bounds import keeps_events
 from ...common.http import StarletteWithLifespan, create_base_app, starlette_app
 
 __all__ = ["StarletteWithLifespan", "create_base_app", "create_sse_app", "create_streamable_http_app"]
@@ -37,6 +38,7 @@ def create_streamable_http_app(
     **others: Any,
 ) -> StarletteWithLifespan:
     """``server`` over Streamable HTTP, every revision at one path."""
+    keeps_events(event_store)
     options = {"json_only": json_response, "stateless": stateless_http, "sse_path": None, **others}
     if retry_interval is not None:
         options["retry"] = retry_interval

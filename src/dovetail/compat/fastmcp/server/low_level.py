@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -12,7 +13,7 @@ from ....errors import ProtocolError
 from ...common.asking import unasked
 from ...common.wire import failed, tool_result
 from ...mcp import types as t
-from ...mcp.server.lowlevel.bridge import Bridge
+from ...mcp.server.lowlevel.bridge import Bridge, Handler
 from ...mcp.server.lowlevel.server import NotificationOptions, Server
 from ...mcp.server.lowlevel.tool_calls import Checks
 from ...mcp.server.models import InitializationOptions
@@ -31,8 +32,20 @@ if TYPE_CHECKING:
 __all__ = ["LowLevelServer", "MiddlewareServerSession"]
 
 
+_CURSOR: Final = "from:"
+
+
+def _start(cursor: str) -> int:
+    place = cursor.removeprefix(_CURSOR)
+    if place == cursor or not (place.isascii() and place.isdigit()) or len(place) > 9:
+        raise ProtocolError("invalid_cursor", "the cursor is none of this list")
+    return int(place)
+
+
 class LowLevelServer(Server[Any, Any]):
     """What `FastMCP._mcp_server` is."""
+
+    wraps_results = False
 
     def __init__(self, fastmcp: FastMCP[Any], **options: Any) -> None:
         super().__init__(**options)
@@ -64,6 +77,7 @@ class LowLevelServer(Server[Any, Any]):
             self._initialize = bridge.methods["initialize"]
             bridge.methods["initialize"] = self._initialized
             bridge.auth = self.fastmcp.native_auth()
+            bridge.log_level = self.fastmcp.client_log_level or bridge.log_level
             self.fastmcp.add_native_routes(bridge)
         return bridge
 
@@ -91,6 +105,8 @@ class LowLevelServer(Server[Any, Any]):
         fastmcp = self.fastmcp
         token = current.set(Context(fastmcp, native=native_current.get()))
         try:
+            if fastmcp.strict_input_validation and (fault := await self._unlike(name, arguments)):
+                return failed(f"Input validation error: {fault}")
             if fastmcp.middleware:
                 result = await fastmcp.call_tool(name, arguments)
             else:
@@ -107,6 +123,11 @@ class LowLevelServer(Server[Any, Any]):
             return failed(str(error))
         finally:
             current.reset(token)
+
+    async def _unlike(self, name: str, arguments: dict[str, Any]) -> str | None:
+        """What the schema of a tool has against arguments that pydantic might well take."""
+        tool = await self.fastmcp.find("tool", name)
+        return None if tool is None else self._checks.fault(tool.parameters, arguments)
 
     def _fault(self, name: str, result: Any) -> str | None:
         """What is wrong with a result, by the schema of its tool: FastMCP 3 wants it to be there, 2 checks it."""
@@ -135,25 +156,39 @@ class LowLevelServer(Server[Any, Any]):
     def _meta(self) -> bool | None:
         return self.fastmcp.include_fastmcp_meta
 
-    async def _list_tools(self, _: Any) -> Any:
-        found = await self._in_context(self.fastmcp.list_tools())
-        return t.ListToolsResult(tools=[one.to_mcp_tool(include_fastmcp_meta=self._meta()) for one in found])
+    async def _list_tools(self, request: Any) -> Any:
+        found, more = self._page(await self._in_context(self.fastmcp.list_tools()), request)
+        return t.ListToolsResult(tools=[self._shown(one) for one in found], nextCursor=more)
 
-    async def _list_resources(self, _: Any) -> Any:
-        found = await self._in_context(self.fastmcp.list_resources())
+    def _shown(self, tool: Any) -> t.Tool:
+        as_written: dict[str, Any] = {} if self.fastmcp.dereference_schemas else tool.as_written()
+        return tool.to_mcp_tool(include_fastmcp_meta=self._meta(), **as_written)
+
+    async def _list_resources(self, request: Any) -> Any:
+        found, more = self._page(await self._in_context(self.fastmcp.list_resources()), request)
         shown = [one.to_mcp_resource(include_fastmcp_meta=self._meta()) for one in found]
-        return t.ListResourcesResult(resources=shown)
+        return t.ListResourcesResult(resources=shown, nextCursor=more)
 
-    async def _list_templates(self, _: Any) -> Any:
-        found = await self._in_context(self.fastmcp.list_resource_templates())
+    async def _list_templates(self, request: Any) -> Any:
+        found, more = self._page(await self._in_context(self.fastmcp.list_resource_templates()), request)
         shown = [one.to_mcp_template(include_fastmcp_meta=self._meta()) for one in found]
-        return t.ListResourceTemplatesResult(resourceTemplates=shown)
+        return t.ListResourceTemplatesResult(resourceTemplates=shown, nextCursor=more)
 
-    async def _list_prompts(self, _: Any) -> Any:
-        found = await self._in_context(self.fastmcp.list_prompts())
-        return t.ListPromptsResult(
-            prompts=[one.to_mcp_prompt(include_fastmcp_meta=self._meta()) for one in found]
-        )
+    async def _list_prompts(self, request: Any) -> Any:
+        found, more = self._page(await self._in_context(self.fastmcp.list_prompts()), request)
+        shown = [one.to_mcp_prompt(include_fastmcp_meta=self._meta()) for one in found]
+        return t.ListPromptsResult(prompts=shown, nextCursor=more)
+
+    def _page(self, found: Sequence[Any], request: Any) -> tuple[Sequence[Any], str | None]:
+        """What ``list_page_size`` lets a client see at once, and the cursor of the rest."""
+        size = self.fastmcp.list_page_size
+        if size is None:
+            return found, None
+        params = None if request is None else request.params
+        cursor: str | None = None if params is None else params.cursor
+        start = 0 if cursor is None else _start(cursor)
+        rest = start + size
+        return found[start:rest], f"{_CURSOR}{rest}" if rest < len(found) else None
 
     async def _read_resource(self, request: Any) -> Any:
         uri = str(request.params.uri)
@@ -180,6 +215,27 @@ class LowLevelServer(Server[Any, Any]):
         asked = request.params
         result = await self._in_context(self.fastmcp.render_prompt(asked.name, asked.arguments))
         return result if isinstance(result, t.GetPromptResult) else result.to_mcp_prompt_result()
+
+    def notification_handler(self, kind: type) -> Handler | None:
+        handler = super().notification_handler(kind)
+        if not self.fastmcp.middleware:
+            return handler
+
+        async def last(context: MiddlewareContext[Any]) -> None:
+            if handler is not None:
+                await handler(context.message)
+
+        async def hear(note: Any) -> None:
+            token = current.set(Context(self.fastmcp, native=native_current.get()))
+            try:
+                context = MiddlewareContext(
+                    message=note, type="notification", method=note.method, fastmcp_context=current.get()
+                )
+                await through(self.fastmcp.middleware, context, last)
+            finally:
+                current.reset(token)
+
+        return hear
 
     async def _set_level(self, _: Any) -> Any:
         return t.EmptyResult()

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic
 from typing_extensions import TypeVar
 
 from ....server import Server as Native
+from ....server.context import LEVELS
 from ...mcp import types as t
 from ...serving import Served
 from ..generation import generation
@@ -101,7 +102,9 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
         self.include_fastmcp_meta = _first(said("include_fastmcp_meta", None), settings.include_fastmcp_meta)
         self.sampling_handler = said("sampling_handler", None)
         self.sampling_always = said("sampling_handler_behavior", None) == "always"
-        self.strict_input_validation = bool(said("strict_input_validation", None))
+        self.strict_input_validation: bool = _first(
+            said("strict_input_validation", None), settings.strict_input_validation
+        )
         transforms: list[Any] = list(said("transforms", None) or ())
         if changes := said("tool_transformations", None):
             transforms.append(ToolTransform(changes))
@@ -109,10 +112,26 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
             transforms += rules(True, only=True, tags=set(include))
         if exclude := said("exclude_tags", None) or settings.exclude_tags:
             transforms += rules(False, tags=set(exclude))
-        if said("dereference_schemas", True) is False:
-            log.info("FastMCP(dereference_schemas=False) makes no difference here")
+        self.dereference_schemas: bool = said("dereference_schemas", True)
+        self._take_newer(options)
         self._take_older(options)
         return transforms
+
+    def _take_newer(self, options: dict[str, Any]) -> None:
+        """Keywords of FastMCP 3.
+
+        Raises:
+            ValueError: a page has no entries, or a level is none.
+        """
+        said = options.pop
+        self.list_page_size: int | None = said("list_page_size", None)
+        if self.list_page_size is not None and self.list_page_size < 1:
+            raise ValueError("list_page_size must be a positive integer")
+        self.client_log_level: Any = said("client_log_level", None)
+        if self.client_log_level not in (None, *LEVELS):
+            raise ValueError(f"client_log_level is one of {', '.join(LEVELS)}")
+        self.session_state_store: Any = said("session_state_store", None)
+        self.support_tasks = bool(said("tasks", None))
 
     def _take_older(self, older: dict[str, Any]) -> None:
         """Keywords that come and go between versions.
@@ -129,17 +148,9 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
             if value is not None:
                 warnings.warn(f"give {word} to run(), not to FastMCP()", DeprecationWarning, stacklevel=4)
                 setattr(self._settings, word, value)
-        for word in (
-            "list_page_size",
-            "tasks",
-            "session_state_store",
-            "client_log_level",
-            "dependencies",
-            "loglevel",
-        ):
-            if older.get(word) is not None:
+        for word in ("dependencies", "loglevel"):
+            if older.pop(word, None) is not None:
                 log.info("FastMCP(%s=…) makes no difference here", word)
-            older.pop(word, None)
         if older:
             words = ", ".join(repr(word) for word in older)
             raise TypeError(f"FastMCP() got unexpected keyword argument(s): {words}")

@@ -187,6 +187,10 @@ class Tool(FastMCPComponent):
             members["title"] = self.annotations.title
         return t.Tool(**{**members, **overrides})
 
+    def as_written(self) -> dict[str, Any]:
+        """The schemas as ``FastMCP(dereference_schemas=False)`` shows them, where they differ."""
+        return {}
+
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Run the tool."""
         raise NotImplementedError("Subclasses must implement run()")

@@ -34,6 +34,8 @@ class FunctionTool(Tool):
     reader: Any = Field(default=None, exclude=True, repr=False)
     injected: Any = Field(default=None, exclude=True, repr=False)
     awaits: bool = Field(default=False, exclude=True, repr=False)
+    written: Any = Field(default=None, exclude=True, repr=False)
+    """The schemas before references were put in their places, by the name of their member."""
 
     @classmethod
     def from_function(
@@ -66,7 +68,11 @@ class FunctionTool(Tool):
             serializer=said.serializer, meta=said.meta, enabled=said.enabled is not False, timeout=said.timeout,
             auth=said.auth, run_in_thread=threaded, task_config=said.task, return_type=shape.hints.get("return"),
             reader=shape.arguments, injected=shape.injected, awaits=is_async(fn),
+            written=_written(said.output_schema, shape),
         )  # fmt: skip
+
+    def as_written(self) -> dict[str, Any]:
+        return {} if self.written is None else self.written
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What FastMCP 3's users expect of a decorated function; those of 2 write ``.fn``."""
@@ -119,10 +125,11 @@ class _Shape:
             self.description = doc or None
         else:
             self.description = _description(doc, schema)
-        self.parameters = dereferenced(without_titles(schema, bare=generation() == 3))
+        self.written = without_titles(schema, bare=generation() == 3)
+        self.parameters = dereferenced(self.written)
 
-    def output(self) -> dict[str, Any] | None:
-        return output_schema(self.hints.get("return", inspect.Parameter.empty))
+    def output(self, *, whole: bool = True) -> dict[str, Any] | None:
+        return output_schema(self.hints.get("return", inspect.Parameter.empty), whole=whole)
 
 
 def _declared(given: Any, shape: _Shape) -> dict[str, Any] | None:
@@ -134,6 +141,15 @@ def _declared(given: Any, shape: _Shape) -> dict[str, Any] | None:
             f"Output schemas must represent object types due to MCP spec limitations. Received: {given!r}"
         )
     return given
+
+
+def _written(given: Any, shape: _Shape) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    if "$defs" in shape.written:
+        found["inputSchema"] = shape.written
+    if given is NotSet and "$ref" in str(output := shape.output(whole=False)):
+        found["outputSchema"] = output
+    return found or None
 
 
 def _description(doc: str | None, schema: dict[str, Any]) -> str | None:

@@ -19,8 +19,11 @@ _CONTENT: Final = (*BLOCKS, Image, Audio, File, ToolResult)
 _WRAPPER: Final = "Generic wrapper for non-object return types."
 
 
-def output_schema(annotation: Any) -> dict[str, Any] | None:
-    """The schema of what a tool with this return annotation returns; None where there is none to tell."""
+def output_schema(annotation: Any, *, whole: bool = True) -> dict[str, Any] | None:
+    """The schema of what a tool with this return annotation returns; None where there is none to tell.
+
+    ``whole`` puts what is referred to in its place.
+    """
     if annotation in (inspect.Parameter.empty, None, type(None), Any, ...) or _is_content(annotation):
         return None
     if annotation is bytes and generation() == 3:
@@ -29,7 +32,8 @@ def output_schema(annotation: Any) -> dict[str, Any] | None:
         schema = TypeAdapter(annotation).json_schema(mode="serialization")
     except (PydanticUserError, TypeError, ValueError, NameError):
         return None
-    schema = dereferenced(without_titles(schema, bare=generation() == 3))
+    schema = without_titles(schema, bare=generation() == 3)
+    schema = dereferenced(schema) if whole else schema
     if schema.get("type") == "object" or "properties" in schema or _refers_to_object(schema):
         return schema
     definitions = schema.pop("$defs", None)

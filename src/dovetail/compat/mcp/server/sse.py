@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ....server import Server
+from ...common.bounds import bound
 from .http_face import Face, Receive, Scope, Send
 from .transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
 
@@ -40,6 +41,7 @@ class SseServerTransport:
             )
         self._endpoint = quote(endpoint if endpoint.startswith("/") else f"/{endpoint}").rstrip("/") or "/"
         self._security = security_settings
+        self._most = max_request_body_size
         self._face: Face | None = None
 
     @asynccontextmanager
@@ -55,6 +57,7 @@ class SseServerTransport:
     async def serve(self, server: Server, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request that began a stream, with the stream."""
         if self._face is None:
+            bound(server, self._most, None)
             self._face = Face(server, self._security, sse_path="/sse", messages_path=self._endpoint)
         await self._face(scope, receive, send, path="/sse", root=(scope.get("root_path") or "").rstrip("/"))
 

@@ -29,7 +29,8 @@ EventCallback = Callable[[EventMessage], Awaitable[None]]
 
 
 class EventStore(ABC):
-    """A store of events that somebody wrote for SDK 1.x. It may be given; ours keeps the events all the same."""
+    """A store of events that somebody wrote for SDK 1.x. It may be given, and is told in the log that ours
+    keeps the events all the same."""
 
     @abstractmethod
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId: ...

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from ... import serving
+from ...common.bounds import bound, keeps_events
 from ...serving import Served
 from .http_face import Face, Receive, Scope, Send
 from .streamable_http import EventStore
 from .transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
-
-log = logging.getLogger("dovetail.compat")
 
 DEFAULT_SESSION_IDLE_TIMEOUT: Final = 1800
 DEFAULT_MAX_SESSIONS: Final = 10_000
@@ -47,8 +45,8 @@ class StreamableHTTPSessionManager:
         self._face: Face | None = None
         self._started = False
         serving.prepared.append(app)
-        if event_store is not None:
-            log.info("events are kept by ours; the event store of the program is not asked")
+        self._bounds = max_request_body_size, max_sessions
+        keeps_events(event_store)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
@@ -59,6 +57,7 @@ class StreamableHTTPSessionManager:
                 "Create a new instance if you need to run again."
             )
         self._started = True
+        bound(self.app.native, *self._bounds)
         face = self._face = Face(self.app.native, self.security_settings, **self._options)
         await face.start()
         try:

@@ -1,5 +1,7 @@
 """One of all requests, notifications or results that a side may send."""
 
+from typing import TypeVar
+
 from pydantic import ConfigDict, RootModel
 
 # ruff: noqa: F403, F405
@@ -9,6 +11,15 @@ from .capabilities import *
 from .offered import *
 from .tasks import *
 
+T = TypeVar("T")
+
+
+class OneOf(RootModel[T]):
+    """Built when it is first used: what nobody sends costs nothing."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 ClientRequestType = (
     PingRequest | InitializeRequest | CompleteRequest | SetLevelRequest | GetPromptRequest
     | ListPromptsRequest | ListResourcesRequest | ListResourceTemplatesRequest | ReadResourceRequest
@@ -17,8 +28,8 @@ ClientRequestType = (
 )  # fmt: skip
 
 
-class ClientRequest(RootModel[ClientRequestType]):
-    model_config = ConfigDict(defer_build=True)
+class ClientRequest(OneOf[ClientRequestType]):
+    pass
 
 
 ClientNotificationType = (
@@ -27,8 +38,8 @@ ClientNotificationType = (
 )  # fmt: skip
 
 
-class ClientNotification(RootModel[ClientNotificationType]):
-    model_config = ConfigDict(defer_build=True)
+class ClientNotification(OneOf[ClientNotificationType]):
+    pass
 
 
 ClientResultType = (
@@ -37,8 +48,8 @@ ClientResultType = (
 )  # fmt: skip
 
 
-class ClientResult(RootModel[ClientResultType]):
-    model_config = ConfigDict(defer_build=True)
+class ClientResult(OneOf[ClientResultType]):
+    pass
 
 
 ServerRequestType = (
@@ -47,8 +58,8 @@ ServerRequestType = (
 )  # fmt: skip
 
 
-class ServerRequest(RootModel[ServerRequestType]):
-    model_config = ConfigDict(defer_build=True)
+class ServerRequest(OneOf[ServerRequestType]):
+    pass
 
 
 ServerNotificationType = (
@@ -58,8 +69,8 @@ ServerNotificationType = (
 )  # fmt: skip
 
 
-class ServerNotification(RootModel[ServerNotificationType]):
-    model_config = ConfigDict(defer_build=True)
+class ServerNotification(OneOf[ServerNotificationType]):
+    pass
 
 
 ServerResultType = (
@@ -70,8 +81,8 @@ ServerResultType = (
 )  # fmt: skip
 
 
-class ServerResult(RootModel[ServerResultType]):
-    model_config = ConfigDict(defer_build=True)
+class ServerResult(OneOf[ServerResultType]):
+    pass
 
 
 __all__ = [

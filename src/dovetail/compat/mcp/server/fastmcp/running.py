@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from .....server import Server as Native
 from .... import serving
+from ....common.bounds import bound
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +83,7 @@ class Running:
     def _app_options(self, transport: str) -> dict[str, Any]:
         """Their settings of HTTP as ours."""
         settings = self.settings
+        bound(self.native, settings.max_request_body_size, settings.max_sessions)
         options: dict[str, Any] = {"json_only": settings.json_response, "stateless": settings.stateless_http}
         if self._retry_interval is not None:
             options["retry"] = self._retry_interval

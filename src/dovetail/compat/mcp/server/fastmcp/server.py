@@ -16,6 +16,7 @@ from .....core.channel import Call, Channel
 from .....errors import ProtocolError
 from .....server import Server as Native
 from ....common.asking import unasked
+from ....common.bounds import keeps_events
 from ....common.wire import failed, tool_result
 from ....serving import Served
 from ... import types as t
@@ -106,15 +107,16 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
         **settings: Any,
     ) -> None:
-        unknown = settings.keys() - Settings.model_fields.keys() - {"version", "description"}
+        unknown = settings.keys() - Settings.model_fields.keys() - {"version"}
         if unknown:
             raise TypeError(f"FastMCP.__init__() got an unexpected keyword argument {min(unknown)!r}")
         version = settings.pop("version", None)
-        settings.pop("description", None)
         self.settings: Any = Settings(lifespan=lifespan, **settings)
         self._auth_server_provider = auth_server_provider
         self._token_verifier = token_verifier
-        self._event_store = event_store
+        keeps_events(event_store)
+        if self.settings.dependencies:
+            log.info("FastMCP(dependencies=…) makes no difference here: install them beside the server")
         self._retry_interval = retry_interval
         self._custom_starlette_routes: list[Any] = []
         self._session_manager: Any = None

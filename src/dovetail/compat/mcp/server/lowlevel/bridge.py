@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
+from pydantic import RootModel
 
 from .....core.channel import Call, Channel, Notice
 from .....drivers.run import from_outside
@@ -180,7 +181,7 @@ class Bridge(Server):
             value = await handler(request)
             if asking.open:
                 return asking.result()
-            return value.root if isinstance(value, types.ServerResult) else value
+            return value.root if isinstance(value, RootModel) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         except BaseException as error:
             if from_outside(error, call) and not asking.open:
                 raise
@@ -211,7 +212,7 @@ class Bridge(Server):
     def take_note(self, notice: Notice) -> None:
         """Give notifications to the handlers that were registered for them."""
         kind = NOTIFICATIONS.get(notice.method)
-        handler = None if kind is None else self.front.notification_handlers.get(kind)
+        handler = None if kind is None else self.front.notification_handler(kind)
         if kind is None or handler is None:
             super().take_note(notice)
             return

@@ -55,6 +55,9 @@ async def lifespan(_: Any) -> AsyncGenerator[dict[str, Any], None]:
 class Server(Served, Generic[LifespanResultT, RequestT]):
     """A server made of handlers. `native` is the server of ours that carries it."""
 
+    wraps_results = True
+    """Its handlers return one of the unions of all results."""
+
     def __init__(
         self,
         name: str,
@@ -87,6 +90,10 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         """As `native`, with what ``options`` say about it."""
         options = options or self.create_initialization_options()
         if self._native is None:
+            if self.wraps_results:
+                types.ServerResult(
+                    types.EmptyResult()
+                )  # pydantic builds it now, and not within the first call
             icons = [icon.model_dump(by_alias=True, exclude_none=True) for icon in options.icons or ()]
             self._native = Bridge(
                 self,
@@ -272,6 +279,10 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
             return function
 
         return decorate
+
+    def notification_handler(self, kind: type) -> Handler | None:
+        """Who hears of notifications of ``kind``."""
+        return self.notification_handlers.get(kind)
 
     # --- serving --------------------------------------------------------------------------------------------
 
