@@ -22,4 +22,6 @@ def keeps_events(event_store: Any) -> None:
     """Say that an event store of the program's is not asked: streams are resumed from our own log of events."""
     if event_store is not None:
         name = type(event_store).__name__
-        serving.log.warning("event_store=%s is not asked: events are kept, and streams resumed, by ours", name)
+        serving.log.warning(
+            "event_store=%s is not asked: events are kept, and streams resumed, by ours", name
+        )

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from .access import AccessToken
     from .auth import AuthProvider, MultiAuth, RemoteAuthProvider, TokenVerifier
     from .authorization import AuthCheck, AuthContext, require_scopes, restrict_tag, run_auth_checks
+    from .oauth_proxy import OAuthProxy
     from .oidc_proxy import OIDCProxy
     from .providers.debug import DebugTokenVerifier
     from .providers.jwt import JWTVerifier, StaticTokenVerifier
@@ -15,6 +16,7 @@ _NAMES = {
     ".access": ("AccessToken",),
     ".auth": ("AuthProvider", "MultiAuth", "RemoteAuthProvider", "TokenVerifier"),
     ".authorization": ("AuthCheck", "AuthContext", "require_scopes", "restrict_tag", "run_auth_checks"),
+    ".oauth_proxy": ("OAuthProxy",),
     ".oidc_proxy": ("OIDCProxy",),
     ".providers.debug": ("DebugTokenVerifier",),
     ".providers.jwt": ("JWTVerifier", "StaticTokenVerifier"),
@@ -31,6 +33,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AccessToken", "AuthCheck", "AuthContext", "AuthProvider", "DebugTokenVerifier", "JWTVerifier", "MultiAuth",
-    "OIDCProxy", "RemoteAuthProvider", "StaticTokenVerifier", "TokenVerifier", "require_scopes", "restrict_tag",
-    "run_auth_checks",
+    "OAuthProxy", "OIDCProxy", "RemoteAuthProvider", "StaticTokenVerifier", "TokenVerifier", "require_scopes",
+    "restrict_tag", "run_auth_checks",
 ]  # fmt: skip

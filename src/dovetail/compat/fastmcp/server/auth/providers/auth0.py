@@ -9,5 +9,4 @@ class Auth0Provider(OIDCProxy):
     """Users log in with Auth0, for the API called ``audience`` there."""
 
     def __init__(self, *, audience: str, **options: Any) -> None:
-        extra: dict[str, str] = {**(options.pop("extra_authorize_params", None) or {}), "audience": audience}
-        super().__init__(extra_authorize_params=extra, **options)
+        super().__init__(audience=audience, **options)
