@@ -15,6 +15,7 @@ from ..core.principal import Principal
 if TYPE_CHECKING:
     from .client.credentials import ClientCredentials, IdentityAssertion, WorkloadIdentity
     from .client.device import DeviceCode
+    from .client.exchange import TokenExchange
     from .client.oauth import OAuth
     from .client.proof import DPoP
     from .client.storage import KeyringStore, MemoryTokens, TokenStorage, TokenStore
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client.credentials": "ClientCredentials IdentityAssertion WorkloadIdentity",
     "client.device": "DeviceCode",
+    "client.exchange": "TokenExchange",
     "client.oauth": "OAuth",
     "client.proof": "DPoP",
     "client.storage": "KeyringStore MemoryTokens TokenStorage TokenStore",
@@ -58,6 +60,7 @@ __all__ = [
     "OidcProxy",
     "Principal",
     "StaticTokens",
+    "TokenExchange",
     "TokenStorage",
     "TokenStore",
     "Unavailable",

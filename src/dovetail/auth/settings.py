@@ -38,6 +38,10 @@ ASSERTION_SECONDS: Final = 60.0
 """Seconds for which a signed assertion of ours is good."""
 TOKEN_SIZE: Final = 64 << 10
 """Characters of a token; it goes with every request."""
+EXCHANGED_SECONDS: Final = 300.0
+"""Seconds for which an exchanged token is used whose end nobody said."""
+REFUSALS_KEPT: Final = 1000
+"""Tokens of callers of which it is remembered, for `REFUSED_SECONDS`, that nothing is given for them."""
 STORE_LOCK_POLL: Final = 0.05
 """Seconds between two looks whether another process has renewed a token."""
 NONCES_KEPT: Final = 64

@@ -2,10 +2,10 @@
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
-(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth``, ``pass_headers``,
-``layers`` (names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is ready),
-``memory`` (bytes of a command's process, also ``"512M"``). ``${VAR}`` and ``${VAR:-default}`` are replaced from the
-environment.
+(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or
+``{"exchange": …}``), ``pass_headers``, ``layers`` (names of `layers`, each alone or with its options),
+``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
+``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from .. import layers
+from ..auth.client.exchange import TokenExchange
+from ..auth.settings import AUTHORIZATION_SECONDS
 from ..drivers.layering import Layer
 from ..errors import DovetailError
 from ..wire.revisions import BY_NAME
@@ -49,6 +51,28 @@ class ConfigError(DovetailError):
     """The file cannot be used; the message says where and why."""
 
 
+class ExchangeMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """How tokens of callers are exchanged for those of a server, as `auth.TokenExchange` takes it."""
+
+    client_id: str
+    client_secret: str | None = None
+    token_endpoint: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    resource: str | None = None
+    scopes: str | list[str] = ""
+    token_endpoint_auth_method: str | None = None
+    timeout: Annotated[float, Meta(gt=0)] = AUTHORIZATION_SECONDS
+    allow_private: bool = False
+
+    def __repr__(self) -> str:
+        return "ExchangeMembers(…)"  # there is a secret in it
+
+
+class AuthMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    exchange: ExchangeMembers
+
+
 class Entry(Struct, kw_only=True, frozen=True):
     """One server of the file."""
 
@@ -65,7 +89,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     fix: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     timeout: float | None = None
     revision: str | None = None
-    auth: str | None = None
+    auth: str | AuthMembers | None = None
     pass_headers: tuple[str, ...] = ()
     schemas: str | None = None
     budget: int | None = None
@@ -96,7 +120,7 @@ class _Members(Struct, kw_only=True):
     fix: dict[str, dict[str, Any]] = {}
     timeout: float | None = None
     revision: str | None = None
-    auth: str | None = None
+    auth: str | AuthMembers | None = None
     pass_headers: list[str] = []
     schemas: str | None = None
     budget: int | None = None
@@ -229,6 +253,24 @@ def layers_of(entry: Entry) -> list[Layer]:
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"server {entry.name!r}, layer {name}: {error}") from None
     return made
+
+
+def auth_of(entry: Entry) -> Any:
+    """The authorization of a server, as a `Proxy` takes it.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if not isinstance(entry.auth, AuthMembers):
+        return None if entry.auth == "none" else entry.auth
+    if not entry.url.startswith(("http", "ws")):
+        raise ConfigError(
+            f"server {entry.name!r}: tokens are exchanged for servers with a http or ws URL only"
+        )
+    try:
+        return TokenExchange(**msgspec.structs.asdict(entry.auth.exchange))
+    except ValueError as error:
+        raise ConfigError(f"server {entry.name!r}, auth.exchange: {error}") from None
 
 
 def _url(found: tuple[str, Any], transport: str | None, place: str) -> str:

@@ -33,7 +33,8 @@ class Gateway(Server):
     """The servers that ``source`` names (a file, or what one holds), each behind a `Proxy` under its prefix.
 
     While it runs, a file is looked at now and then: servers that came are mounted, those that went are ended, and
-    clients in front stay connected. A file that cannot be read any more changes nothing.
+    clients in front stay connected. A file that cannot be read any more changes nothing. ``auth`` says who may call
+    over HTTP, as with every `Server`; whose tokens are to be exchanged for those of servers has to have one.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class Gateway(Server):
         *,
         reload: bool = True,
         search: SearchOptions | None = None,
+        auth: Any = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, auth=auth)
         self._source = source
         self._reload = reload and not isinstance(source, Mapping)
         self._entries: dict[str, Entry] = {}
@@ -157,8 +159,8 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["headers"] = entry.headers
     if entry.revision is not None:
         options["revision"] = entry.revision
-    if entry.auth is not None and entry.auth != "none":
-        options["auth"] = entry.auth
+    if (auth := config.auth_of(entry)) is not None:
+        options["auth"] = auth
     if entry.start_timeout is not None:
         options["timeouts"] = Timeouts(connect=entry.start_timeout)
     if entry.layers:

@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from .. import model as m
+from ..auth.core.problems import AuthError
 from ..core.channel import Call, Channel, NoBackChannel
 from ..core.metadata import of_version
 from ..core.questions import needed_capability
@@ -173,7 +174,7 @@ class Passing:
                 timeout=upstream.unhurried if self._may_become_task() else upstream.timeout,
                 headers=upstream.headers(call) if upstream.pass_headers else None,
             )
-        except (TransportError, RequestTimeout) as error:
+        except (TransportError, RequestTimeout, AuthError) as error:
             raise _unreachable(error, upstream.name) from error
         except ProtocolError as error:
             raise _in_front(error, modern=upstream.modern) from error
@@ -279,7 +280,19 @@ def _versioned(
     return base, replace(params, name=base), {**meta, **of_version(version)}
 
 
-def _unreachable(error: TransportError | RequestTimeout, label: str) -> ProtocolError:
+def no_access(error: AuthError, label: str) -> ProtocolError:
+    """Why there is no authorization for a server behind, as far as it is anybody's business in front."""
+    log.warning("%s: %s", label, error.message)
+    settings = "the settings for it are not accepted" if error.fault == "client" else None
+    why = error.error or settings or "the authorization server fails"
+    return ProtocolError(
+        "dependency_failed", f"no token for {label} could be had: {why}", data={"maybeExecuted": False}
+    )
+
+
+def _unreachable(error: TransportError | RequestTimeout | AuthError, label: str) -> ProtocolError:
+    if isinstance(error, AuthError):
+        return no_access(error, label)
     maybe = isinstance(error, RequestTimeout) or (isinstance(error, SessionLost) and error.maybe_executed)
     # What exactly went wrong names addresses and commands, which are nobody's business in front.
     log.warning("%s did not answer: %s", label, error.message)

@@ -32,7 +32,7 @@ class Proxy(Server):
     session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``timeout``
     (seconds) is the most a call behind may take, ``layers`` stand around every call; with ``required`` the proxy does
     not start without the server behind. The other options are those of a `Client`; ``auth`` may also be a function of
-    the principal.
+    the principal, or a `TokenExchange`.
     """
 
     def __init__(

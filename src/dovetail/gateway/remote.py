@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from msgspec import Raw, Struct
 
 from .. import model as m
+from ..auth.client.exchange import ExchangedToken, TokenExchange
+from ..auth.core.problems import AuthError
+from ..auth.server.proven import proof_of
 from ..client.connecting.targets import Target, parse_target
 from ..core.channel import Call, Channel
 from ..core.principal import Principal, key_of
@@ -29,7 +32,7 @@ from ..wire.methods import METHODS
 from .bounds import LONGEST_CHAIN, RETIRED_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .parts import LoopError, Shown
-from .passing import Passing
+from .passing import Passing, no_access
 from .selecting import Traits
 from .upstream import Upstream
 
@@ -43,7 +46,10 @@ Sharing = Literal["principal", "session"]
 
 
 class RemotePart:
-    """The server at ``target``. ``auth`` of the options may be a function of the principal in front."""
+    """The server at ``target``. ``auth`` of the options may be a function of the principal in front.
+
+    With a `TokenExchange` it is there for principals with a token alone: nobody else has a connection, or sees it.
+    """
 
     def __init__(
         self,
@@ -82,6 +88,8 @@ class RemotePart:
     async def start(self, parent: Server) -> None:
         """Connect; a server that is down is tried again and again."""
         self._server = parent
+        if self._exchange is not None:
+            return
         try:
             await self.connect()
         except DovetailError as error:
@@ -107,7 +115,12 @@ class RemotePart:
             DovetailError: it cannot be reached; then all stays as it was.
         """
         parsed, merged = parse_target(target), _merged(self._options, options)
-        fresh = self._made(None, parsed, merged)
+        if _exchange_of(merged) is not None:  # whoever calls next connects
+            self.first, before = None, list(self._upstreams.values())
+            self._target, self._options, self._upstreams = parsed, merged, OrderedDict()
+            self._retire(before)
+            return
+        fresh = self._made(None, None, parsed, merged)
         try:
             await fresh.client.open()
             fresh.learn()
@@ -127,6 +140,9 @@ class RemotePart:
             self._trying.cancel()
         self.first, self.problem = fresh, None
         fresh.state_changed = self._state_changed
+        self._retire(before)
+
+    def _retire(self, before: list[Upstream]) -> None:
         for kind in LIST_KINDS:
             self._tell(News(list=kind))
         for one in before:
@@ -194,10 +210,16 @@ class RemotePart:
 
     # --- connections --------------------------------------------------------------------------------------------------
 
+    @property
+    def _exchange(self) -> TokenExchange | None:
+        return _exchange_of(self._options)
+
     def _key(self, principal: Principal | None, session: Any) -> tuple[Any, ...]:
-        if not self._shared and session is not None:
-            return (key_of(principal), id(session))
-        return (key_of(principal),)
+        key: tuple[Any, ...] = (key_of(principal),)
+        if principal is not None and self._exchange is not None:
+            # A token that may do less must not use what was exchanged for one that may do more.
+            key += (principal.client_id, principal.scopes)
+        return key if self._shared or session is None else (*key, id(session))
 
     async def _upstream(self, call: Call) -> Upstream:
         """The connection for whoever calls.
@@ -205,23 +227,34 @@ class RemotePart:
         Raises:
             ProtocolError: the server behind cannot be reached.
         """
-        key = self._key(call.principal, call.session)
+        key, token = self._key(call.principal, call.session), None
+        if self._exchange is not None:
+            token = proof_of(call.principal)
+            if token is None:
+                text = f"{self.name} is there only for callers who log in with a token"
+                raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
         found = self._upstreams.get(key)
         if found is not None:
+            if found.exchanged is not None and token is not None:
+                found.exchanged.subject = token
             return found
         try:
-            return await self._opened(key, call.principal)
+            return await self._opened(key, call.principal, token)
+        except AuthError as error:
+            raise no_access(error, self.name) from error
         except DovetailError as error:
             if call.principal is None:
                 self._down(error)
             text = f"{self.name} cannot be reached"
             raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False}) from error
 
-    async def _opened(self, key: tuple[Any, ...], principal: Principal | None) -> Upstream:
+    async def _opened(
+        self, key: tuple[Any, ...], principal: Principal | None, token: str | None = None
+    ) -> Upstream:
         async with self._opening.setdefault(key, asyncio.Lock()):
             found = self._upstreams.get(key)
             if found is None:
-                found = self._made(principal)
+                found = self._made(principal, token)
                 try:
                     await found.client.open()
                 except BaseException:
@@ -237,15 +270,21 @@ class RemotePart:
         return found
 
     def _made(
-        self, principal: Principal | None, target: Target | None = None, given: ClientOptions | None = None
+        self,
+        principal: Principal | None,
+        token: str | None = None,
+        target: Target | None = None,
+        given: ClientOptions | None = None,
     ) -> Upstream:
-        options = self._options if given is None else given
+        options, exchanged = self._options if given is None else given, None
         auth: Any = options.get("auth")
-        if callable(auth):
-            options = _merged(options, {"auth": auth(principal)})
-        return Upstream(
+        if isinstance(auth, TokenExchange):
+            auth = exchanged = ExchangedToken(auth, token or "")
+        elif callable(auth):
+            auth = auth(principal)
+        made = Upstream(
             target or self._target,
-            options,
+            options if auth is None else _merged(options, {"auth": auth}),
             name=self.name,
             held=self._held,
             tell=self._tell,
@@ -253,6 +292,8 @@ class RemotePart:
             pass_headers=self._pass_headers,
             mark=self._mark,
         )
+        made.exchanged = exchanged
+        return made
 
     def _check(self, call: Call) -> Sequence[str]:
         """The proxies that a call came through.
@@ -284,7 +325,8 @@ class RemotePart:
     @property
     def capabilities(self) -> m.ServerCapabilities:
         if self.first is None:
-            return m.ServerCapabilities()
+            # What a server has that nobody may ask without a token, its lists tell those who have one.
+            return m.ServerCapabilities({} if self._exchange is None else _ANYTHING)
         found, revision = self.first.client.server_capabilities, self.first.revision
         row = METHODS["completion/complete"]
         # 2024-11-05 has completion, but no capability for it: newer clients in front would not ask without one.
@@ -373,6 +415,19 @@ class RemotePart:
     def _tell(self, news: News) -> None:
         for follow in self._followers:
             follow(news)
+
+
+_ANYTHING: Mapping[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+}
+
+
+def _exchange_of(options: ClientOptions) -> TokenExchange | None:
+    auth: Any = options.get("auth")
+    return auth if isinstance(auth, TokenExchange) else None
 
 
 def _merged(options: ClientOptions, more: ClientOptions) -> ClientOptions:

@@ -30,6 +30,7 @@ from .passing import Passing, current
 from .selecting import Traits
 
 if TYPE_CHECKING:
+    from ..auth.client.exchange import ExchangedToken
     from ..client.config import CachedOptions, ClientOptions
 
 log = logging.getLogger("dovetail.gateway")
@@ -65,6 +66,8 @@ class Upstream:
 
     revision: Revision | None = None
     modern = False
+    exchanged: ExchangedToken | None = None
+    """What the token of its principal is exchanged by."""
 
     def __init__(
         self,

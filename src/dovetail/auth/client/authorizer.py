@@ -29,7 +29,7 @@ from .guarding import AddressGuard
 from .storage import MemoryTokens, TokenStorage
 
 
-class _World:
+class World:
     """Time and chance as they are."""
 
     def __init__(self, prover: Prover | None) -> None:
@@ -135,7 +135,7 @@ class Authorizer:
                 raise server.refusal[0]
             if more and not self._may_step_up(server, demand):
                 return False
-            flow = log_in(server.url, demand, held, self._grant, self._scopes, _World(prover), more=more)
+            flow = log_in(server.url, demand, held, self._grant, self._scopes, World(prover), more=more)
             server.held = None
             server.held = await self._run(server, flow, request.send)
         return True
@@ -148,7 +148,7 @@ class Authorizer:
         """
         server = self._server(url)
         async with self._alone(server):
-            flow = log_in(server.url, demand, None, self._grant, self._scopes, _World(prover))
+            flow = log_in(server.url, demand, None, self._grant, self._scopes, World(prover))
             server.held = await self._run(server, flow, send)
             server.recalled = True
             return server.held
@@ -165,7 +165,7 @@ class Authorizer:
             if held is None:
                 return None
             server.held = None
-            return await self._run(server, log_out(server.url, held, self._grant, _World(None)), send)
+            return await self._run(server, log_out(server.url, held, self._grant, World(None)), send)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class Authorizer:
 
     async def _renewed(self, server: _Server, held: Held, send: Send, prover: Prover | None) -> Held | None:
         try:
-            return await self._run(server, renew(server.url, held, self._grant, _World(prover)), send)
+            return await self._run(server, renew(server.url, held, self._grant, World(prover)), send)
         except AuthError as error:
             if self._grant.silent or held.tokens.expires_at is None or time.time() >= held.tokens.expires_at:
                 raise

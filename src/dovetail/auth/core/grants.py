@@ -9,6 +9,7 @@ from ..settings import DEVICE_INTERVAL, DEVICE_SECONDS
 from . import urls
 from .authorization import begin, read_redirect
 from .discovery import Place
+from .exchange import IssuedToken, ask_exchange, known_endpoint
 from .oauth_errors import refused
 from .pkce import check_s256
 from .problems import AuthError
@@ -22,12 +23,11 @@ from .registration import (
 )
 from .scope_choice import with_offline
 from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
-from .token_endpoint import Signer, ask_proving, recognised, request_tokens
+from .token_endpoint import Signer, recognised, request_tokens
 from .tokens import Tokens, check_token
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 
@@ -224,7 +224,6 @@ class EnterpriseAssertion:
         """An ID-JAG for the ID token (RFC 8693)."""
         token: str = yield Supply(self._token, "the ID token")
         form = {
-            "grant_type": EXCHANGE,
             "requested_token_type": ID_JAG,
             "audience": place.issuer,
             "resource": place.resource,
@@ -234,23 +233,11 @@ class EnterpriseAssertion:
         if scopes:
             form["scope"] = " ".join(scopes)
         issuer = urls.origin(self._endpoint)
-        idp = Registration(
-            issuer=issuer,
-            client_id=self._idp.client_id or "",
-            client_secret=self._idp.client_secret,
-            method=self._idp.method or "none",
-        )
-        headers = recognised(idp, form, sources)
-        request = post("the ID-JAG", self._endpoint, form, headers, configured=True)
-        answer = yield from ask_proving(request, None)
+        endpoint = known_endpoint(self._endpoint, self._idp)
+        answer = yield from ask_exchange("the ID-JAG", endpoint, form, sources)
         if answer.status != 200:
             raise refused(answer, f"the identity provider {issuer} did not vouch for the user")
-        found = answer.read(_Exchanged, "the answer of the identity provider", "authorization server")
+        found = answer.read(IssuedToken, "the answer of the identity provider", "authorization server")
         if found.issued_token_type not in (None, ID_JAG):
             raise AuthError(f"the identity provider {issuer} gave no ID-JAG", fault="authorization server")
         return check_token(found.access_token, "ID-JAG")
-
-
-class _Exchanged(Quiet, frozen=True):
-    access_token: str
-    issued_token_type: str | None = None

@@ -1,7 +1,8 @@
 """Who sends a request over HTTP, and what is said to those who may not.
 
 A gate looks at the head of a request alone: before a body is read, on every request, in sessions too. The token comes
-from a header and from nowhere else; it is handed to the verifiers, and neither kept nor logged nor passed on.
+from a header and from nowhere else; it is handed to the verifiers, and neither kept nor logged nor passed on. While the
+request is served, whoever exchanges tokens finds it in `proven.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..core.challenge import bearer, proving, write
 from ..core.scopes import scope_text
 from .pages import Page, PageAnswer, PageRequest
 from .proofs import ALGORITHMS, InvalidProof, Proofs
+from .proven import proof
 from .verifier import InvalidToken, Unavailable, as_verifier
 
 
@@ -110,6 +112,8 @@ class Gate:
             elif verifier.scopes and not principal.scopes.issuperset(verifier.scopes):
                 refusal = MissingScope(frozenset(verifier.scopes))
             else:
+                if verifier.header == "authorization":
+                    proof.set((principal, token))
                 return principal
         raise away or refusal or NoToken("a token is needed, in the header Authorization: Bearer …")
 
