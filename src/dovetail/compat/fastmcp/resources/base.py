@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, cast
 
@@ -16,6 +17,9 @@ from ...mcp import types as t
 from ..generation import generation
 from ..injection import Injected, injected_into
 from ..utilities.components import FastMCPComponent
+from ..utilities.tasks import task_config
+
+log = logging.getLogger("fastmcp")
 
 TEXT = "text/plain"
 
@@ -181,6 +185,11 @@ async def called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 def described(fn: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """What is said of a component, and where nothing is, what its function says."""
+    config = task_config(options.get("task"))
+    if config is not None and config.mode == "required":
+        raise ValueError("task: only tools can be required to run as tasks")
+    if config is not None and config.supports_tasks():
+        log.info("task= of %s makes no difference here: tasks are for tools", name_of(fn))
     given = {
         name: value for name, value in options.items() if value is not None and name not in ("task", "app")
     }

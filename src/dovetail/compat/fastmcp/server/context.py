@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from ...common.asking import NotAsked
 from ...mcp import types as t
-from ...mcp.server.lowlevel.bridge import http_request
+from ...mcp.server.lowlevel.bridge import http_request, in_task
 from ...mcp.server.session import ServerSession, Unasked, session_of
 from ...mcp.shared.context import RequestContext
 from ..generation import generation
@@ -163,7 +163,8 @@ class Context:
 
     @property
     def is_background_task(self) -> bool:
-        return False
+        """Whether this is the work of a task, and no call that somebody waits for."""
+        return in_task.get()
 
     def client_supports_extension(self, extension_id: str) -> bool:
         """Whether the client declared this extension."""

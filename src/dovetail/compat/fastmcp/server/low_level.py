@@ -73,12 +73,16 @@ class LowLevelServer(Server[Any, Any]):
         bridge = super().bridge(options)
         if fresh:
             self._plain_call = bridge.methods["tools/call"]
-            bridge.methods["tools/call"] = self._quick_call
+            bridge.methods["tools/call"] = bridge.plain_call = self._quick_call
             self._initialize = bridge.methods["initialize"]
             bridge.methods["initialize"] = self._initialized
             bridge.auth = self.fastmcp.native_auth()
             bridge.log_level = self.fastmcp.client_log_level or bridge.log_level
             self.fastmcp.add_native_routes(bridge)
+        if bridge.tasks is None and self.fastmcp.has_tasks():
+            from .tasks.methods import enable  # a server without tasks never loads them
+
+            enable(bridge, self.fastmcp)
         return bridge
 
     # Tools

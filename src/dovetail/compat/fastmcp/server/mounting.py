@@ -73,6 +73,18 @@ class Mounting:
         """Show a tool with another name, description or arguments."""
         self.add_transform(ToolTransform({tool_name: transformation}))
 
+    def mounted(self) -> list[Any]:
+        """The servers whose components this one shows."""
+        providers = cast("FastMCP[Any]", self).providers
+        return [one.server for one in providers if isinstance(one, FastMCPProvider)]
+
+    def has_tasks(self) -> bool:
+        """Whether a tool of it, or of what it shows, may run as a task."""
+        tools = cast("FastMCP[Any]", self).local_provider.tables["tool"].values()
+        return any(one.execution is not None for one in tools) or any(
+            one.has_tasks() for one in self.mounted()
+        )
+
     @classmethod
     def as_proxy(cls, backend: Any, **settings: Any) -> Any:
         """A server that shows what ``backend`` has: a client, a URL, a configuration, another server."""

@@ -28,6 +28,7 @@ class Registering:
 
     _local_provider: LocalProvider
     _tool_serializer: Callable[[Any], str] | None
+    support_tasks: bool
 
     def component_changed(self, component: Any) -> None:
         """A component is shown now, or is not any more."""
@@ -64,6 +65,8 @@ class Registering:
         if isinstance(fn, staticmethod):
             fn = fn.__func__
         options.setdefault("serializer", self._tool_serializer)
+        if options.get("task") is None and self.support_tasks:
+            options["task"] = True
         made = FunctionTool.from_function(fn, name=name, **options)
         self.add_tool(made)
         return made

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from ...common.schemas import dereferenced, without_titles
 from ...common.signatures import Arguments, hints_of, is_async, name_of, parameters_of, plain_function
-from ...mcp.types import ToolAnnotations
+from ...mcp.types import ToolAnnotations, ToolExecution
 from ..decorators import attach
 from ..exceptions import ToolError
 from ..generation import generation
 from ..injection import injected_into
 from ..utilities import docstrings
+from ..utilities.tasks import task_config
 from ..utilities.types import NotSet
 from .base import Tool, ToolResult
 from .output import output_schema
@@ -60,14 +61,19 @@ class FunctionTool(Tool):
         annotations = said.annotations
         if isinstance(annotations, dict):
             annotations = ToolAnnotations(**cast("dict[str, Any]", annotations))
+        config = task_config(said.task)
+        execution = None
+        if config is not None and config.supports_tasks():
+            config.validate_function(fn, said.name or name_of(fn))
+            execution = ToolExecution(taskSupport=config.mode)
         threaded = generation() == 3 if said.run_in_thread is None else said.run_in_thread
         return cls(
             fn=fn, name=said.name or name_of(fn), version=said.version, title=said.title,
             description=said.description or shape.description, icons=said.icons, tags=said.tags or set(),
             annotations=annotations, parameters=shape.parameters, output_schema=_declared(said.output_schema, shape),
             serializer=said.serializer, meta=said.meta, enabled=said.enabled is not False, timeout=said.timeout,
-            auth=said.auth, run_in_thread=threaded, task_config=said.task, return_type=shape.hints.get("return"),
-            reader=shape.arguments, injected=shape.injected, awaits=is_async(fn),
+            auth=said.auth, run_in_thread=threaded, task_config=config, execution=execution,
+            return_type=shape.hints.get("return"), reader=shape.arguments, injected=shape.injected, awaits=is_async(fn),
             written=_written(said.output_schema, shape),
         )  # fmt: skip
 

@@ -32,12 +32,16 @@ from ...shared.exceptions import McpError
 from ..session import Unasked, current, session_of
 
 if TYPE_CHECKING:
+    from .....server.tasks.task_methods import TaskMethods
     from .server import Server as LowLevel
 
 Handler = Callable[[Any], Awaitable[Any]]
 
 request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx")
 """The request that is being served here."""
+
+in_task: ContextVar[bool] = ContextVar("in_task", default=False)
+"""Whether what is done here is the work of a task."""
 
 REQUESTS: Final[Mapping[str, type[types.Request[Any, Any]]]] = {
     "tools/list": types.ListToolsRequest,
@@ -61,6 +65,8 @@ NOTIFICATIONS: Final[Mapping[str, type[types.Notification[Any, Any]]]] = {
 }
 _OURS: Final = ("inputResponses", "requestState")
 """Members of params that belong to the rounds of 2026-07-28, not to the handler."""
+_TASKS: Final = {"tasks", "extensions"}
+"""What a server that runs tasks declares, on 2025-11-25 and on 2026-07-28."""
 _PLAIN: Final = {"resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
 """Methods that change something of ours beside what the handler does."""
 
@@ -126,6 +132,12 @@ class Bridge(Server):
         self.front = front
         self._own = dict(self.methods)
         self._notes: set[asyncio.Task[None]] = set()
+        self.plain_call: Callable[[Call, Channel], Awaitable[Struct | Raw]] = partial(
+            self.answer, "tools/call"
+        )
+        """Answers ``tools/call``, also within a task."""
+        self.make_tasks: Callable[[], TaskMethods] | None = None
+        """Set where tools may run as tasks."""
         for method in REQUESTS:
             self.methods[method] = partial(self.answer, method)
         self.methods["subscriptions/listen"] = self.listen
@@ -145,8 +157,26 @@ class Bridge(Server):
             told["resources"]["subscribe"] = types.SubscribeRequest in self.front.request_handlers
         if not told.get("experimental"):
             told.pop("experimental", None)
+        for name in _TASKS & self.capabilities.keys() if self.tasks is not None else ():
+            told[name] = self.capabilities[name]
         self.capabilities = told
         self.admission.offer(told)
+
+    def enable_tasks(self) -> None:
+        """Serve the methods of tasks from now on."""
+        if self.tasks is None and self.make_tasks is not None:
+            self.tasks = self.make_tasks()
+            self.tasks.install()
+
+    async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
+        return await self.plain_call(call, channel)
+
+    async def run_task(self, call: Call, channel: Channel) -> Struct | Raw:
+        token = in_task.set(True)
+        try:
+            return await self.plain_call(call, channel)
+        finally:
+            in_task.reset(token)
 
     async def answer(self, method: str, call: Call, channel: Channel) -> Struct | Raw:
         """Have the handler of ``method`` answer."""
