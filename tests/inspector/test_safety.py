@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dovetail import Server, TextResource
+from tests.support.waiting import wait_until
+
 from .browsing import Running, chromium, needs_browser, open_page, running
 from .demo import build, build_hostile
 from .test_panels import choose, go, run
@@ -223,3 +226,54 @@ class TestInABrowser:
             )
             assert answered in (0, "no")
             page.context.close()
+
+    def test_text_that_nearly_matches_does_not_keep_the_page_busy(self, browser: Any) -> None:
+        server = Server("slow")
+        for number, text in enumerate(("[a](" * 25_000, "`a``a" * 20_000, "|\n" + " " * 90_000)):
+            server.add_tool(lambda: "", name=f"tool{number}", description=f"# It\n\n{text}")
+        with running(server) as made:
+            page = open_page(browser, made.link)
+            for number in range(3):
+                choose(page, f"tool{number}")
+                page.wait_for_selector(".tool .markdown h3")
+            page.context.close()
+
+    def test_an_app_speaks_to_its_own_server_and_asks_about_one_link(self, browser: Any) -> None:
+        heard: dict[str, int] = {"first": 0, "second": 0}
+
+        def build_one(name: str) -> Server:
+            server = Server(name)
+
+            @server.tool
+            def count() -> str:
+                heard[name] += 1
+                return name
+
+            server.add_resource("ui://app", TextResource(EAGER), mime_type="text/html;profile=mcp-app")
+            return server
+
+        with running(build_one("first"), build_one("second")) as made:
+            page = open_page(browser, made.link)
+            page.wait_for_selector(".list li[data-key]")
+            page.evaluate(SWITCHED)
+            wait_until(lambda: heard["first"] + heard["second"] > 5)
+            assert heard["second"] == 0
+            page.wait_for_selector("dialog")
+            assert page.locator("dialog").count() == 1
+            page.context.close()
+
+
+EAGER = """<script>
+let id = 0;
+const ask = (method, params) => parent.postMessage({ jsonrpc: "2.0", id: id++, method, params }, "*");
+setInterval(() => { ask("tools/call", { name: "count" }); ask("ui/open-link", { url: "https://a.example/" }); }, 30);
+</script>"""
+SWITCHED = """async () => {
+  const { openApp } = await import("/appframe.js");
+  const { choose, store } = await import("/store.js");
+  const ids = [...store.connections.keys()];
+  choose(ids[0]);
+  const app = await openApp("ui://app");
+  document.body.append(app.element);
+  choose(ids[1]);
+}"""

@@ -158,7 +158,7 @@ async def frame(inspector: Inspector, asked: Asked) -> Any:
         return Whole(found.data, f"frame-{found.number}.json")
     try:
         decoded = shortened(msgspec.json.decode(found.data))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         decoded = shortened(None)
     text = shortened(found.data.decode("utf-8", "replace"))
     return {

@@ -129,7 +129,7 @@ class InspectorApp:
             found = await handler(self.inspector, asked)
         except KeyError as error:
             await exchange.json(400, {"error": {"kind": "invalid", "message": f"{error} is missing"}})
-        except (DovetailError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        except (DovetailError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
             await exchange.json(400, {"error": problem_of(error)})
         else:
             if isinstance(found, Whole):

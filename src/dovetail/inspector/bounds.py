@@ -16,6 +16,8 @@ NEWS_WAITING: Final = 5_000
 """What a page that does not listen may miss before it has to look at everything anew."""
 NEWS_PAUSE: Final = 0.03
 """Seconds in which news are gathered before they are sent: a page draws no faster."""
+NEWS_BYTES: Final = 32 << 20
+"""Bytes of it."""
 STREAMS: Final = 16
 """Pages that listen at once."""
 MESSAGE_SIZE: Final = 256 << 20
@@ -26,9 +28,23 @@ CONNECTIONS: Final = 32
 CALLS_KEPT: Final = 500
 RESULT_BYTES: Final = 256 << 20
 """Bytes of results that are kept."""
+CALLS_RUNNING: Final = 200
+"""Calls that are under way at once: an app may make as many as it likes."""
 LOGS_KEPT: Final = 5_000
+LOG_SIZE: Final = 10_000
+"""Characters of one of them; all of it is on the wire."""
+LOG_BYTES: Final = 8 << 20
+"""Bytes of them for one connection."""
+UPDATES_COUNTED: Final = 1_000
+"""Resources of one connection whose updates are counted."""
+NAME_SIZE: Final = 1_000
+"""Characters of a method, an id, a header or a URI that a server has made up."""
+HEADERS_KEPT: Final = 64
+"""Headers of one head."""
 QUESTIONS: Final = 100
 """Questions that may wait for an answer."""
+QUESTION_BYTES: Final = 64 << 20
+"""Bytes of them."""
 SHOWN_TEXT: Final = 100_000
 """Characters of one text that the page gets unless it asks for all of it."""
 SHOWN_MEDIA: Final = 16 << 20
@@ -40,6 +56,8 @@ SHOWN_TOTAL: Final = 2 << 20
 SHOWN_DEPTH: Final = 60
 APPS_KEPT: Final = 32
 """Documents of MCP Apps that wait to be fetched by their frame."""
+APP_BYTES: Final = 64 << 20
+"""Bytes of them."""
 CONFIRMATIONS: Final = 32
 """Commands that wait for somebody to say yes."""
 METRICS_SIZE: Final = 4 << 20

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..client import Client
 from ..client.calling.task_handles import TaskHandle
 from ..errors import DovetailError
-from .bounds import CALLS_KEPT, RESULT_BYTES
+from .bounds import CALLS_KEPT, CALLS_RUNNING, NAME_SIZE, RESULT_BYTES
 from .connection import Connection, problem_of
 from .news import News
 from .shortening import shortened
@@ -39,6 +39,8 @@ class CallRecord(Struct, eq=False, kw_only=True):
     failed: bool = False
     """The tool itself said so."""
     revision: str | None = None
+    weight: int = 0
+    """Bytes of its params, its result and its error."""
 
     def shown(self) -> dict[str, Any]:
         return {
@@ -66,10 +68,16 @@ class Calls:
     def start(
         self, connection: Connection, method: str, params: dict[str, Any], *, task: bool, frame: int
     ) -> CallRecord:
-        """Begin a call; the page is told of its progress and its end."""
+        """Begin a call; the page is told of its progress and its end.
+
+        Raises:
+            DovetailError: too many are under way.
+        """
+        if len(self._running) >= CALLS_RUNNING:
+            raise DovetailError(f"{CALLS_RUNNING} calls are under way already")
         record = CallRecord(
             id=next(self._numbers), connection=connection.id, method=method, params=params, task=task,
-            at=time.time(), frame=frame, revision=connection.client.revision,
+            at=time.time(), frame=frame, revision=connection.client.revision, weight=len(msgspec.json.encode(params)),
         )  # fmt: skip
         self.records[record.id] = record
         self._make_room()
@@ -79,7 +87,8 @@ class Calls:
 
     async def _run(self, connection: Connection, record: CallRecord) -> None:
         def progressed(progress: float, total: float | None, message: str | None) -> None:
-            record.progress = {"progress": progress, "total": total, "message": message}
+            said = None if message is None else message[:NAME_SIZE]
+            record.progress = {"progress": progress, "total": total, "message": said}
             self._news.tell("progress", call=record.id, **record.progress)
 
         begun = time.perf_counter()
@@ -94,9 +103,10 @@ class Calls:
         except asyncio.CancelledError:
             record.state = "cancelled"
         except (DovetailError, ValueError, TypeError, msgspec.MsgspecError) as error:
-            record.state, record.error = "failed", problem_of(error)
+            record.state, record.error = "failed", shortened(problem_of(error)).value
         finally:
             record.seconds = time.perf_counter() - begun
+            record.weight += len(record.result) + len(msgspec.json.encode(record.error))
             record.revision = connection.client.revision
             self._running.pop(record.id, None)
             self._make_room()
@@ -109,12 +119,12 @@ class Calls:
 
     def _make_room(self) -> None:
         """Finished calls go, the oldest first; the newest one stays however large it is."""
-        size = sum(len(record.result) for record in self.records.values())
+        size = sum(record.weight for record in self.records.values())
         for id, record in list(self.records.items())[:-1]:
             if len(self.records) <= CALLS_KEPT and size <= RESULT_BYTES:
                 return
             if id not in self._running:
-                size -= len(record.result)
+                size -= record.weight
                 del self.records[id]
 
     async def close(self) -> None:

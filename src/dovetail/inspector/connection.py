@@ -19,7 +19,7 @@ from ..client.samplers import Anthropic, LMStudio, Mock, Ollama, OpenAI
 from ..errors import DovetailError, ProtocolError
 from ..settings import Limits, Timeouts
 from ..surface import apps
-from .bounds import LOGS_KEPT, MESSAGE_SIZE
+from .bounds import LOG_BYTES, LOG_SIZE, LOGS_KEPT, MESSAGE_SIZE, NAME_SIZE, UPDATES_COUNTED
 from .heads import WatchedFetch, Wire
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class Connection:
         self.level: str | None = None
         self.subscribed: dict[str, int] = {}
         """By URI: how often it has changed."""
-        self.logs: deque[dict[str, Any]] = deque(maxlen=LOGS_KEPT)
+        self.logs: deque[dict[str, Any]] = deque()
+        self._log_sizes: deque[int] = deque()
+        self._log_bytes = 0
         self.problem: dict[str, Any] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._wire = Wire(inspector.frames, id, inspector.news.stir)
@@ -217,16 +219,28 @@ class Connection:
             self._log({"level": "stderr", "logger": "", "data": line})
 
     def _log(self, entry: dict[str, Any]) -> None:
-        entry |= {"at": time.time() * 1000, "connection": self.id}
+        entry |= {"at": time.time() * 1000, "connection": self.id, "logger": entry["logger"][:NAME_SIZE]}
+        data = msgspec.json.encode(entry["data"])
+        if len(data) > LOG_SIZE:
+            entry["data"] = f"{data[:LOG_SIZE].decode(errors='replace')}… ({len(data)} bytes)"
+        size = min(len(data), LOG_SIZE)
         self.logs.append(entry)
+        self._log_sizes.append(size)
+        self._log_bytes += size
+        while len(self.logs) > LOGS_KEPT or self._log_bytes > LOG_BYTES:
+            self.logs.popleft()
+            self._log_bytes -= self._log_sizes.popleft()
         self._inspector.news.tell("log", entry=entry)
 
     def _changed(self, kind: str) -> None:
         self._inspector.news.tell("listChanged", connection=self.id, list=kind)
 
     def _updated(self, uri: str) -> None:
-        self.subscribed[uri] = self.subscribed.get(uri, 0) + 1
-        self._inspector.news.tell("updated", connection=self.id, uri=uri, count=self.subscribed[uri])
+        known, count = uri in self.subscribed, self.subscribed.get(uri, 0) + 1
+        # A server may say this of resources that nobody has subscribed to, of ever new ones too.
+        if known or (len(self.subscribed) < UPDATES_COUNTED and len(uri) <= NAME_SIZE):
+            self.subscribed[uri] = count
+        self._inspector.news.tell("updated", connection=self.id, uri=uri, count=count)
 
     def heard_of(self, task: Any) -> None:
         """A task has another state, or is new."""

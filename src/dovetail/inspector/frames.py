@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from .bounds import FRAME_BYTES, FRAMES_KEPT, FRAMES_TRIMMED, REQUESTS_OPEN, ROWS_SENT
+from .bounds import FRAME_BYTES, FRAMES_KEPT, FRAMES_TRIMMED, NAME_SIZE, REQUESTS_OPEN, ROWS_SENT
 
 Sender = Literal["client", "server"]
 Row = list[Any]
@@ -107,11 +107,13 @@ class FrameLog:
                 frame.kind = "batch"
                 return
             found = msgspec.json.decode(frame.data, type=_Envelope)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             frame.kind = "unreadable"
             return
         identifier = found.id if isinstance(found.id, str | int | float) else None
-        frame.method, frame.id = found.method, identifier
+        if isinstance(identifier, str):
+            identifier = identifier[:NAME_SIZE]
+        frame.method, frame.id = found.method[:NAME_SIZE], identifier
         if found.method:
             frame.kind = "notification" if found.id is UNSET else "request"
             if identifier is not None and len(self._open) < REQUESTS_OPEN:

@@ -72,7 +72,9 @@ class Guard:
         )
 
 
-_SOURCE: Final = re.compile(r"(https?|wss?)://(\*\.)?[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[\w.~%/-]{0,200})?")
+_SOURCE: Final = re.compile(
+    r"(https?|wss?)://(\*\.)?[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[\w.~%/-]{0,200})?", re.ASCII
+)
 
 
 def app_policy(wanted: Mapping[str, object]) -> str:

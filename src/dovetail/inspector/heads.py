@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, cast
 
 from ..client.fetch import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
 from ..layers.redaction import MASK
+from .bounds import HEADERS_KEPT, NAME_SIZE
 from .frames import Frame, FrameLog, Sender
 
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "dpop"})
@@ -94,4 +96,5 @@ class _WatchedSend:
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers without what lets somebody in."""
-    return {name: MASK if name.lower() in _SECRET else value for name, value in dict(headers.items()).items()}
+    kept = islice(headers.items(), HEADERS_KEPT)
+    return {name[:NAME_SIZE]: MASK if name.lower() in _SECRET else value[:NAME_SIZE] for name, value in kept}

@@ -13,7 +13,7 @@ from ..client.connecting.targets import Target
 from ..errors import DovetailError
 from ..testing import Recording, replay
 from ..wire.revisions import REVISIONS
-from .bounds import APPS_KEPT, CONFIRMATIONS, CONNECTIONS
+from .bounds import APP_BYTES, APPS_KEPT, CONFIRMATIONS, CONNECTIONS
 from .calls import Calls
 from .connection import Connection, Wish
 from .frames import FrameLog
@@ -112,11 +112,16 @@ class Inspector:
 
     def keep_document(self, document: AppDocument) -> str:
         """Where a frame finds the document, once."""
-        while len(self._documents) >= APPS_KEPT:
+        while self._documents and (
+            len(self._documents) >= APPS_KEPT or self._app_bytes(document) > APP_BYTES
+        ):
             del self._documents[next(iter(self._documents))]
         word = secrets.token_urlsafe(24)
         self._documents[word] = document
         return f"/app/{word}"
+
+    def _app_bytes(self, another: AppDocument) -> int:
+        return sum(len(document.html) for document in (*self._documents.values(), another))
 
     def take_document(self, word: str) -> AppDocument | None:
         return self._documents.pop(word, None)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
-from .bounds import NEWS_PAUSE, NEWS_WAITING
+import msgspec
+from msgspec import Raw
+
+from .bounds import NEWS_BYTES, NEWS_PAUSE, NEWS_WAITING
 from .frames import FrameLog
+
+_RELOAD: Final = Raw(b'{"type":"reload"}')
 
 
 class News:
@@ -22,9 +27,10 @@ class News:
 
     def tell(self, kind: str, **members: Any) -> None:
         """Tell all of them."""
-        event = {"type": kind, **members}
-        for listener in self._listeners:
-            listener.add(event)
+        if self._listeners:
+            event = Raw(msgspec.json.encode({"type": kind, **members}))
+            for listener in self._listeners:
+                listener.add(event)
 
     def stir(self) -> None:
         """There are new frames."""
@@ -46,14 +52,18 @@ class Listener:
     def __init__(self, frames: FrameLog) -> None:
         self._frames = frames
         self._cursor = frames.last
-        self._events: list[dict[str, Any]] = []
+        self._events: list[Raw] = []
+        self._bytes = 0
+        self._missed = False
         self.wake = asyncio.Event()
 
-    def add(self, event: dict[str, Any]) -> None:
-        if len(self._events) >= NEWS_WAITING:
-            self._events = [{"type": "reload"}]  # it has missed too much: let it look at everything anew
-        elif not (self._events and self._events[0]["type"] == "reload"):
+    def add(self, event: Raw) -> None:
+        if not self._missed:
             self._events.append(event)
+            self._bytes += len(memoryview(event))
+            if len(self._events) > NEWS_WAITING or self._bytes > NEWS_BYTES:
+                # It has missed too much: let it look at everything anew.
+                self._events, self._missed = [_RELOAD], True
         self.wake.set()
 
     async def next(self, limit: float) -> dict[str, Any]:
@@ -66,7 +76,7 @@ class Listener:
             return {}
         self.wake.clear()
         found: dict[str, Any] = {}
-        events, self._events = self._events, []
+        events, self._events, self._bytes, self._missed = self._events, [], 0, False
         if events:
             found["events"] = events
         frames = self._frames.since(self._cursor)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import DovetailError, ProtocolError
-from .bounds import QUESTIONS
+from .bounds import QUESTION_BYTES, QUESTIONS
 from .news import News
 
 
@@ -23,6 +23,7 @@ class Question(Struct, eq=False, kw_only=True):
     kind: str
     params: Any
     at: float
+    size: int
     answer: asyncio.Future[Any]
 
     def shown(self) -> dict[str, Any]:
@@ -45,11 +46,13 @@ class Questions:
         Raises:
             ProtocolError: too many wait already, or whoever was asked refused with an error.
         """
-        if len(self.waiting) >= QUESTIONS:
-            raise ProtocolError("internal_error", f"{QUESTIONS} questions wait for an answer already")
+        size = len(msgspec.json.encode(params))
+        held = sum(question.size for question in self.waiting.values())
+        if len(self.waiting) >= QUESTIONS or held + size > QUESTION_BYTES:
+            raise ProtocolError("internal_error", "too many questions wait for an answer already")
         question = Question(
             id=next(self._numbers), connection=connection, kind=kind, params=msgspec.to_builtins(params),
-            at=time.time(), answer=asyncio.get_running_loop().create_future(),
+            at=time.time(), size=size, answer=asyncio.get_running_loop().create_future(),
         )  # fmt: skip
         self.waiting[question.id] = question
         self._news.tell("question", question=question.shown())

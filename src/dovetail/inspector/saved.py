@@ -32,6 +32,8 @@ def keep(name: str, text: str) -> str:
             file.write(text)
     except FileExistsError:
         raise DovetailError(f"there is a session {name!r} already") from None
+    except OSError as error:
+        raise DovetailError(f"the session cannot be kept: {error.strerror}") from None
     return str(path)
 
 
@@ -43,13 +45,14 @@ def read(name: str) -> str:
     """
     try:
         return _path(name).read_text("utf-8")
-    except FileNotFoundError:
+    except OSError:
         raise DovetailError(f"there is no session {name!r}") from None
 
 
 def listed() -> list[dict[str, Any]]:
     """What there is, the newest first."""
-    found = [(path.stat(), path) for path in folder().glob("*.txt")] if folder().is_dir() else []
+    there = folder().glob("*.txt") if folder().is_dir() else ()
+    found = [(path.stat(), path) for path in there if path.is_file()]
     found.sort(key=lambda one: one[0].st_mtime, reverse=True)
     return [
         {"name": path.stem, "size": state.st_size, "at": state.st_mtime * 1000}

@@ -9,28 +9,30 @@ const TALLEST = 900;
 
 export async function openApp(uri, { tool, call } = {}) {
   const element = h("div", { class: "app-frame" });
-  const found = await finished("resources/read", { uri });
+  const connection = store.current;
+  const found = await finished("resources/read", { uri }, { connection });
   const entry = found.result?.contents?.[0];
   if (!entry || typeof entry.text !== "string" && typeof entry.blob !== "string") {
     element.append(problem(found.error ?? { message: `${uri} is no document` }));
     return { element, destroy() {} };
   }
-  return mount(element, uri, entry, tool, call);
+  return mount(element, uri, entry, connection, tool, call);
 }
 
-export async function mount(element, uri, entry, tool, call) {
+export async function mount(element, uri, entry, connection, tool, call) {
   const html = entry.text ?? new TextDecoder().decode(Uint8Array.from(atob(entry.blob), (one) => one.charCodeAt(0)));
   const { url } = await post("app", { html, csp: entry._meta?.ui?.csp ?? {} });
   const frame = h("iframe", { sandbox: "allow-scripts allow-forms", src: url, title: `App ${uri}`, referrerpolicy: "no-referrer", allow: "" });
   const said = h("p", { class: "note", role: "status" }, "starting");
-  const bridge = new Bridge(frame, said, tool, call);
+  const bridge = new Bridge(frame, said, connection, tool, call);
   element.append(h("div", { class: "block-head" }, h("strong", {}, "App"), h("code", {}, uri), said), frame);
   return { element, destroy: () => bridge.close() };
 }
 
 class Bridge {
-  constructor(frame, said, tool, call) {
-    Object.assign(this, { frame, said, tool, call });
+  // An app speaks to the server it came from, whichever one is looked at meanwhile.
+  constructor(frame, said, connection, tool, call) {
+    Object.assign(this, { frame, said, connection, tool, call, asking: null });
     this.heard = (event) => { if (event.source === frame.contentWindow) this.receive(event.data); };
     addEventListener("message", this.heard);
   }
@@ -97,10 +99,10 @@ class Bridge {
   }
 
   async run(method, params) {
-    const tool = method === "tools/call" ? (await store.lists.get(store.current))?.tools.find((one) => one.name === params.name) : null;
+    const tool = method === "tools/call" ? (await store.lists.get(this.connection))?.tools.find((one) => one.name === params.name) : null;
     const seen = tool?._meta?.ui?.visibility;
     if (seen && !seen.includes("app")) throw new Error(`${params.name} is not for apps`);
-    const call = await finished(method, params);
+    const call = await finished(method, params, { connection: this.connection });
     if (call.error) throw Object.assign(new Error(call.error.message), { details: call.error });
     return call.result;
   }
@@ -108,7 +110,8 @@ class Bridge {
   // A link of an app is followed by whoever sits here, not by the app.
   open(url) {
     if (!safeUrl(url)) throw new Error("such a link is not followed");
-    dialog("The app wants to open a link", h("p", {}, link(url, url)));
+    if (this.asking?.isConnected) throw new Error("another link is asked about already");
+    this.asking = dialog("The app wants to open a link", h("p", {}, link(url, url)));
     return {};
   }
 
@@ -121,8 +124,9 @@ class Bridge {
 export function appButton(entry) {
   return async () => {
     const element = h("div", { class: "app-frame" });
+    const connection = store.current;
     const box = dialog(entry.uri, element);
-    const made = await mount(element, entry.uri, entry);
+    const made = await mount(element, entry.uri, entry, connection);
     box.addEventListener("close", made.destroy);
     box.append(button("Close", () => box.close()));
   };

@@ -1,7 +1,9 @@
 // Markdown as nodes: headings, lists, quotes, code, tables, emphasis, links. What it does not know stays text.
 import { h, link } from "./dom.js";
 
-const INLINE = /(`+)([^`]|[^`][^]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|__([^_\n]+)__|\*([^*\s][^*\n]*)\*|\b_([^_\s][^_\n]*)_\b|~~([^~\n]+)~~|!\[([^\]\n]*)\]\(([^)\s]+)[^)\n]*\)|\[([^\]\n]+)\]\(([^)\s]+)[^)\n]*\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])/g;
+// Every part has an end: a text that nearly matches everywhere must not keep the page busy.
+const INLINE = /(?<!`)(`{1,9})(?!`)([^`]|[^`][^]{0,2000}?[^`])\1(?!`)|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|\*([^*\s][^*\n]{0,2000})\*|\b_([^_\s][^_\n]{0,2000})_\b|~~([^~\n]{1,2000})~~|!\[([^\]\n]{0,500})\]\(([^)\s]{1,1000})(?:\s[^)\n]{0,500})?\)|\[([^\]\n]{1,500})\]\(([^)\s]{1,1000})(?:\s[^)\n]{0,500})?\)|(https?:\/\/[^\s<>()]{1,2000}[^\s<>().,;:!?'"])/g;
+const LONGEST = 100000;
 const LINES = 5000;
 
 function inline(text, depth = 4) {
@@ -28,7 +30,7 @@ export function looksLikeMarkdown(text) {
 }
 
 export function markdown(text) {
-  const lines = text.split("\n", LINES);
+  const lines = text.slice(0, LONGEST).split("\n", LINES);
   const root = h("div", { class: "markdown" });
   for (let at = 0; at < lines.length;) at = block(root, lines, at);
   return root;
@@ -49,13 +51,18 @@ function block(root, lines, at) {
   }
   if (/^\s*>/.test(line)) return quote(root, lines, at);
   if (/^\s*([-*+]|\d+[.)])\s+/.test(line)) return list(root, lines, at);
-  if (line.includes("|") && /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/.test(lines[at + 1] ?? "")) return table(root, lines, at);
+  if (line.includes("|") && isRule(lines[at + 1] ?? "")) return table(root, lines, at);
   if (!line.trim()) return at + 1;
   const words = [];
   while (at < lines.length && lines[at].trim() && !/^(#{1,6}\s|\s*>|\s*```|\s*([-*+]|\d+[.)])\s+)/.test(lines[at])) words.push(lines[at++]);
   if (!words.length) words.push(lines[at++]);
   root.append(h("p", {}, ...inline(words.join("\n"))));
   return at;
+}
+
+// The line below the head of a table.
+function isRule(line) {
+  return line.length < 2000 && /^\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$/.test(line.trim());
 }
 
 function code(root, lines, at, fence) {
