@@ -13,8 +13,8 @@ import pytest
 
 from dovetail import Client, Context, DovetailError, Principal, Server
 from dovetail.auth import AnyOf, ApiKeys, StaticTokens
-from dovetail.gateway import ConfigError, Gateway
-from tests.client.fake_http import JSON, FakeHttp, Reply, Request, serving
+from dovetail.gateway import ConfigError, Gateway, Proxy
+from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
 from tests.support.aio import run
 from tests.support.web import served
 
@@ -278,3 +278,11 @@ def test_a_command_has_no_tokens_to_exchange() -> None:
     exchange = {"token_endpoint": "https://a.test/token", "client_id": "gate"}
     with pytest.raises(ConfigError, match="URL only"):
         Gateway({"mcpServers": {"notes": {"command": "x", "auth": {"exchange": exchange}}}})
+
+
+@run
+async def test_a_function_of_the_principal_may_say_that_there_is_no_token() -> None:
+    async with serving(modern) as (fake, url), Client(Proxy(url, auth=lambda principal: None)) as client:
+        await client.list_tools()
+        assert fake.requests
+        assert not any("authorization" in request.headers for request in fake.requests)

@@ -27,6 +27,8 @@ LONGEST_CHAIN: Final = 8
 """Proxies one behind the other, and gateways that start each other."""
 LONGEST_NAME: Final = 1_000
 """Characters of a name or URI of a server behind; what has more is left out."""
+SKILL_PAGES: Final = 100
+"""Pages of skills, or of a directory of them, that are taken from one server behind."""
 FILE_LOOK: Final = 1.0
 """Seconds between looks at a gateway's file."""
 

@@ -30,7 +30,7 @@ from ..model import (
     PaginatedResult,
     ResourceTemplateReference,
 )
-from ..model.meta import TASKS_EXTENSION, VIA
+from ..model.meta import SKILLS_EXTENSION, TASKS_EXTENSION, VIA
 from ..openapi.asgi import App, AsgiFetch
 from ..server.elsewhere import ListName, TaskTool
 from ..server.listing import Listing
@@ -41,6 +41,7 @@ from .bounds import LISTINGS_KEPT, ROUTES_KEPT
 from .naming import Naming
 from .parts import LISTS, LoopError, Part, ServerPart, Shown, own_entries
 from .selecting import Traits
+from .skills import offer_skills
 
 log = logging.getLogger("dovetail.gateway")
 
@@ -189,6 +190,8 @@ class Mounts:
                 server.add_capability(name, offered[name])
         if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
             server.enable_tasks()
+        if (skills := offered.extension(SKILLS_EXTENSION)) is not None:
+            offer_skills(server, self, skills)
 
     def _news(self, mount: Mount, news: News) -> None:
         if news.session is not None or news.principal is not None:
@@ -230,7 +233,7 @@ class Mounts:
         for mount in self._bare:
             yield mount, name
 
-    def _owners_of_uri(self, uri: str) -> Iterator[tuple[Mount, str]]:
+    def owners_of_uri(self, uri: str) -> Iterator[tuple[Mount, str]]:
         _, separator, rest = uri.partition("://")
         prefix = rest.partition("/")[0] if separator else uri.partition("+")[0]
         mount = self._prefixed.get(prefix)
@@ -241,7 +244,7 @@ class Mounts:
             yield mount, uri
 
     async def _owner(self, kind: ListName, name: str, call: Call) -> tuple[Mount, str] | None:
-        owners = self._owners_of_uri if kind in ("resources", "templates") else self._owners_of_name
+        owners = self.owners_of_uri if kind in ("resources", "templates") else self._owners_of_name
         found = list(owners(name))
         for mount, inner in found:
             if len(found) == 1 or await mount.part.has(kind, inner, call):
@@ -275,7 +278,7 @@ class Mounts:
         found = self._server.register.find_resource(uri)
         if found is not None:
             return found[0].rights
-        for mount, inner in self._owners_of_uri(uri):
+        for mount, inner in self.owners_of_uri(uri):
             if rights := mount.part.rights_of(inner):
                 return rights
         return ()

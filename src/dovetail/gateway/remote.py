@@ -284,7 +284,7 @@ class RemotePart:
             auth = auth(principal)
         made = Upstream(
             target or self._target,
-            options if auth is None else _merged(options, {"auth": auth}),
+            _merged(options, {"auth": auth}),
             name=self.name,
             held=self._held,
             tell=self._tell,

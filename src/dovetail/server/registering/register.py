@@ -61,6 +61,8 @@ class RegisteredResource(Registered, kw_only=True, eq=False):
     mime_type: str | None = None
     ttl_ms: int | None = None
     cache_scope: CacheScope | None = None
+    has: Callable[[str], bool] | None = None
+    """Of a template that matches more than there is: whether a URI is there. What is not may be somebody else's."""
 
 
 class RegisteredPrompt(Registered, kw_only=True, eq=False):
@@ -235,7 +237,7 @@ class Register:
         for candidate in self.templates.entries.values():
             template = candidate.function.template
             values = None if template is None else template.match(uri)
-            if values is None:
+            if values is None or (candidate.has is not None and not candidate.has(uri)):
                 continue
             try:
                 return candidate, candidate.function.decode(values)

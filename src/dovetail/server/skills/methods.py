@@ -67,11 +67,10 @@ class Skills:
     def install(self) -> None:
         """Add the methods of the extension and declare it."""
         server = self._server
-        server.methods |= {
-            "skills/list": self._listing.page,
-            "skills/get": self.get,
-            "resources/directory/read": self.read_directory,
-        }
+        # Where skills of others are shown too, whoever shows them asks here for ours.
+        server.methods.setdefault("skills/list", self.page)
+        server.methods.setdefault("skills/get", self.get)
+        server.methods.setdefault("resources/directory/read", self.read_directory)
         server.add_capability(f"extensions.{SKILLS_EXTENSION}", {"directoryRead": True})
 
     def add(self, folder: str | os.PathLike[str], prefix: str, rights: RightOptions) -> list[str]:
@@ -99,6 +98,10 @@ class Skills:
             reader, rights = self._reader(template.removesuffix("{+path}")), own.get(template, {})
             options: ResourceOptions = {"name": "skill-file", "description": "A file of a skill.", **rights}
             server.add_resource_template(template, reader, **options)
+            server.register.templates.entries[template].has = self._has
+
+    def _has(self, uri: str) -> bool:
+        return unquote(uri) in self._uris
 
     def _rights(self, uri: str) -> Rights:
         """Who may use the skill with the manifest ``uri``: those of its manifest, which stands in a list already."""
@@ -112,6 +115,9 @@ class Skills:
         return (Right(allows=lambda principal: any(visible(self._rights(uri), principal) for uri in uris)),)
 
     # --- the methods --------------------------------------------------------------------------------------
+
+    async def page(self, call: Call, channel: Channel) -> Raw:
+        return await self._listing.page(call, channel)
 
     async def get(self, call: Call, channel: Channel) -> Struct:
         uri = call.params.uri
