@@ -12,7 +12,10 @@ from pydantic import BaseModel
 
 from dovetail import Client as Native
 from dovetail.compat.fastmcp import Context, FastMCP
+from dovetail.compat.fastmcp.server.auth.providers.jwt import JWTVerifier
 from dovetail.compat.fastmcp.server.middleware import Middleware, MiddlewareContext
+from dovetail.compat.fastmcp.tools import Tool
+from dovetail.compat.mcp.server.fastmcp import Context as SdkContext
 from dovetail.compat.mcp.server.fastmcp import FastMCP as SdkFastMCP
 from dovetail.compat.mcp.server.lowlevel import Server
 from dovetail.compat.mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -154,6 +157,42 @@ def test_the_sdk_knows_no_description_of_a_server() -> None:
         SdkFastMCP("described", description="what it is for")
 
 
+def test_an_option_that_nobody_knows_is_refused_everywhere() -> None:
+    mcp, sdk = FastMCP("known"), SdkFastMCP("known")
+    made = mcp.tool(lambda: "", name="made")
+    for refused in (
+        lambda: FastMCP("odd", no_such=1),
+        lambda: SdkFastMCP("odd", no_such=1),
+        lambda: mcp.http_app(no_such=1),
+        lambda: sdk.streamable_http_app(no_such=1),  # type: ignore[call-arg]
+        lambda: sdk.sse_app(no_such=1),  # type: ignore[call-arg]
+        lambda: JWTVerifier(jwks_uri="https://a.example/keys", no_such=1),  # type: ignore[call-arg]
+        lambda: Tool.from_tool(made, no_such=1),
+    ):
+        with pytest.raises(TypeError, match="no_such"):
+            refused()
+    with pytest.raises(ValueError, match="ssrf_safe"):
+        JWTVerifier(jwks_uri="https://a.example/keys", ssrf_safe=True)
+
+
+def test_the_sdk_sends_what_is_beside_a_message() -> None:
+    sdk = SdkFastMCP("beside")
+
+    @sdk.tool()
+    async def speak(ctx: SdkContext[Any, Any, Any]) -> str:
+        await ctx.info("hello", extra={"n": 1})
+        return "said"
+
+    async def heard() -> list[Any]:
+        found: list[Any] = []
+        async with Native(sdk.native, revision="2025-06-18", on_log=found.append) as client:
+            await client.call_tool("speak", {})
+            await until(lambda: bool(found))
+        return [one.data for one in found]
+
+    assert asyncio.run(heard()) == [{"message": "hello", "n": 1}]
+
+
 class Hearing(Middleware):
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -224,3 +263,11 @@ def test_answers_of_an_api_are_checked_unless_the_author_says_no(validate: bool)
         assert ("old" in str(result.content)) is not validate
 
     asyncio.run(conversation())
+
+
+def test_settings_of_uvicorn_are_obeyed() -> None:
+    """Whoever names a certificate is not served without one."""
+    pytest.importorskip("uvicorn")
+    settings = {"ssl_certfile": "/no/such/file", "ssl_keyfile": "/no/such/file"}
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(FastMCP("secure").run_http_async(port=0, uvicorn_config=settings))

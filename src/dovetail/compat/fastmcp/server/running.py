@@ -111,8 +111,10 @@ class Running:
         return name
 
     def _needs_asgi(self, options: dict[str, Any]) -> bool:
-        """The author's own ASGI middleware, or an application put together otherwise, wants a host of ASGI."""
-        return bool(options.get("middleware")) or type(self).http_app is not Running.http_app
+        """The author's own ASGI middleware, settings of uvicorn, or an application put together otherwise."""
+        if options.get("middleware") or options.get("uvicorn_config"):
+            return True
+        return type(self).http_app is not Running.http_app
 
     async def _run_asgi(self, transport: str, options: dict[str, Any]) -> None:
         import uvicorn
@@ -153,6 +155,10 @@ class Running:
         return options
 
     def _guards(self, given: dict[str, Any]) -> dict[str, Any]:
+        if given.get("host_origin_protection") is False:
+            serving.log.info(
+                "host_origin_protection=False makes no difference here: ours looks at every Host"
+            )
         hosts = given.get("allowed_hosts") or self._settings.http_allowed_hosts or ()
         origins = given.get("allowed_origins") or self._settings.http_allowed_origins or ()
         return {"allowed_hosts": tuple(hosts), "allowed_origins": tuple(origins)}
@@ -168,11 +174,17 @@ class Running:
         transport: str = "http",
         event_store: Any = None,
         retry_interval: int | None = None,
-        **others: Any,
+        session_idle_timeout: Any = None,
+        **guards: Any,
     ) -> StarletteWithLifespan:
         """This server as a Starlette application."""
         from .http import create_sse_app, create_streamable_http_app
 
+        if unknown := guards.keys() - {"allowed_hosts", "allowed_origins", "host_origin_protection"}:
+            raise TypeError(f"http_app() got an unexpected keyword argument {min(unknown)!r}")
+        options = self._guards(guards)
+        if session_idle_timeout not in (None, "auto"):
+            options["session_idle"] = float(session_idle_timeout)
         settings = self._settings
         self._placed(transport, {"path": path})
         if transport == "sse":
@@ -181,13 +193,13 @@ class Running:
                 settings.message_path,
                 path or settings.sse_path,
                 middleware=middleware,
-                **self._guards(others),
+                **options,
             )
         return create_streamable_http_app(
             self, _path(path or settings.streamable_http_path), event_store, retry_interval,
             json_response=_chosen(json_response, settings.json_response),
             stateless_http=_chosen(stateless_http, settings.stateless_http), middleware=middleware,
-            **self._guards(others),
+            **options,
         )  # fmt: skip
 
     def streamable_http_app(self, path: str | None = None, middleware: Any = None) -> StarletteWithLifespan:

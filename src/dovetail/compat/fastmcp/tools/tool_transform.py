@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter
 
@@ -101,6 +101,10 @@ class ToolTransformConfig(FastMCPBaseModel):
         return TransformedTool.from_tool(tool, transform_args=arguments, **said)
 
 
+_KEPT: Final = frozenset({"enabled", "version", "serializer"})
+"""What else may be said of a tool that calls another one."""
+
+
 class TransformedTool(Tool):
     """A tool that calls another one."""
 
@@ -127,6 +131,8 @@ class TransformedTool(Tool):
     ) -> TransformedTool:
         """``tool`` with what is said changed, and everything else as it is."""
         parent = _tool(tool)
+        if unknown := others.keys() - _KEPT:
+            raise TypeError(f"from_tool() got an unexpected keyword argument {min(unknown)!r}")
         changes = transform_args or {}
         if unknown := changes.keys() - parent.parameters.get("properties", {}).keys():
             raise ValueError(f"Unknown arguments in transform_args: {', '.join(sorted(unknown))}")
@@ -143,7 +149,7 @@ class TransformedTool(Tool):
             annotations=_said(annotations, parent.annotations), meta=_said(meta, parent.meta),
             parameters=_parameters(parent, changes, function),
             output_schema=_said(output_schema, parent.output_schema if function is None else function.output_schema),
-            **{key: value for key, value in others.items() if key in ("enabled", "version", "serializer")},
+            **others,
         )  # fmt: skip
         made._function = function
         return made

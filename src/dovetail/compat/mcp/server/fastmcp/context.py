@@ -85,11 +85,12 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
         message: Any,
         *,
         logger_name: str | None = None,
-        **_: Any,
+        extra: dict[str, Any] | None = None,
     ) -> None:
-        """Send a log message to the client."""
+        """Send a log message to the client, with ``extra`` beside it."""
+        data = {"message": message, **extra} if extra else message
         await self.session.send_log_message(
-            level=level, data=message, logger=logger_name, related_request_id=self.request_id
+            level=level, data=data, logger=logger_name, related_request_id=self.request_id
         )
 
     async def debug(self, message: Any, **extra: Any) -> None:

@@ -53,17 +53,19 @@ class Running:
         """Serve until told to stop."""
         if transport not in ("stdio", "sse", "streamable-http"):
             raise ValueError(f"Unknown transport: {transport}")
+        _tell_mount(mount_path)
         serving.run(self.native, transport, **({} if transport == "stdio" else self._http_options(transport)))
 
     async def run_stdio_async(self) -> None:
         """Serve over stdin and stdout."""
         await serving.serve(self.native)
 
-    async def run_sse_async(self, mount_path: str | None = None, **_: Any) -> None:
+    async def run_sse_async(self, mount_path: str | None = None) -> None:
         """Serve HTTP+SSE."""
+        _tell_mount(mount_path)
         await serving.serve(self.native, "sse", **self._http_options("sse"))
 
-    async def run_streamable_http_async(self, **_: Any) -> None:
+    async def run_streamable_http_async(self) -> None:
         """Serve Streamable HTTP."""
         await serving.serve(self.native, "streamable-http", **self._http_options("streamable-http"))
 
@@ -99,7 +101,7 @@ class Running:
             options["allowed_origins"] = tuple(one.removesuffix(":*") for one in security.allowed_origins)
         return options
 
-    def streamable_http_app(self, **_: Any) -> Any:
+    def streamable_http_app(self) -> Any:
         """This server as a Starlette application."""
         from ....common.http import starlette_app
 
@@ -107,8 +109,9 @@ class Running:
             self.native, self._custom_starlette_routes, **self._app_options("streamable-http")
         )
 
-    def sse_app(self, mount_path: str | None = None, **_: Any) -> Any:
+    def sse_app(self, mount_path: str | None = None) -> Any:
         """As `streamable_http_app`, for HTTP+SSE."""
+        _tell_mount(mount_path)
         from ....common.http import starlette_app
 
         return starlette_app(self.native, self._custom_starlette_routes, **self._app_options("sse"))
@@ -117,6 +120,11 @@ class Running:
     def session_manager(self) -> SessionManager:
         """What runs the sessions of HTTP, for whoever mounts the application without its lifespan."""
         return SessionManager(self.native)
+
+
+def _tell_mount(mount_path: str | None) -> None:
+    if mount_path is not None:
+        serving.log.info("mount_path= makes no difference here: clients are told of the address they came to")
 
 
 class SessionManager:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import time
 from collections import OrderedDict
 from typing import Any, Final, cast
@@ -16,6 +17,7 @@ from ......core.principal import Principal
 from ..access import AccessToken
 from ..auth import TokenVerifier
 
+log = logging.getLogger("fastmcp")
 _KINDS: Final = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "HS": OctKey, "Ed": OKPKey}
 _KEPT: Final = 32
 """Pairs of issuer and audience a verifier is kept for."""
@@ -34,8 +36,15 @@ class JWTVerifier(TokenVerifier):
         algorithm: str | None = None,
         required_scopes: list[str] | None = None,
         base_url: Any = None,
-        **_: Any,
+        ssrf_safe: bool = False,
+        http_client: Any = None,
+        jwks_refresh_interval: float | None = None,
     ) -> None:
+        if ssrf_safe:
+            raise ValueError("ssrf_safe= cannot be honoured: jwks_uri is asked wherever it leads")
+        for word, given in (("http_client", http_client), ("jwks_refresh_interval", jwks_refresh_interval)):
+            if given is not None:
+                log.info("JWTVerifier(%s=…) makes no difference here: keys are fetched by ours", word)
         if not public_key and not jwks_uri:
             raise ValueError("Either public_key or jwks_uri must be provided")
         if public_key and jwks_uri:
