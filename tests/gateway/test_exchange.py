@@ -1,5 +1,6 @@
 """Servers behind a gateway that are called in the name of whoever calls: tokens are exchanged, never passed on."""
 
+import asyncio
 import itertools
 import json
 import logging
@@ -138,6 +139,28 @@ async def test_everybody_is_called_for_with_a_token_of_their_own(revision: str) 
         }
         said = next(one for one in bank.fake.requests if one.verb == "POST").headers["authorization"]
         assert b64decode(said.removeprefix("Basic ")) == b"gate:s3cret"
+
+
+async def anew(token: str, scope: Any) -> Principal | None:
+    """Verifies as those do that remember nobody: with every request somebody else is the same."""
+    return Principal(token.partition("-")[0]) if token in CALLERS else None
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+@run
+async def test_the_token_that_came_with_a_request_is_the_one_that_is_exchanged(
+    scheme: str, revision: str
+) -> None:
+    async with gateway(anew) as (bank, url):
+        url = url.replace("http", scheme)
+        async with (
+            Client(url, auth="ann-token", revision=revision) as ann,
+            Client(url, auth="bob-token", revision=revision) as bob,
+        ):
+            said = await asyncio.gather(*(each.call_tool("notes_who") for each in (ann, bob) * 5))
+            assert [one.text for one in said] == ["ann", "bob"] * 5
+        assert sorted(form["subject_token"] for form in bank.forms) == ["ann-token", "bob-token"]
 
 
 @run
