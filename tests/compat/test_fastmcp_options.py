@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from dovetail import Client as Native
-from dovetail.compat.fastmcp import Context, FastMCP
+from dovetail.compat.fastmcp import Client, Context, FastMCP
 from dovetail.compat.fastmcp.server.auth.providers.jwt import JWTVerifier
 from dovetail.compat.fastmcp.server.middleware import Middleware, MiddlewareContext
 from dovetail.compat.fastmcp.tools import Tool
@@ -141,6 +141,8 @@ def test_what_has_no_meaning_here_is_said_in_one_line(caplog: pytest.LogCaptureF
     caplog.set_level(logging.INFO)
     FastMCP("plain", dependencies=["pandas"])
     SdkFastMCP("plain", dependencies=["pandas"])
+    Client(FastMCP("plain"), message_handler=print)
+    assert "message_handler" in caplog.text
     said = [record.getMessage() for record in caplog.records if "dependencies" in record.getMessage()]
     assert len(said) == 2
 
@@ -168,6 +170,7 @@ def test_an_option_that_nobody_knows_is_refused_everywhere() -> None:
         lambda: sdk.sse_app(no_such=1),  # type: ignore[call-arg]
         lambda: JWTVerifier(jwks_uri="https://a.example/keys", no_such=1),  # type: ignore[call-arg]
         lambda: Tool.from_tool(made, no_such=1),
+        lambda: Client(mcp, no_such=1),
     ):
         with pytest.raises(TypeError, match="no_such"):
             refused()

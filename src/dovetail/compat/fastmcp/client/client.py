@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 from pydantic import BaseModel
@@ -33,6 +34,29 @@ class CallToolResult:
     is_error: bool = False
 
 
+log = logging.getLogger("fastmcp")
+_WITHOUT_EFFECT: Final = {"message_handler", "auto_initialize", "verify", "sampling_capabilities"}
+
+
+def _tell(others: dict[str, Any]) -> None:
+    """Say which options make no difference.
+
+    Raises:
+        TypeError: nobody knows one of them.
+    """
+    if unknown := others.keys() - _WITHOUT_EFFECT:
+        raise TypeError(f"Client() got an unexpected keyword argument {min(unknown)!r}")
+    for word in sorted(word for word, given in others.items() if given is not None and given is not True):
+        log.warning("Client(%s=…) makes no difference here", word)
+
+
+def _login() -> Any:
+    """``auth="oauth"``: the user logs in with a browser."""
+    from ....auth import OAuth  # most clients log in nowhere
+
+    return OAuth()
+
+
 class Client:
     """A client of any server: ``async with Client(target) as client``."""
 
@@ -51,15 +75,17 @@ class Client:
         init_timeout: datetime.timedelta | float | None = None,
         client_info: t.Implementation | None = None,
         auth: Any = None,
-        **_: Any,
+        **others: Any,
     ) -> None:
+        others |= {"message_handler": message_handler, "auto_initialize": auto_initialize}
+        _tell(others)
         self.transport: ClientTransport = infer_transport(transport)
         self.name = name or "Client"
         self._progress_handler = progress_handler
         self._timeout = _seconds(timeout)
         options: dict[str, Any] = {**self.transport.options(), "validate": "off"}
         if auth is not None:
-            options["auth"] = getattr(auth, "token", auth)
+            options["auth"] = _login() if auth == "oauth" else getattr(auth, "token", auth)
         if init_timeout is not None:
             options["timeouts"] = Timeouts(connect=_seconds(init_timeout))
         if client_info is not None:
