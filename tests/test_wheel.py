@@ -53,6 +53,7 @@ WANTING = {
     "opentelemetry": "from dovetail.layers import Tracing",
     "pydantic": "import dovetail.compat",
     "yaml": "from dovetail.openapi.reading import read; read('openapi: 3.1.0\\npaths: {}\\n')",
+    "libcst": "from dovetail.tooling.migrate import migrated; migrated(b'import fastmcp')",
 }
 """Module → a program that wants it, and says so where it is not there."""
 

@@ -20,6 +20,7 @@ EXTRAS: Final = {
     "opentelemetry": "otel",
     "pydantic": "compat",
     "yaml": "openapi",
+    "libcst": "migrate",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -23,6 +23,10 @@ COMMANDS = {
     "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
     "lock": ("dovetail.tooling.contracts", "write down what a server offers, for diff and for clients"),
     "diff": ("dovetail.tooling.contracts", "say what a change of a server means to its clients"),
+    "migrate": (
+        "dovetail.tooling.migrate",
+        "rewrite a server of FastMCP or the official SDK to native Dovetail",
+    ),
     "install": ("dovetail.tooling.install", "put a server into a client: Claude, Cursor, VS Code, Codex, …"),
     "uninstall": ("dovetail.tooling.install", "take a server out of a client"),
     "discover": ("dovetail.tooling.install", "list the servers of the clients on this machine"),

@@ -1,0 +1,264 @@
+"""What others call things, and what they are called here: all that a migration knows, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+AWAY: Final = ""
+"""In place of a name of ours: it means nothing here and is left out."""
+FIRST: Final = "/"
+"""In place of a name of ours: it comes first, without a name."""
+
+
+class Form(Struct, frozen=True):
+    """How the arguments of a call are said here."""
+
+    takes: tuple[str, ...] = ()
+    """What others take by position, in order."""
+    leads: int = 1
+    """How many of them ours take by position; the rest is said by name."""
+    keywords: Mapping[str, str] = {}
+    """Their keyword → ours. One that is not here cannot be carried over."""
+
+
+def _same(*names: str, **others: str) -> dict[str, str]:
+    return {name: name for name in names} | others
+
+
+_FASTMCP: Final = ("fastmcp", "fastmcp.server", "fastmcp.server.server")
+_SDK: Final = ("mcp.server.fastmcp", "mcp.server.fastmcp.server", "mcp.server")
+SERVERS: Final = frozenset(f"{module}.FastMCP" for module in _FASTMCP + _SDK)
+LOW_LEVEL: Final = frozenset(
+    {"mcp.server.Server", "mcp.server.lowlevel.Server", "mcp.server.lowlevel.server.Server"}
+)
+CONTEXTS: Final = frozenset(
+    f"{module}.Context" for module in (*_FASTMCP, *_SDK, "fastmcp.server.context", "fastmcp.context")
+)
+REQUEST: Final = "starlette.requests.Request"
+GET_CONTEXT: Final = frozenset(
+    {"fastmcp.server.dependencies.get_context", "fastmcp.dependencies.get_context"}
+)
+MESSAGES: Final = {
+    **{
+        f"{module}.{name}": role
+        for module in ("mcp.server.fastmcp.prompts.base", "mcp.server.fastmcp.prompts")
+        for name, role in (("UserMessage", "user"), ("AssistantMessage", "assistant"), ("Message", "user"))
+    },
+    **{f"{module}.Message": "user" for module in ("fastmcp.prompts", "fastmcp.prompts.prompt")},
+}
+"""Messages of prompts, and who says them unless told otherwise."""
+
+_TYPES: Final = [
+    "Annotations",
+    "AudioContent",
+    "CallToolResult",
+    "EmbeddedResource",
+    "GetPromptResult",
+    "Icon",
+    "ImageContent",
+    "PromptMessage",
+    "ResourceLink",
+    "SamplingMessage",
+    "TextContent",
+    "ToolAnnotations",
+]
+_MEDIA: Final = {
+    f"{module}.{name}": f"dovetail.{name}"
+    for module in (
+        "fastmcp", "fastmcp.utilities.types", "mcp.server.fastmcp", "mcp.server.fastmcp.utilities.types",
+    )
+    for name in ("Audio", "File", "Image")
+}  # fmt: skip
+NAMES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(SERVERS, "dovetail.Server"),
+    **dict.fromkeys(CONTEXTS, "dovetail.Context"),
+    **dict.fromkeys(GET_CONTEXT, "dovetail.get_context"),
+    **dict.fromkeys(MESSAGES, "dovetail.PromptMessage"),
+    **{f"mcp.types.{name}": f"dovetail.{name}" for name in _TYPES},
+    "mcp.types.TextResourceContents": "dovetail.ResourceContents",
+    "mcp.types.BlobResourceContents": "dovetail.ResourceContents",
+    **_MEDIA,
+    "fastmcp.exceptions.ToolError": "dovetail.ToolError",
+    "mcp.server.fastmcp.exceptions.ToolError": "dovetail.ToolError",
+    "fastmcp.dependencies.Depends": "dovetail.Depends",
+}
+"""Their names → ours."""
+HTTP_NAMES: Final[Mapping[str, str]] = {
+    REQUEST: "dovetail.Request",
+    "starlette.responses.Response": "dovetail.Response",
+    "starlette.responses.JSONResponse": "dovetail.Response",
+    "starlette.responses.PlainTextResponse": "dovetail.Response",
+}
+"""Where a server has routes of its own and no application of Starlette's."""
+
+_CONSTRUCTOR: Final = Form(
+    ("name", "instructions"), 1,
+    _same(
+        "name", "instructions", "version", "website_url", "icons", "lifespan", mask_error_details="mask_errors",
+        on_duplicate_tools=AWAY, on_duplicate_resources=AWAY, on_duplicate_prompts=AWAY, on_duplicate=AWAY,
+        warn_on_duplicate_tools=AWAY, warn_on_duplicate_resources=AWAY, warn_on_duplicate_prompts=AWAY,
+        dependencies=AWAY, debug=AWAY, log_level=AWAY, strict_input_validation=AWAY, include_fastmcp_meta=AWAY,
+    ),
+)  # fmt: skip
+_MEMBERS: Final = _same(
+    "annotations", "content", "data", "description", "name", "resource", "role", "sizes", "src", "text", "title",
+    "uri", "blob", "messages", type=AWAY, mimeType="mime_type", structuredContent="structured_content",
+    isError="is_error", _meta="meta", meta="meta", size="size",
+)  # fmt: skip
+_RESPONSE: Final = Form(
+    ("content", "status_code", "headers", "media_type"), 1,
+    {"content": FIRST, "status_code": "status", "headers": "headers", "media_type": "content_type"},
+)  # fmt: skip
+CONSTRUCTORS: Final[Mapping[str, Form]] = {
+    **dict.fromkeys(SERVERS, _CONSTRUCTOR),
+    **{
+        name: Form((), 0, _MEMBERS)
+        for name in NAMES
+        if name.startswith("mcp.types.") and not name.endswith("Annotations")
+    },
+    **{
+        name: Form(
+            ("path", "data"), 0,
+            _same("path", "data", "format", **({"name": "name"} if name.endswith("File") else {})),
+        )
+        for name in _MEDIA
+    },
+    **{name: _RESPONSE for name in HTTP_NAMES if name != REQUEST},
+}  # fmt: skip
+"""Calls of what is imported."""
+
+_SHARED: Final = _same("name", "title", "description", "icons", "annotations", "meta", "tags")
+_RUN: Final = Form(
+    ("transport",), 1,
+    _same(
+        "host", "port", "path", transport=FIRST, show_banner=AWAY, log_level=AWAY, mount_path=AWAY,
+        stateless_http="stateless", stateless="stateless", json_response="json_only",
+    ),
+)  # fmt: skip
+MOVED: Final = {
+    "host": "host", "port": "port", "streamable_http_path": "path", "stateless_http": "stateless",
+    "json_response": "json_only",
+}  # fmt: skip
+"""What SDK's class takes when it is made, and ours when it is run."""
+TRANSPORTS: Final = {"streamable-http": "http", "http": "http", "sse": "sse", "stdio": "stdio"}
+RUNNING: Final[Mapping[str, tuple[str, str | None]]] = {
+    "run": ("run", None),
+    "run_async": ("serve", None),
+    "run_stdio_async": ("serve", "stdio"),
+    "run_http_async": ("serve", "http"),
+    "run_streamable_http_async": ("serve", "http"),
+    "run_sse_async": ("serve", "sse"),
+}
+"""Their method → ours, and the transport that its name says."""
+_APPLICATION: Final = Form(
+    (), 0, {"path": "path", "stateless_http": "stateless", "json_response": "json_only"}
+)
+_MOUNT: Final = Form(
+    ("server", "prefix"), 2,
+    {"server": FIRST, "prefix": "prefix", "namespace": "prefix", "as_proxy": AWAY},
+)  # fmt: skip
+SERVER_METHODS: Final[Mapping[str, tuple[str, Form]]] = {
+    "tool": (
+        "tool",
+        Form(
+            ("function",), 1,
+            {**_SHARED, "output_schema": "output_schema", "structured_output": "structured", "timeout": "timeout",
+             "version": "version"},
+        ),
+    ),
+    "add_tool": (
+        "add_tool", Form(("fn", "name", "title", "description", "annotations"), 1,
+                         {**_SHARED, "fn": FIRST, "structured_output": "structured"}),
+    ),
+    "resource": ("resource", Form(("uri",), 1, {**_SHARED, "uri": FIRST, "mime_type": "mime_type"})),
+    "prompt": ("prompt", Form(("name",), 1, {**_SHARED})),
+    "remove_tool": ("remove_tool", Form(("name",), 1, {"name": FIRST})),
+    "custom_route": (
+        "route",
+        Form(("path", "methods"), 1,
+             {"path": FIRST, "methods": "methods", "name": AWAY, "include_in_schema": AWAY}),
+    ),
+    "mount": ("mount", _MOUNT),
+    "import_server": ("mount", _MOUNT),
+    **{name: (ours, _RUN) for name, (ours, _) in RUNNING.items()},
+    "http_app": ("asgi", _APPLICATION),
+    "streamable_http_app": ("asgi", _APPLICATION),
+    "sse_app": ("asgi", Form()),
+    "get_context": ("get_context", Form()),
+}  # fmt: skip
+"""Their method of a server → ours and how its arguments are said."""
+SERVER_MEMBERS: Final = frozenset({"name", "instructions"})
+
+_LOGGED: Final = Form(("message", "logger_name"), 1, {"message": FIRST, "logger_name": "logger"})
+CONTEXT_MEMBERS: Final[Mapping[str, str]] = {
+    **{
+        name: name
+        for name in ("request_id", "debug", "info", "warning", "error", "log", "report_progress", "elicit", "sample",
+                     "list_roots")
+    },
+    "request_context.lifespan_context": "lifespan",
+    "request_context.request_id": "request_id",
+    "lifespan_context": "lifespan",
+    "fastmcp": "server",
+    "get_state": "state.get",
+    "set_state": "state.set",
+    "delete_state": "state.delete",
+}  # fmt: skip
+"""Members of their context → ours."""
+_PROGRESS: Final = Form(("progress", "total", "message"), 3, _same("progress", "total", "message"))
+_CONTEXT_SHARED: Final = {
+    **dict.fromkeys(("debug", "info", "warning", "error"), _LOGGED),
+    "report_progress": _PROGRESS,
+    "get_state": Form(("key",), 1, {"key": FIRST}),
+    "set_state": Form(("key", "value"), 2, {"key": FIRST, "value": "value"}),
+    "delete_state": Form(("key",), 1, {"key": FIRST}),
+    "list_roots": Form(),
+}
+CONTEXT_METHODS: Final[Mapping[str, Mapping[str, Form]]] = {
+    "fastmcp": {
+        **_CONTEXT_SHARED,
+        "log": Form(
+            ("message", "level", "logger_name"), 0, {"message": "data", "level": "level", "logger_name": "logger"}
+        ),
+        "elicit": Form(("message", "response_type"), 2, {"message": "message", "response_type": "schema"}),
+        "sample": Form(
+            ("messages",), 1,
+            _same("temperature", "max_tokens", "include_context", messages=FIRST, system_prompt="system",
+                  model_preferences="model_preferences"),
+        ),
+    },
+    "mcp": {
+        **_CONTEXT_SHARED,
+        "log": Form(
+            ("level", "message"), 2, {"level": "level", "message": "data", "logger_name": "logger"}
+        ),
+        "elicit": Form(("message", "schema"), 2, _same("message", "schema")),
+    },
+}  # fmt: skip
+"""Calls of their context, of which the two families differ."""
+REQUEST_MEMBERS: Final = {
+    "method": "method", "headers": "headers", "query_params": "query", "path_params": "params", "body": "body",
+    "json": "json",
+}  # fmt: skip
+
+HINTS: Final[Mapping[str, str]] = {
+    "fastmcp.server.middleware": "write a Layer for Server(layers=[…])",
+    "fastmcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
+    "mcp.server.auth": "take a verifier of dovetail.auth for Server(auth=…)",
+    "mcp.server.stdio": "server.run() serves over stdio",
+    "mcp.server.lowlevel": "register each tool with server.add_tool(name=…, input_schema=…, handler=…)",
+    "mcp.server.Server": "register each tool with server.add_tool(name=…, input_schema=…, handler=…)",
+    "fastmcp.server.dependencies.get_http": "ctx.scope has the headers",
+    "fastmcp.server.dependencies.get_access_token": "ctx.principal says who calls",
+    "fastmcp.tools": "give the function to server.add_tool",
+    "fastmcp.exceptions": "raise an exception of dovetail's",
+    "mcp.server.fastmcp.exceptions": "raise an exception of dovetail's",
+    "mcp.shared.exceptions": "raise dovetail.ProtocolError(kind, message)",
+    "fastmcp.Client": "dovetail.Client is not called in the same way",
+    "mcp.client": "dovetail.Client connects to all of them",
+    "mcp.types": "dovetail.model has the types of the protocol",
+}
+"""What begins so → what to do by hand."""

@@ -1,0 +1,47 @@
+"""One program, from bytes to bytes."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper
+
+from ...errors import DovetailError
+from .imports import Importing, used
+from .reading import Reading, family
+from .rewriting import Rewriting
+
+
+def migrate(source: bytes) -> bytes:
+    """The program in ``source`` as a native one.
+
+    Raises:
+        DovetailError: it is no Python, or has no server.
+    """
+    try:
+        module = cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        raise DovetailError(f"this is no Python: line {error.raw_line}: {error.message}") from None
+    except (SyntaxError, LookupError, ValueError) as error:
+        raise DovetailError(f"this is no Python: {error}") from None
+    try:
+        return _migrate(module)
+    except RecursionError:
+        raise DovetailError("it is nested too deeply to be walked through") from None
+
+
+def _migrate(module: cst.Module) -> bytes:
+    wrapper, reading = MetadataWrapper(module), Reading()
+    wrapper.visit(reading)
+    if not reading.servers and not reading.low_level and not _concerned(reading):
+        raise DovetailError("there is no server of FastMCP or of the official SDK in it")
+    rewriting = Rewriting(reading)
+    rewritten = wrapper.visit(rewriting)
+    importing = Importing(used(wrapper.module), used(rewritten), rewriting.names, rewriting.needed)
+    return rewritten.visit(importing).bytes
+
+
+def _concerned(reading: Reading) -> bool:
+    """Whether it has to do with servers at all: it imports theirs, or has been migrated."""
+    return "dovetail" in reading.others or any(
+        family(name) in ("fastmcp", "mcp") for name in reading.imported.values()
+    )
