@@ -101,6 +101,20 @@ OLD = """// my servers
 """
 
 
+def test_a_backup_is_a_file_of_its_own_that_nobody_else_reads(home: Path) -> None:
+    path = CLIENTS["cursor"].place()
+    path.parent.mkdir(parents=True)
+    path.write_text(OLD)
+    backup, other = Path(str(path) + BACKUP), home / "other"
+    other.write_text("mine")
+    backup.symlink_to(other)
+    assert main(["install", "weather.py", "--into", "cursor"]) == 0
+    assert (other.read_text(), backup.is_symlink(), backup.read_text()) == ("mine", False, OLD)
+    backup.chmod(0o644)  # as it may have been left by others
+    assert main(["uninstall", "weather", "--from", "cursor"]) == 0
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
 def test_comments_and_everything_else_stay(home: Path) -> None:
     path = CLIENTS["cursor"].place()
     path.parent.mkdir(parents=True)

@@ -6,21 +6,23 @@ import os
 import tempfile
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes, mode: int | None = None) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], data: bytes, mode: int | None = None, *, anew: bool = False
+) -> None:
     """Replace the file at ``path`` (following a link to it) with ``data``: a reader sees the old one or the new one.
 
-    It keeps the permissions it had; a new one gets ``mode``, or what is usual.
+    It keeps the permissions it had; a new one gets ``mode``, or what is usual. ``anew``: it is a new one whatever lies
+    there, a link too.
     """
-    target = os.path.realpath(path)
+    target = os.path.abspath(path) if anew else os.path.realpath(path)
     folder = os.path.dirname(target)
     os.makedirs(folder, exist_ok=True)
-    try:
+    if not anew and os.path.exists(target):
         mode = os.stat(target).st_mode & 0o7777
-    except FileNotFoundError:
-        if mode is None:
-            umask = os.umask(0)
-            os.umask(umask)
-            mode = 0o666 & ~umask
+    elif mode is None:
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = 0o666 & ~umask
     descriptor, name = tempfile.mkstemp(prefix=".dovetail-", dir=folder)
     try:
         with open(descriptor, "wb") as file:

@@ -168,7 +168,7 @@ def _edit(client: KnownClient, name: str, entry: dict[str, Any] | None) -> str:
     if after == text:
         return "unchanged"
     if text:
-        write_atomically(f"{os.path.realpath(path)}{BACKUP}", text.encode(), mode=0o600)
+        write_atomically(f"{os.path.realpath(path)}{BACKUP}", text.encode(), mode=0o600, anew=True)
     write_atomically(path, after.encode(), mode=0o600)
     return "written"
 
