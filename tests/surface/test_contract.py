@@ -4,8 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from dovetail import Client, Server
+from dovetail import Client, ProtocolError, Server
+from dovetail.core.metadata import of_version
+from dovetail.gateway import Proxy
+from dovetail.model import CallToolRequestParams
 from dovetail.surface.contract import Contract, ContractError
 from dovetail.surface.lock import surface_of, write
 from tests.support.aio import run
@@ -93,6 +97,34 @@ async def test_a_tool_that_changes_under_an_open_connection_is_noticed(tmp_path:
         with pytest.raises(ContractError, match="changed"):
             await client.call_tool("forecast", {"city": "Oslo"})
     assert calls == ["Oslo"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_no_other_way_to_a_tool_leads_past_the_contract(tmp_path: Path, revision: str) -> None:
+    calls: list[str] = []
+    path = await locked(weather([]), tmp_path / "mcp.lock")
+    server = weather(calls)
+    server.tool(name="other", description="d")(lambda: calls.append("other"))
+    params = CallToolRequestParams("other")
+    asked = CallToolRequestParams("forecast", Raw(b'{"city": "Oslo"}'))
+    async with Client(server, contract=path, revision=revision) as client:
+        with pytest.raises(ContractError):
+            await client.request("tools/call", params)
+        with pytest.raises(ContractError):
+            await client.forward("tools/call", params)
+        with pytest.raises(ContractError, match="version"):
+            await client.call_tool("forecast", {"city": "Oslo"}, version="1")
+        with pytest.raises(ContractError, match="version"):
+            await client.request("tools/call", asked, meta=of_version("1"))
+        assert calls == []
+        await client.request("tools/call", asked)
+        assert calls == ["Oslo"]
+    async with Client(Proxy(server, contract=path), revision=revision) as client:
+        with pytest.raises(ProtocolError):
+            await client.call_tool("other")
+        await client.call_tool("forecast", {"city": "Oslo"})
+    assert calls == ["Oslo", "Oslo"]
 
 
 @run

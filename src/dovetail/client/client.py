@@ -392,6 +392,8 @@ class Client:
         """
         row = own_method(method, options.get("result"), options.get("capability"))
         built = read_params(method, params)
+        if self._toolbox.contract is not None:
+            await self._toolbox.hold(built, options.get("meta"))
         known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
         result = await self._calls.call(method, built, options, known=known, repeat=repeat, row=row)
         return msgspec.json.decode(result) if isinstance(result, Raw) else result
@@ -410,6 +412,8 @@ class Client:
         Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is; ``raw``
         leaves the result undecoded.
         """
+        if self._toolbox.contract is not None:
+            await self._toolbox.hold(params, options.get("meta"))
         if method == "tools/call":
             options = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), options)
         return await self._calls.forward(method, params, options, raw=raw, repeat=repeat)

@@ -55,12 +55,16 @@ class Contract:
         self._seen: tuple[list[Tool], Codec] | None = None
         self._until = 0.0
 
-    async def check(self, name: str, look: Look) -> None:
+    async def check(self, name: str, look: Look, *, versioned: bool = False) -> None:
         """Refuse ``name`` unless it is what was locked, as far as the revision that is spoken shows it.
+
+        ``versioned``: a version of it is asked for; a server lists the newest alone, so that others were never locked.
 
         Raises:
             ContractError: it is not.
         """
+        if versioned:
+            raise ContractError(name, "is asked for in a version of which the contract says nothing")
         now = time.monotonic()
         if self._seen is None or now >= self._until:
             self._seen = await look()

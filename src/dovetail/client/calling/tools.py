@@ -43,8 +43,8 @@ class ToolBox:
         self._calls = calls
         self._connections = connections
         self._checks = OutputChecks(calls.config.validate)
-        self._contract = calls.config.contract
-        if self._contract is not None:
+        self.contract = calls.config.contract
+        if self.contract is not None:
             vars(self)["call"] = self._pinned  # on the instance: whoever has no contract pays nothing
         self._mirrors = calls.config.target.kind == "http"
         """Annotated arguments go into headers too."""
@@ -88,8 +88,8 @@ class ToolBox:
         """A list changed: compiled schemas may be out of date."""
         if kind == "tools":
             self._checks.forget()
-            if self._contract is not None:
-                self._contract.forget()
+            if self.contract is not None:
+                self.contract.forget()
 
     async def refresh(self) -> None:
         """The server may be another one now: forget what it said, and read the tools again if they were read."""
@@ -104,9 +104,19 @@ class ToolBox:
         self, name: str, arguments: Mapping[str, Any] | None, task: bool, options: ToolOptions
     ) -> ToolResult | TaskHandle:
         """`call`, once the tool has been found to be what the contract says."""
-        if self._contract is not None:
-            await self._contract.check(name, self._look)
+        await self._hold(name, options.get("version") is not None or _names_version(options.get("meta")))
         return await ToolBox.call(self, name, arguments, task, options)
+
+    async def hold(self, params: Any, meta: Mapping[str, Any] | None) -> None:
+        """Hold a request to the contract that calls a tool without `call`."""
+        if isinstance(params, m.CallToolRequestParams):
+            await self._hold(params.name, _names_version(meta) or _names_version(params.meta or None))
+        elif isinstance(params, m.ErlmcpCreateTaskRequestParams):
+            await self._hold(params.action.type, _names_version(meta))
+
+    async def _hold(self, name: str, versioned: bool) -> None:
+        if self.contract is not None:
+            await self.contract.check(name, self._look, versioned=versioned)
 
     async def _look(self) -> tuple[list[m.Tool], Codec]:
         tools = await self.list_tools({})
@@ -264,6 +274,10 @@ def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
     """The options of a call of one version. What was listed is said of the newest: nothing is assumed of others."""
     version = options.get("version") or ""
     return f"{name}@{version}", _with_meta(options, of_version(version))
+
+
+def _names_version(meta: Mapping[str, Any] | None) -> bool:
+    return not of_version("").keys().isdisjoint(meta or ())
 
 
 def _with_meta(options: ToolOptions, members: Mapping[str, Any]) -> ToolOptions:
