@@ -29,7 +29,7 @@ from ..errors import DovetailError, ProtocolError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validator import Validator
 from ..layers.quirks import QUIRKS
-from ..wire.revisions import BY_NAME
+from ..wire.revisions import BY_NAME, newest
 
 State = Literal["ok", "note", "broken"]
 _SLOW: Final = 0.5
@@ -227,7 +227,11 @@ def _ask(
     at = urlsplit(url)
     make = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
     connection = make(at.hostname or "", at.port, timeout=_SECONDS)
-    usual = {"Accept": _BOTH, "Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18"}
+    usual = {
+        "Accept": _BOTH,
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": newest(modern=False).name,
+    }
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request(method, at.path or "/", body, {**usual, **named})
