@@ -115,6 +115,21 @@ def test_a_backup_is_a_file_of_its_own_that_nobody_else_reads(home: Path) -> Non
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_list_of_servers_shows_no_secrets(home: Path, capsys: Captured) -> None:
+    path = CLIENTS["cursor"].place()
+    path.parent.mkdir(parents=True)
+    servers = {
+        "a": {"command": "npx", "args": ["srv", "--token", "hush", "--api-key=hush", "--port", "80"]},
+        "b": {"url": "https://me:hush@api.example/mcp?key=hush"},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}))
+    assert main(["discover"]) == 0
+    text = capsys.readouterr().out
+    assert "hush" not in text
+    assert "npx srv --token [masked] --api-key=[masked]" in text
+    assert "https://api.example/mcp" in text
+
+
 def test_comments_and_everything_else_stay(home: Path) -> None:
     path = CLIENTS["cursor"].place()
     path.parent.mkdir(parents=True)

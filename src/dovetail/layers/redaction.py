@@ -11,7 +11,7 @@ from ..settings import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(
-    r"pass(word|wd|phrase)?|secret|token|api_?key|credential|authori[sz]ation|cookie|private|session|\bpin\b|cvv",
+    r"pass(word|wd|phrase)?|secret|token|api[_-]?key|credential|authori[sz]ation|cookie|private|session|\bpin\b|cvv",
     re.IGNORECASE,
 )
 SECRETS: Final[Mapping[str, re.Pattern[str]]] = {

@@ -11,12 +11,13 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ..cli.output import Printer, printable
 from ..errors import DovetailError
+from ..layers.redaction import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
 from .clients import CLIENTS, Installed, KnownClient
@@ -26,6 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names become parts of tool names, of file names and, in some clients, of a shell's words."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+_USER: Final = re.compile(r"//[^/@]*@")
 _LARGEST: Final = 16 << 20
 BACKUP: Final = ".dovetail-backup"
 
@@ -149,8 +151,21 @@ def _shown(name: str, entry: Any) -> dict[str, str]:
     url = next((one for one in urls if isinstance(one, str)), None)
     command = members.get("command", members.get("cmd"))
     words: list[Any] = command if is_list(command) else [command, *(members.get("args") or [])]
-    text = url.partition("?")[0] if url else " ".join(str(word) for word in words[:6] if word)
-    return {"name": name, "what": text} if text else {"name": name}
+    shown = [str(word) for word in words[:6] if word]
+    text = _USER.sub("//", url.partition("?")[0]) if url else " ".join(_masked(shown))
+    return {"name": name, "what": redacted(text)} if text else {"name": name}
+
+
+def _masked(words: list[str]) -> Iterator[str]:
+    """A command without the values of options that sound like secrets."""
+    hidden = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        secret = option.startswith("-") and sounds_secret(option)
+        yield (
+            MASK if hidden and not word.startswith("-") else f"{option}={MASK}" if secret and equals else word
+        )
+        hidden = secret and not equals
 
 
 # --- one file ---------------------------------------------------------------------------------------------------
