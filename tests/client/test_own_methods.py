@@ -143,6 +143,8 @@ async def test_the_protocols_own_methods_are_read_as_before() -> None:
         assert isinstance(listed, ListToolsResult)
         with pytest.raises(LocalProtocolError):
             await connected.request("tools/call", {"name": 5})
+        called = await connected.request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        assert called.structured_content == {"total": 3}
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -45,7 +45,10 @@ def read_params(method: str, params: Any) -> Struct:
     try:
         if row is None:
             return OpenParams.apart(msgspec.json.encode(given))
-        return given if isinstance(given, Struct) else msgspec.convert(given, row.params)
+        if isinstance(given, Struct):
+            return given
+        # By way of JSON: what is passed on as it was written, such as arguments, has to be written first.
+        return msgspec.json.decode(msgspec.json.encode(given), type=row.params)
     except (msgspec.ValidationError, TypeError) as error:
         raise LocalProtocolError("invalid_params", f"{method}: {error}") from None
 
