@@ -360,9 +360,14 @@ def test_a_server_that_is_carried_over_as_a_whole_leaves_with_0(
 
 
 def test_a_low_level_server_is_told_what_to_do() -> None:
-    source = migrated(b"from mcp.server import Server\n\nserver = Server('x')\n")
+    before = (
+        b"from mcp.server import Server\nfrom mcp.types import Icon\n\nx = Server('', icons=[Icon(src='')])\n"
+    )
+    source = migrated(before)
     assert "server.add_tool(name=" in marks(source)[0][1]
-    assert b"from mcp.server import Server\n" in source
+    kept = [line for line in source.splitlines(keepends=True) if not line.startswith(b"# dovetail: ")]
+    assert b"".join(kept) == before, "half of it would run nowhere"
+    assert migrated(source) == source
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ NAMES: Final[Mapping[str, str]] = {
     **_MEDIA,
     "fastmcp.exceptions.ToolError": "dovetail.ToolError",
     "mcp.server.fastmcp.exceptions.ToolError": "dovetail.ToolError",
+    "fastmcp.server.elicitation.AcceptedElicitation": "dovetail.Accepted",
+    "mcp.server.elicitation.AcceptedElicitation": "dovetail.Accepted",
     "fastmcp.dependencies.Depends": "dovetail.Depends",
 }
 """Their names → ours."""
@@ -98,7 +100,6 @@ _CONSTRUCTOR: Final = Form(
     ("name", "instructions"), 1,
     _same(
         "name", "instructions", "version", "website_url", "icons", "lifespan", mask_error_details="mask_errors",
-        on_duplicate_tools=AWAY, on_duplicate_resources=AWAY, on_duplicate_prompts=AWAY, on_duplicate=AWAY,
         warn_on_duplicate_tools=AWAY, warn_on_duplicate_resources=AWAY, warn_on_duplicate_prompts=AWAY,
         dependencies=AWAY, debug=AWAY, log_level=AWAY, strict_input_validation=AWAY, include_fastmcp_meta=AWAY,
     ),

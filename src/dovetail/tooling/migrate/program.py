@@ -8,7 +8,7 @@ from libcst.metadata import MetadataWrapper
 from ...errors import DovetailError
 from .imports import Importing, used
 from .reading import Reading, family
-from .rewriting import Rewriting
+from .rewriting import MARK, Rewriting
 
 
 def migrate(source: bytes) -> bytes:
@@ -24,7 +24,7 @@ def migrate(source: bytes) -> bytes:
     except (SyntaxError, LookupError, ValueError) as error:
         raise DovetailError(f"this is no Python: {error}") from None
     try:
-        return _migrate(module)
+        return _migrate(_with_marks(module))
     except RecursionError:
         raise DovetailError("it is nested too deeply to be walked through") from None
 
@@ -38,6 +38,19 @@ def _migrate(module: cst.Module) -> bytes:
     rewritten = wrapper.visit(rewriting)
     importing = Importing(used(wrapper.module), used(rewritten), rewriting.names, rewriting.needed)
     return rewritten.visit(importing).bytes
+
+
+def _with_marks(module: cst.Module) -> cst.Module:
+    """Marks above the first statement are its own; to the parser they belong to the module."""
+    lines = module.header
+    place = next(
+        (at for at, line in enumerate(lines) if line.comment and line.comment.value.startswith(MARK)), None
+    )
+    first = module.body[0] if module.body else None
+    if place is None or not isinstance(first, cst.SimpleStatementLine):
+        return module
+    first = first.with_changes(leading_lines=[*lines[place:], *first.leading_lines])
+    return module.with_changes(header=lines[:place], body=[first, *module.body[1:]])
 
 
 def _concerned(reading: Reading) -> bool:

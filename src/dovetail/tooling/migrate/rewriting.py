@@ -64,6 +64,8 @@ class Rewriting(cst.CSTTransformer, Meaning):
         foreign = {name for name in reading.imported.values() if family(name) == "starlette"}
         self._http = reading.routes and foreign <= HTTP_NAMES.keys()
         self.names = {**NAMES, **(HTTP_NAMES if self._http else {})}
+        if reading.low_level and not reading.servers:
+            self.names = {}  # it stays theirs, and so do its types
         self._marks: list[list[str]] = []
         self._functions = [_Function({}, set(), waits=False)]
         self._targets: dict[int, str] = {}
@@ -208,7 +210,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         ]
         name = (literal(said[0].value) if said else None) or function
         if (owner, kind, name) in self._registered:
-            self.mark(f"{name} is registered twice: there the later one won, here it is an error")
+            self.mark(f"{name} is registered twice: there one of them won, here it is an error")
         self._registered.add((owner, kind, name))
 
     def leave_FunctionDef(
