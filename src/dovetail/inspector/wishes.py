@@ -34,7 +34,9 @@ def read(
 
 def _entry(entry: config.Entry) -> Wish:
     more: dict[str, Any] = {"env": entry.env} if entry.env else {}
+    # A token is exchanged for a caller's, and nobody calls here: such a server says itself what it wants.
+    auth = entry.auth if isinstance(entry.auth, str) else None
     return Wish(
         target=parse_target(entry.target), label=entry.name, revision=entry.revision or "auto", headers=entry.headers,
-        auth=chosen(entry.auth, entry.url), cwd=entry.cwd, **more,
+        auth=chosen(auth, entry.url), cwd=entry.cwd, **more,
     )  # fmt: skip
