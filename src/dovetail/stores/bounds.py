@@ -78,8 +78,6 @@ EVENT_SECONDS: Final = 600.0
 """For which the events of a legacy session are kept for those who come back for them."""
 EVENTS_WAITING: Final = 16 << 20
 """Bytes of events on their way to the store; more are not kept."""
-EVENTS_PAUSE: Final = 0.05
-"""Seconds after which what was said on general streams is written."""
 LETTERS_WAITING: Final = 100_000
 """Letters on their way to other processes."""
 LETTER_SECONDS: Final = 15.0

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.bounds import EVENT_SECONDS, EVENTS_PAUSE, EVENTS_WAITING
+from ..stores.bounds import EVENT_SECONDS, EVENTS_WAITING
 from ..stores.records import Records
-from ..transports.http.server.event_log import GENERAL, LoggedStream
+from ..transports.http.server.event_log import LoggedStream
 from ..wire.frames import RequestId
 
 log = logging.getLogger("dovetail.http")
@@ -43,7 +43,6 @@ class KeptEvents:
         self._waiting: dict[str, list[KeptEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
-        self._later: asyncio.TimerHandle | None = None
 
     def keep(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
         """Write an event, or the end of ``stream``, soon."""
@@ -55,16 +54,6 @@ class KeptEvents:
             stream.name, stream.written, None if event is None else event.decode(), stream.request
         )
         self._waiting.setdefault(session, []).append(entry)
-        if stream.number != GENERAL:
-            self._begin()
-        elif self._later is None:
-            # What goes to many sessions at once is heard by all of them before it is written for each.
-            self._later = asyncio.get_running_loop().call_later(EVENTS_PAUSE, self._begin)
-
-    def _begin(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write(), name="dovetail-events")
 
@@ -98,7 +87,5 @@ class KeptEvents:
 
     async def close(self) -> None:
         """Wait until all is written, or cannot be."""
-        if self._waiting:
-            self._begin()
         if self._writing is not None:
             await self._writing
