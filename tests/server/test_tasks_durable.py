@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
-from dovetail.stores import Store
+from dovetail.stores import SqliteStore, Store
 from dovetail.stores.records import Records
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
@@ -137,6 +137,26 @@ async def test_a_worker_that_stops_in_order_leaves_to_others_what_may_run_again(
         done = await reaches(two.modern(), left, "completed", "failed")
         assert done["result"]["content"][0]["text"] == "done by 1"
         assert (await reaches(two.modern(), failed, "failed"))["error"]["message"] == "the server stopped"
+
+
+class GivesBackSlowly(SqliteStore):
+    """The lease of a task that has ended is still being given back when its server stops."""
+
+    async def lease(self, key: str, owner: str, ttl: float) -> int:
+        if ttl == 0:
+            await turns(200)
+        return await super().lease(key, owner, ttl)
+
+
+@run
+async def test_a_server_that_stops_right_after_a_task_has_ended_gives_its_lease_back(tmp_path: Path) -> None:
+    store = GivesBackSlowly(tmp_path / "state.db")
+    one = Worker(store)
+    one.gate.set()
+    async with one.server.running():
+        await reaches(one.modern(None), await begun(one.modern(None), "wait"), "completed")
+    ((key, _),) = await store.scan("task/-")
+    assert await SqliteStore(tmp_path / "state.db").lease(key, "somebody else", 10)
 
 
 def effects(path: Path) -> list[str]:

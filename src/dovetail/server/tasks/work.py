@@ -31,7 +31,7 @@ from ...wire.dialects.base import wire_error
 from ...wire.methods import METHODS
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
 from .dependencies import Dependencies
-from .jobs import Executor, InProcessExecutor, Job
+from .jobs import Executor, InProcessExecutor, Job, to_the_end
 from .kept import LEGACY, MODERN, KeptTasks
 from .owned import GENERATED
 from .roster import Roster
@@ -207,7 +207,8 @@ class Tasks:
 
     async def _let_go(self, job: Job) -> None:
         if self.durable is not None:
-            await self.durable.let_go(job)
+            # A lease that is not given back keeps all others away while it lasts.
+            await to_the_end(self.durable.let_go(job))
 
     def _left_to_others(self, job: Job) -> bool:
         """Whether another worker does it, or will once this one has stopped."""
