@@ -17,7 +17,8 @@ from dovetail.settings import Limits
 
 from ..support.aio import run
 from ..support.http_clients import BringingClient as Client
-from .fake_http import EVENTS, JSON, Reply, Request, error, legacy, modern, result, serving
+from ..support.waiting import turns, until
+from .fake_http import DISCOVERED, EVENTS, JSON, Reply, Request, error, legacy, modern, result, serving
 
 pytestmark = pytest.mark.usefixtures("http_library")
 
@@ -223,6 +224,84 @@ async def test_the_get_stream_is_opened_again_after_a_proxy_was_in_the_way() -> 
     async with serving(handler) as (_, url), legacy_client(url, on_list_changed=tell):
         async with asyncio.timeout(5):
             assert await heard == "tools"
+
+
+@run
+async def test_a_get_stream_that_cannot_be_resumed_begins_anew_and_what_is_watched_counts_as_changed() -> (
+    None
+):
+    gets: list[str | None] = []
+    heard: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def handler(request: Request) -> Reply:
+        if request.method == "resources/subscribe":
+            return result(request, {})
+        if request.verb != "GET":
+            return legacy(request)
+        gets.append(request.headers.get("last-event-id"))
+        if len(gets) == 1:
+            return events(event(None, id="g1", retry=1))
+        if gets[-1] is not None:
+            return Reply(400)
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield b":\n\n"
+            await asyncio.Event().wait()
+
+        return Reply(200, dict(EVENTS), stream=stream())
+
+    def tell(uri: str) -> None:
+        if not heard.done() and len(gets) == 3:
+            heard.set_result(uri)
+
+    async with serving(handler) as (_, url), legacy_client(url, on_resource_updated=tell) as client:
+        await client.subscribe_resource("x://a")
+        async with asyncio.timeout(5):
+            assert await heard == "x://a"
+    assert gets == [None, "g1", None]
+
+
+@run
+async def test_what_is_told_to_nobody_until_a_broken_listen_stream_is_back_counts_as_changed() -> None:
+    heard: list[str] = []
+    back, acknowledge = asyncio.Event(), asyncio.Event()
+
+    def handler(request: Request) -> Reply:
+        if request.method == "server/discover":
+            return result(request, {**DISCOVERED, "capabilities": {"resources": {"subscribe": True}}})
+        if request.method != "subscriptions/listen":
+            return modern(request)
+        params = {
+            "notifications": request.message["params"]["notifications"],
+            "_meta": {"io.modelcontextprotocol/subscriptionId": request.id},
+        }
+        method = "notifications/subscriptions/acknowledged"
+        again = bool(listens)
+        listens.append(request)
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield b":\n\n"
+            if again:
+                back.set()
+                await acknowledge.wait()
+            yield event({"jsonrpc": "2.0", "method": method, "params": params})
+            if again:
+                await asyncio.Event().wait()
+
+        return Reply(200, dict(EVENTS), stream=stream())
+
+    listens: list[Request] = []
+    async with (
+        serving(handler) as (_, url),
+        modern_client(url, on_resource_updated=heard.append, reconnect=QUICK) as client,
+    ):
+        await client.subscribe_resource("x://a")
+        async with asyncio.timeout(5):
+            await back.wait()
+            await turns(50)
+            assert heard == []  # the server does not know of us yet: what happens now would be missed
+            acknowledge.set()
+            await until(lambda: heard == ["x://a"])
 
 
 @run

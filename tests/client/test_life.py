@@ -272,6 +272,19 @@ async def test_a_modern_client_listens_again_and_counts_everything_as_changed() 
         assert changed[-1] == "tools"
 
 
+@run
+async def test_what_a_legacy_client_watches_counts_as_changed_after_a_reconnect() -> None:
+    clock, updated = FakeClock(), list[str]()
+    target = server(0)
+    async with Client(target, clock=clock, revision="legacy", on_resource_updated=updated.append) as client:
+        await client.subscribe_resource("file:///a")
+        assert updated == []
+        target.peer.drop()
+        await settle()
+        await clock.run(2)
+        assert updated == ["file:///a"]
+
+
 @pytest.mark.parametrize("reconnect", [True, False])
 @run
 async def test_a_client_that_refuses_calls_does_not_say_that_it_is_ready(reconnect: bool) -> None:

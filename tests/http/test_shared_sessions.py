@@ -200,6 +200,45 @@ async def test_a_general_stream_goes_on_in_another_process_with_what_it_missed(t
         await again.close()
 
 
+class KeepsNoEvents(SqliteStore):
+    """That of a process which is killed before the events it sent were written."""
+
+    async def append(self, log: str, value: bytes, **options: Any) -> str:
+        return "" if log.startswith("events/") else await super().append(log, value, **options)
+
+
+@run
+async def test_a_general_stream_goes_on_though_what_it_said_last_was_lost_with_its_process(
+    tmp_path: Path,
+) -> None:
+    doomed, other = Shop(tmp_path / "s.db"), Shop(tmp_path / "s.db")
+    doomed.server.store = KeepsNoEvents(tmp_path / "s.db")
+    async with served(other.server) as second:
+        async with served(doomed.server) as first:
+            session, _ = await Web(first).initialize(NEWEST)
+            await Web(first).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+            _, events = await stream(first, session)
+            await anext(events)
+            await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
+            seen = await anext(events)
+        again, later = await resume(second, session, seen.id)
+        # What has happened while nobody kept watch is not known, so all of it counts as changed.
+        while (await data(later))["method"] != "notifications/resources/updated":
+            pass
+        await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell"})
+        newest = await anext(later)
+        assert json.loads(newest.data)["params"]["uri"] == STOCK
+        number = int(newest.id.partition(".")[2])
+        assert number > int(seen.id.partition(".")[2]) + 1
+        await again.close()
+        # Whatever a client says it has seen last: it is heard of from then on.
+        for claimed in ("1", str(number + 1_000_000)):
+            again, later = await resume(second, session, f"{newest.id.partition('.')[0]}.{claimed}")
+            while (await data(later))["method"] != "notifications/resources/updated":
+                pass
+            await again.close()
+
+
 @run
 async def test_of_two_general_streams_in_two_processes_the_one_that_is_left_goes_on(tmp_path: Path) -> None:
     async with two(tmp_path / "s.db") as (_, first, _, second):

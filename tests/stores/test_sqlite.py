@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -381,6 +382,30 @@ async def test_the_folder_of_sockets_is_only_ours(
     await store.publish("news", b"1")
     assert heard == [b"1"]
     await store.close()
+
+
+@run
+async def test_nobody_sees_the_socket_of_a_process_before_it_listens(
+    tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds a socket that nobody answers on takes it away, and its process would hear nothing ever after."""
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
+    seen: list[int] = []
+    listen = socket.socket.listen
+
+    def sockets() -> int:
+        return len(list(short_folder.glob("dovetail-*/*/*.sock")))
+
+    def begin(self: socket.socket, *backlog: int) -> None:
+        seen.append(sockets())
+        listen(self, *backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", begin)
+    store = SqliteStore(tmp_path / "s.db")
+    await store.open()
+    assert (seen[0], sockets()) == (0, 1)
+    await store.close()
+    assert sockets() == 0
 
 
 @run

@@ -36,6 +36,8 @@ from ..errors import TransportError
 log = logging.getLogger("dovetail.client")
 
 Tap = Callable[[str, bytes], None]
+Attend = Callable[[Callable[[], None]], Awaitable[None]]
+"""Calls what it is given whenever it begins to hear: what was said before, it has not heard."""
 
 _NORMAL = frozenset({"late_answer", "unknown_answer", "progress_token_expired"})
 """What happens after timeouts and cancellations, with the best of servers."""
@@ -54,7 +56,7 @@ class Conversation(PlainChannel):
     def __init__(self, endpoint: Endpoint, peer: Peer, clock: Clock, tap: Tap | None = None) -> None:
         self.endpoint = endpoint
         self.link: Link | None = None
-        self.attend: Callable[[], Awaitable[None]] | None = None
+        self.attend: Attend | None = None
         """Hears what belongs to no request until the connection is gone, where that takes somebody."""
         self.gone: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
         """Done when the connection is over; the result says why."""
@@ -128,7 +130,7 @@ class Conversation(PlainChannel):
         self,
         link: Link,
         exchange: Exchange | None = None,
-        attend: Callable[[], Awaitable[None]] | None = None,
+        attend: Attend | None = None,
     ) -> None:
         """HTTP brings an ``exchange`` for each request, and ``attend`` to hear what belongs to none."""
         self.link = link

@@ -17,6 +17,8 @@ BUS_MESSAGE: Final = 16 << 20
 """Bytes of one piece of news between processes."""
 BUS_BACKLOG: Final = 64 << 20
 """Bytes that may wait for one process before it is cut off."""
+BUS_QUEUE: Final = 128
+"""Processes that may connect to one before it has taken the first."""
 BUS_SETTLED: Final = 100_000_000
 """Nanoseconds after which a folder of sockets that did not change is as it was."""
 REDIS_SECONDS: Final = 5.0
@@ -78,6 +80,8 @@ EVENT_SECONDS: Final = 600.0
 """For which the events of a legacy session are kept for those who come back for them."""
 EVENTS_WAITING: Final = 16 << 20
 """Bytes of events on their way to the store; more are not kept."""
+EVENTS_UNKEPT: Final = 100_000
+"""Events of one stream that may have reached a client, but not the store, when their process is killed."""
 LETTERS_WAITING: Final = 100_000
 """Letters on their way to other processes."""
 LETTER_SECONDS: Final = 15.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from .base import StoreUnavailable, Take
-from .bounds import BUS_BACKLOG, BUS_MESSAGE, BUS_SETTLED
+from .bounds import BUS_BACKLOG, BUS_MESSAGE, BUS_QUEUE, BUS_SETTLED
 from .listeners import GAP, Listeners
 
 log = logging.getLogger("dovetail.stores")
@@ -66,9 +66,15 @@ class Bus:
         self._loop, self._peers, self._heard, self._seen = loop, {}, set(), 0
         self._meeting = asyncio.Lock()
         path = _folder(self._path) / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        listening = socket.socket(socket.AF_UNIX)
         try:
-            self._server = await asyncio.start_unix_server(self._listen, path)
+            # Who finds a socket that nobody answers on removes it: it gets its name when it listens.
+            listening.bind(os.fspath(path.with_suffix(".new")))
+            listening.listen(BUS_QUEUE)
+            path.with_suffix(".new").rename(path)
+            self._server = await asyncio.start_unix_server(self._listen, sock=listening)
         except OSError as error:
+            listening.close()
             raise StoreUnavailable("the store cannot listen to other processes") from error
         self._socket = path
 

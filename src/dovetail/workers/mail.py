@@ -1,7 +1,8 @@
 """Letters between the processes that serve the sessions of one server: to one of them, or to all.
 
 A process has an id that is new with each start, and is there as long as its key is in the store; it renews that key, so
-one that was killed is gone `LEASE_SECONDS` later. Letters of one process to another arrive in order, or not at all.
+one that was killed is gone `LEASE_SECONDS` later, for others of its machine at once. Letters of one process to another
+arrive in order, or not at all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, LETTER_LOOK, LETTER_SECONDS, LETTERS_WAITING
 from ..stores.outbox import Outbox
 from ..wire.frames import RequestId
+from .processes import ended, passport
 
 log = logging.getLogger("dovetail.http")
 
@@ -240,8 +242,11 @@ class Mail:
 
     async def alive(self, worker: str) -> bool:
         """Whether a process is there. While the store was away nobody could say so: then all get some time."""
-        if worker == self.me or await self._store.get(self._key(worker)) is not None:
+        if worker == self.me:
             return True
+        sign = await self._store.get(self._key(worker))
+        if sign is not None:
+            return not ended(sign)
         return asyncio.get_running_loop().time() < self._doubtful
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -273,7 +278,7 @@ class Mail:
             self._send(envelope.sender, _Envelope(self.me, envelope.number, True, answer or Done(False)))
 
     async def _live(self) -> None:
-        await self._store.put(self._key(self.me), b"1", ttl=LEASE_SECONDS)
+        await self._store.put(self._key(self.me), passport(), ttl=LEASE_SECONDS)
 
     async def _beating(self) -> None:
         time = asyncio.get_running_loop().time

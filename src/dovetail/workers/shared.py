@@ -27,7 +27,7 @@ from ..core.principal import Principal
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.bounds import SESSION_ATTEMPTS
+from ..stores.bounds import EVENTS_UNKEPT, SESSION_ATTEMPTS
 from ..stores.listeners import GAP
 from ..stores.records import Records
 from ..transports.http.server.event_log import EventLog, LoggedStream
@@ -319,6 +319,8 @@ class SharedSessions:
             log.resume_general(
                 entries[-1].number, [(entry.number, cast("str", entry.text).encode()) for entry in entries]
             )
+        # What it wrote last may have reached the client alone: none of those numbers may be given again.
+        log.general.written += EVENTS_UNKEPT
         return False
 
     def vacate(self, live: LiveSession) -> None:

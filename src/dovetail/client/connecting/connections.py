@@ -119,7 +119,7 @@ class Connections:
             self._pinging = asyncio.get_running_loop().create_task(work)
         await self._restore(conversation)
         if conversation.attend is not None:
-            await conversation.attend()
+            await conversation.attend(self._anew)
 
     async def release(self, conversation: Conversation) -> None:
         pinging, self._pinging = self._pinging, None
@@ -143,8 +143,11 @@ class Connections:
                 await self._restore_legacy(conversation, limits)
             elif self.listening.wanted:
                 await self.listening.restart(conversation, established.capabilities, limits.idle)
-            if self._made > 1 and self.refresh is not None:
-                await self.refresh()
+            if self._made > 1:
+                if conversation.attend is None or established.revision.modern:
+                    self._events_missed()
+                if self.refresh is not None:
+                    await self.refresh()
         except DovetailError as error:
             log.warning("not everything could be restored: %s", error.message)
 
@@ -155,6 +158,11 @@ class Connections:
             await conversation.request("logging/setLevel", m.SetLevelRequestParams(self.log_level), limits)
         for uri in list(self.listening.uris):
             await conversation.request("resources/subscribe", m.SubscribeRequestParams(uri), limits)
+
+    def _anew(self) -> None:
+        """The general stream of a legacy session is open: what happened since we subscribed was told to nobody."""
+        if self._made > 1 or self.listening.uris:
+            self._events_missed()
 
     def _events_missed(self) -> None:
         """A stream broke and is back: whatever it would have told may have happened."""

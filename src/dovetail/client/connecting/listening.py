@@ -44,6 +44,8 @@ class Listening:
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._ack: asyncio.Future[None] | None = None
+        self._broken = False
+        """Nobody has told us anything since the stream broke."""
 
     @property
     def wanted(self) -> bool:
@@ -96,6 +98,10 @@ class Listening:
     def acknowledge(self, honoured: SubscriptionFilter) -> None:
         """The server named what it will report."""
         self.acknowledged = honoured
+        if self._broken:
+            # Not before: what happens until the server has registered us is told to nobody.
+            self._broken = False
+            self._missed()
         if self._ack is not None and not self._ack.done():
             self._ack.set_result(None)
 
@@ -126,12 +132,12 @@ class Listening:
                     self._refused(ack, error)
                     return  # the client connects again, and listens again then
                 log.info("the listen stream broke: %s", error.message)
+                self._broken = True
             attempts = 1 if ack.done() and attempts == 0 else attempts + 1
             limit = self._reconnect.attempts
             if not self._reconnect.enabled or (limit is not None and attempts > limit):
                 return
             await self._clock.sleep(delay(self._reconnect, attempts))
-            self._missed()
 
     def _refused(self, ack: asyncio.Future[None], error: DovetailError) -> None:
         if not ack.done():

@@ -308,22 +308,22 @@ class StreamableLink(HttpLink):
 
     # --- what belongs to no request -------------------------------------------------------------------------------
 
-    async def attend(self) -> None:
+    async def attend(self, anew: Callable[[], None]) -> None:
         """Keep a legacy session's GET stream open until the connection is gone; 405 means there is none."""
         if not self._revision.modern:
-            await _until(self._conversation.gone, self._watch())
+            await _until(self._conversation.gone, self._watch(anew))
 
-    async def _watch(self) -> None:
+    async def _watch(self, anew: Callable[[], None]) -> None:
         stream = _StreamState()
         attempts = 0
         while True:
             events = stream.events
-            if not await self._watch_once(stream):
+            if not await self._watch_once(stream, anew):
                 return
             attempts = 0 if stream.events > events else attempts + 1
             await asyncio.sleep(min(LONGEST_RETRY, stream.pause * 2 ** min(attempts, 6)))
 
-    async def _watch_once(self, stream: _StreamState) -> bool:
+    async def _watch_once(self, stream: _StreamState, anew: Callable[[], None]) -> bool:
         """One GET; False when another one would bring nothing."""
         try:
             response = await self._get(stream.last_id)
@@ -334,8 +334,14 @@ class StreamableLink(HttpLink):
             if response.status == 404 and self.session_id is not None:
                 self._conversation.lost(TransportError("the server ended the session", cause="session"))
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
-                return stream.opened and response.status in _AWAY
+                if response.status in _AWAY:
+                    return stream.opened
+                # A server that cannot go on from where we were may well begin anew.
+                resumed, stream.last_id = stream.last_id is not None, None
+                return resumed
             stream.opened = True
+            if stream.last_id is None:
+                anew()
             await self._hear(response, stream, None)
         except TransportError as error:
             log.debug("the event stream broke: %s", error.message)

@@ -193,6 +193,14 @@ class EventLog:
             return None
         return stream, [text for one, number, text in self._events if one is stream and number > seen]
 
+    def rejoin(self, last_event_id: str) -> list[bytes]:
+        """What is left of the general stream after an event that was lost, or is not known; it goes on behind that."""
+        place = position(last_event_id)
+        seen = 0 if place is None else place[1]
+        if seen > self.general.written:
+            self.general.written = self.general.dropped = seen
+        return [text for one, number, text in self._events if one is self.general and number > seen]
+
     def taken(self, stream: LoggedStream) -> list[tuple[int, bytes]]:
         """The events of ``stream``, with their numbers."""
         return [(number, text) for one, number, text in self._events if one is stream]

@@ -68,11 +68,15 @@ class SessionStreams:
         last = exchange.headers.get("last-event-id")
         events, shared = self._sessions.log(live), self._sessions.shared
         watched = True
-        if shared is not None and (last is None or last.startswith(f"{events.general.name}.")):
+        general = last is None or last.startswith(f"{events.general.name}.")
+        if shared is not None and general:
             watched = await shared.listen(live)
         found = (events.general, list[bytes]()) if last is None else events.find(last)
         if found is None and last is not None and shared is not None:
-            found = await shared.find(live, last)
+            if general:
+                watched, found = False, (events.general, events.rejoin(last))
+            else:
+                found = await shared.find(live, last)
         if found is None:
             reason = "Last-Event-ID is not an event of this session, or what followed it is lost"
             raise ProtocolError("invalid_request", reason)

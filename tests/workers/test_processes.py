@@ -1,0 +1,58 @@
+"""A process that was killed is known to be gone at once by those of its machine, and by nobody too early."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+from dovetail.stores import SqliteStore
+from dovetail.workers.mail import Ended, Mail
+from dovetail.workers.processes import ended, passport
+from tests.support.aio import run
+
+WORKER = """
+import asyncio, sys
+from dovetail.stores import SqliteStore
+from dovetail.workers.mail import Mail
+from dovetail.workers.processes import passport
+
+async def main():
+    mail = Mail(SqliteStore(sys.argv[1]), "shop")
+    await mail.start()
+    print(mail.me, passport().decode(), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@run
+async def test_a_killed_worker_is_gone_before_its_sign_of_life_runs_out(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    mail = Mail(store, "shop")
+    await mail.start()
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, str(tmp_path / "s.db"), stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    worker, _, theirs = (await child.stdout.readline()).strip().partition(b" ")
+    assert await mail.alive(worker.decode())
+    assert not ended(theirs)
+    child.kill()
+    await child.wait()
+    assert ended(theirs)
+    assert not await mail.alive(worker.decode())
+    assert await mail.ask(worker.decode(), Ended("any")) is None
+    await mail.stop()
+    await store.close()
+
+
+def test_a_process_is_never_taken_for_ended_that_cannot_be_seen() -> None:
+    machine, pid, begun = passport().decode().split(" ")
+    assert not ended(f"{machine} {pid} {begun}".encode())
+    assert ended(f"{machine} {pid} {int(begun) + 1}".encode())  # the number was given again
+    assert ended(f"{machine} {2**22 + 1} {begun}".encode())
+    boot, namespace, user = machine.rsplit("/", 2)
+    for other in (f"x{boot}/{namespace}/{user}", f"{boot}/x/{user}", f"{boot}/{namespace}/{user}1"):
+        assert not ended(f"{other} {2**22 + 1} {begun}".encode())
+    assert not ended(b"1")  # of a system, or a version, that says no more
