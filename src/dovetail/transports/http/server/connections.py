@@ -8,77 +8,18 @@ Elsewhere, and over Unix sockets, `Connections` knows nothing: nobody is found g
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
-import re
 import socket
 import stat
-import struct
 import sys
 from collections.abc import Hashable, Iterator
-from typing import Final
-
-from msgspec import Struct
 
 from ....core.budget import Account, busy
 from ....core.channel import Call
 from ....errors import Refusal
 from ....settings import ADDRESSES_KEPT, BUSY_SECONDS, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
-
-TABLE_PIECE: Final = 4096
-TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
-CLOSE_WAIT: Final = b"08"
-# What is over already (06, TIME_WAIT) is most of it on a busy machine.
-_LINE: Final = re.compile(
-    rb"^ *\d+: [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]+:[0-9A-F]{4}) (0[^6]) ([0-9A-F]{8}):", re.M
-)
-_MAPPED: Final = b"0000000000000000FFFF0000"
-
-Peer = tuple[str, int]
-"""The address and the port of a client."""
-
-
-class Seen(Struct, frozen=True):
-    """One connection as the kernel sees it."""
-
-    hung_up: bool
-    unsent: int
-    """Bytes that the client has not taken yet, as far as the kernel has been given them."""
-
-
-def key_of(peer: Peer) -> bytes:
-    """How the kernel's tables spell a peer."""
-    address = ipaddress.ip_address(peer[0])
-    packed = (getattr(address, "ipv4_mapped", None) or address).packed
-    words = struct.unpack(f"={len(packed) // 4}I", packed)
-    return b"".join(b"%08X" % word for word in words) + b":%04X" % peer[1]
-
-
-def table() -> dict[bytes, Seen]:
-    """Every connection of this machine, by its peer."""
-    found: dict[bytes, Seen] = {}
-    for path in TABLES:
-        for peer, state, unsent in _lines(path):
-            found[peer.removeprefix(_MAPPED)] = Seen(state == CLOSE_WAIT, int(unsent, 16))
-    return found
-
-
-def _lines(path: str) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """The lines of one table, a few at a time: it is long on a busy machine, and the event loop has better to do."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    rest = b""
-    try:
-        while data := os.read(file, TABLE_PIECE):
-            whole, _, rest = (rest + data).rpartition(b"\n")
-            yield from _LINE.findall(whole)
-            os.sched_yield()
-    finally:
-        os.close(file)
-    yield from _LINE.findall(rest)
+from .kernel import Peer, Seen, key_of, table
 
 
 def cut(peer: Peer) -> None:

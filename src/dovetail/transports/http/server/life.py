@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
 from ....settings import HANGUP_SWEEP, HTTP_FLUSH, HTTP_TICK, UNREAD_PONGS, HttpOptions
-from .connections import Connections, cut, key_of, limit_writes
+from .connections import Connections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
+from .kernel import key_of
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair

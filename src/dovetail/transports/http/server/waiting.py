@@ -15,8 +15,9 @@ from ....core.budget import Account
 from ....core.channel import Call
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
-from .connections import Connections, Seen, key_of
+from .connections import Connections
 from .exchange import Exchange, HttpService
+from .kernel import Seen, key_of
 
 Work = asyncio.Task[Any]
 
