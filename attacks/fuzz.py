@@ -190,7 +190,10 @@ def _listen_for_complaints(said: bytearray) -> None:
 def _complaint(said: str) -> str | None:
     """The first failure in a log that is ours: some tools of the fixtures fail by design."""
     for part in said.split("Traceback (most recent call last):\n")[1:]:
-        frames = re.findall(r'^ +File "(.+?)", line', part, re.MULTILINE)
+        stack = re.split(r"^\S", part, maxsplit=1, flags=re.MULTILINE)[
+            0
+        ]  # what else is said stands behind it
+        frames = re.findall(r'^ +File "(.+?)", line', stack, re.MULTILINE)
         if frames and "/tests/" not in frames[-1] and "RegistrationError" not in part:
             return part
     return said if "panicked" in said else None

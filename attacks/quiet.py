@@ -17,10 +17,10 @@ from .victim import BOTH, modern, modern_headers
 PAUSE = 0.005
 
 
-def prefer(thread: int) -> None:
+def prefer(thread: int, level: int = 1) -> None:
     """Let it run before everything else on this machine, where that is ours to say."""
     with suppress(PermissionError):
-        os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(level))
 
 
 def main() -> None:

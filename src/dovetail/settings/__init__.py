@@ -418,7 +418,7 @@ STREAM_CHUNK: Final = 64 << 10
 TURN_LINES: Final = 100
 """Lines of one peer that are dealt with before others get their turn: some milliseconds of the shortest calls."""
 AT_ONCE: Final = 8
-TURN_SECONDS: Final = 0.002
+TURN_SECONDS: Final = 0.0002
 """Calls of one array that are begun together; then as many as keep others waiting for so long."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
