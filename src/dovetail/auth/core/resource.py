@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -27,20 +27,24 @@ class ProtectedResource(Struct, omit_defaults=True):
 
 
 def describe(
-    resource: str, servers: Sequence[str], scopes: Sequence[str], name: str, proofs: Sequence[str] = ()
+    resource: str,
+    servers: Sequence[str],
+    scopes: Sequence[str],
+    name: str,
+    proofs: Sequence[str] = (),
+    described: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The metadata we serve, encoded."""
+    """The metadata we serve, encoded; what is ``described`` stands in place of what is found."""
     # MCP 2026-07-28, Protected Resource Metadata: tokens come in the header alone.
-    return msgspec.json.encode(
-        ProtectedResource(
-            resource,
-            authorization_servers=list(servers) or UNSET,
-            scopes_supported=[scope for scope in scopes if scope != "offline_access"] or UNSET,
-            bearer_methods_supported=["header"],
-            resource_name=name,
-            dpop_signing_alg_values_supported=list(proofs) or UNSET,
-        )
+    found = ProtectedResource(
+        resource,
+        authorization_servers=list(servers) or UNSET,
+        scopes_supported=[scope for scope in scopes if scope != "offline_access"] or UNSET,
+        bearer_methods_supported=["header"],
+        resource_name=name,
+        dpop_signing_alg_values_supported=list(proofs) or UNSET,
     )
+    return msgspec.json.encode(msgspec.structs.replace(found, **(described or {})))
 
 
 def read(document: bytes) -> ProtectedResource:

@@ -78,6 +78,9 @@ class Gate:
         self._path = path
         self._resource = resource or whole.audience
         self._servers = tuple(authorization_servers) or whole.issuers
+        self._described: dict[str, Any] = {}
+        for one in self._verifiers:
+            self._described |= one.described
 
     async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
         """The answer of a page to a request for it."""
@@ -151,9 +154,8 @@ class Gate:
         """The metadata document; whoever asks for it needs no token."""
         scopes = sorted(self._basic.union(offered))
         algorithms = () if self._proofs is None else ALGORITHMS
-        return resource.describe(
-            self._resource or self._url(head), self._servers, scopes, self._name, algorithms
-        )
+        where = self._resource or self._url(head)
+        return resource.describe(where, self._servers, scopes, self._name, algorithms, self._described)
 
     @property
     def _basic(self) -> frozenset[str]:

@@ -45,6 +45,8 @@ class Verifier:
     """Its tokens may be bound to a key (the claim ``cnf``): then whoever sends one proves that he has it."""
     scopes: tuple[str, ...] = ()
     """Scopes that every caller needs, whatever it calls."""
+    described: Mapping[str, Any] = {}
+    """Members of our metadata (RFC 9728) in place of those that we find ourselves."""
 
     def __init__(self, *, scopes: str | Iterable[str] = ()) -> None:
         self.scopes = scope_list(scopes)

@@ -30,15 +30,12 @@ class TokenVerifier(Verifier):
     """Asks ``verify_token`` of an object of others."""
 
     def __init__(
-        self,
-        verify_token: Any,
-        *,
-        issuers: Iterable[str] = (),
-        audience: str | None = None,
-        scopes: Iterable[str] = (),
-    ) -> None:
+        self, verify_token: Any, *, issuers: Iterable[str] = (), audience: str | None = None,
+        scopes: Iterable[str] = (), described: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(scopes=scopes)
         self._verify_token = verify_token
+        self.described = described or {}
         self.issuers = tuple(issuers)
         self.audience = audience
 
@@ -47,10 +44,8 @@ class TokenVerifier(Verifier):
         return None if found is None else principal_of(found)
 
 
-def verifier_of(token_verifier: Any, settings: Any, provider: Any) -> Verifier | None:
+def verifier_of(token_verifier: Any, settings: Any, provider: Any) -> Verifier:
     """What the SDK's FastMCP was given to verify tokens with, as one of ours."""
-    if token_verifier is None and provider is None:
-        return None
     verify = token_verifier.verify_token if token_verifier is not None else provider.load_access_token
     members: Mapping[str, Any] = {} if settings is None else _settings(settings)
     return TokenVerifier(verify, **members)

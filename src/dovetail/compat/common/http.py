@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.routing import BaseRoute, Match, Mount, Route
 
+from ...core.routes import METHODS, Response
 from ...core.routes import Request as OwnRequest
-from ...core.routes import Response
 from ...server import Server
+
+_CONVERTED: Final = re.compile(r"\{(\w+):(?!path)\w+\}")
+"""A blank of Starlette's that takes only numbers and the like: it looks itself whether it got them."""
 
 
 class StarletteWithLifespan(Starlette):
@@ -57,22 +59,30 @@ def starlette_app(
 
 
 def add_routes(native: Server, routes: Iterable[Any]) -> None:
-    """Have a server of ours answer routes of Starlette."""
+    """Have a server of ours answer routes of Starlette, and applications that are mounted; the first one counts."""
+    taken: dict[str, set[str]] = {}
     for route in routes:
-        methods = set(route.methods or {"GET"}) - {"HEAD"}
-        native.route(route.path, methods=methods, auth=False)(native_handler(route.endpoint))
+        path, methods = _CONVERTED.sub(r"{\1}", route.path), set(METHODS)
+        if isinstance(route, Mount):
+            path = path.rstrip("/") + "/{path:path}"
+        else:
+            methods = set(route.methods or {"GET"}) - {"HEAD"}
+        methods -= taken.setdefault(path, set())
+        if methods:
+            native.route(path, methods=methods, auth=False)(native_handler(route))
+            taken[path] |= methods
 
 
-def native_handler(endpoint: Any) -> Any:
+def native_handler(route: Any) -> Any:
     """A route of Starlette as one of ours: the request is made for it, its response is taken apart."""
+    answer: Any = ExceptionMiddleware(route.handle)
 
     async def handle(asked: OwnRequest) -> Response:
         scope: dict[str, Any] = {
             "type": "http", "http_version": "1.1", "method": asked.method, "path": asked.path, "root_path": "",
             "raw_path": asked.path.encode(), "query_string": asked.query_string.encode(), "scheme": "http",
             "headers": _raw(asked.headers),
-            "client": asked.scope.get("client"), "server": asked.scope.get("server"), "path_params": dict(asked.params),
-            "state": {},
+            "client": asked.scope.get("client"), "server": asked.scope.get("server"), "state": {},
         }  # fmt: skip
         sent = [{"type": "http.request", "body": asked.body, "more_body": False}]
 
@@ -91,8 +101,10 @@ def native_handler(endpoint: Any) -> Any:
             else:
                 body.extend(message.get("body", b""))
 
-        response = await _answered(endpoint, Request(scope, receive, send))
-        await response(scope, receive, send)
+        match, child = route.matches(scope)
+        if match is Match.NONE:  # a blank that takes numbers, and got something else
+            return Response("Not Found", 404)
+        await answer({**scope, **child}, receive, send)
         kind = headers.pop("content-type", None)
         headers.pop("content-length", None)
         return Response(bytes(body), status, headers, kind)
@@ -102,10 +114,3 @@ def native_handler(endpoint: Any) -> Any:
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-
-
-async def _answered(endpoint: Any, request: Request) -> Any:
-    if inspect.iscoroutinefunction(endpoint):
-        return await endpoint(request)
-    value = await asyncio.to_thread(endpoint, request)
-    return await value if inspect.isawaitable(value) else value

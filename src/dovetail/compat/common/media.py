@@ -100,13 +100,9 @@ class File(Media):
     kind, default = "application", "application/octet-stream"
 
     def __init__(
-        self,
-        path: str | Path | None = None,
-        data: bytes | None = None,
-        format: str | None = None,
-        name: str | None = None,
-        annotations: t.Annotations | None = None,
-    ) -> None:
+        self, path: str | Path | None = None, data: bytes | None = None, format: str | None = None,
+        name: str | None = None, annotations: t.Annotations | None = None,
+    ) -> None:  # fmt: skip
         self._name = name
         super().__init__(path, data, format, annotations)
 

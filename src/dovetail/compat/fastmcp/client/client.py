@@ -61,22 +61,12 @@ class Client:
     """A client of any server: ``async with Client(target) as client``."""
 
     def __init__(
-        self,
-        transport: Any,
-        name: str | None = None,
-        roots: Any = None,
-        sampling_handler: Any = None,
-        elicitation_handler: Any = None,
-        log_handler: Any = None,
-        message_handler: Any = None,
-        progress_handler: Any = None,
-        timeout: datetime.timedelta | float | None = None,
-        auto_initialize: bool = True,
-        init_timeout: datetime.timedelta | float | None = None,
-        client_info: t.Implementation | None = None,
-        auth: Any = None,
-        **others: Any,
-    ) -> None:
+        self, transport: Any, name: str | None = None, roots: Any = None, sampling_handler: Any = None,
+        elicitation_handler: Any = None, log_handler: Any = None, message_handler: Any = None,
+        progress_handler: Any = None, timeout: datetime.timedelta | float | None = None,
+        auto_initialize: bool = True, init_timeout: datetime.timedelta | float | None = None,
+        client_info: t.Implementation | None = None, auth: Any = None, **others: Any,
+    ) -> None:  # fmt: skip
         others |= {"message_handler": message_handler, "auto_initialize": auto_initialize}
         _tell(others)
         self.transport: ClientTransport = infer_transport(transport)
@@ -193,13 +183,9 @@ class Client:
     # Calls
 
     async def call_tool_mcp(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        progress_handler: Any = None,
-        timeout: Any = None,
-        meta: dict[str, Any] | None = None,
-    ) -> t.CallToolResult:
+        self, name: str, arguments: dict[str, Any] | None = None, progress_handler: Any = None,
+        timeout: Any = None, meta: dict[str, Any] | None = None,
+    ) -> t.CallToolResult:  # fmt: skip
         """Call a tool; its result as the protocol has it."""
         handler = progress_handler or self._progress_handler
         result = await _asked(
@@ -216,16 +202,9 @@ class Client:
         return t.CallToolResult.model_validate(members)
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: Any = None,
-        progress_handler: Any = None,
-        raise_on_error: bool = True,
-        meta: dict[str, Any] | None = None,
-        **_: Any,
-    ) -> CallToolResult:
+        self, name: str, arguments: dict[str, Any] | None = None, *, timeout: Any = None,
+        progress_handler: Any = None, raise_on_error: bool = True, meta: dict[str, Any] | None = None, **_: Any,
+    ) -> CallToolResult:  # fmt: skip
         """Call a tool.
 
         Raises:

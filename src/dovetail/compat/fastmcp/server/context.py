@@ -62,14 +62,9 @@ class Context:
     """One request, seen from its handler."""
 
     def __init__(
-        self,
-        fastmcp: FastMCP[Any],
-        session: Any = None,
-        *,
-        native: NativeContext | None = None,
-        parent: Context | None = None,
-        **_: Any,
-    ) -> None:
+        self, fastmcp: FastMCP[Any], session: Any = None, *, native: NativeContext | None = None,
+        parent: Context | None = None, **_: Any,
+    ) -> None:  # fmt: skip
         self._fastmcp: Any = weakref.ref(fastmcp)
         self._native = native
         self._state: dict[str, Any] = {} if parent is None else parent._state
@@ -251,13 +246,9 @@ class Context:
         return (await self.session.list_roots()).roots
 
     async def elicit(
-        self,
-        message: str,
-        response_type: Any = None,
-        *,
-        response_title: str | None = None,
+        self, message: str, response_type: Any = None, *, response_title: str | None = None,
         response_description: str | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Ask the user to fill in a form."""
         form = Form(response_type, response_title, response_description)
         try:
@@ -333,6 +324,10 @@ class Context:
     def _tell(self) -> None:
         for kind in ("tools", "resources", "prompts"):
             self.fastmcp.native.changed(kind)
+
+    async def _get_visibility_rules(self) -> list[dict[str, Any]]:
+        """The same as data, which is what others look at."""
+        return [vars(rule) for rule in self.session_rules()]
 
     def session_rules(self) -> list[Any]:
         """The rules of visibility that hold for this session."""

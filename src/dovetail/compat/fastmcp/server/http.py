@@ -18,25 +18,18 @@ def _app(
     if auth is not None:
         options["auth"] = auth.as_verifier()
     extra = server._get_additional_http_routes()  # the name is theirs, and servers override it
-    app = starlette_app(server.native, [*(routes or ()), *extra], middleware or (), **options)
+    every = [*(routes or ()), *extra, *server.auth_routes(auth)]
+    app = starlette_app(server.native, every, middleware or (), **options)
     app.state.fastmcp_server = server
     app.state.path = shown
     return app
 
 
 def create_streamable_http_app(
-    server: Any,
-    streamable_http_path: str,
-    event_store: Any = None,
-    retry_interval: int | None = None,
-    auth: Any = None,
-    json_response: bool = False,
-    stateless_http: bool = False,
-    debug: bool = False,
-    routes: Sequence[Any] | None = None,
-    middleware: Sequence[Any] | None = None,
-    **others: Any,
-) -> StarletteWithLifespan:
+    server: Any, streamable_http_path: str, event_store: Any = None, retry_interval: int | None = None,
+    auth: Any = None, json_response: bool = False, stateless_http: bool = False, debug: bool = False,
+    routes: Sequence[Any] | None = None, middleware: Sequence[Any] | None = None, **others: Any,
+) -> StarletteWithLifespan:  # fmt: skip
     """``server`` over Streamable HTTP, every revision at one path."""
     keeps_events(event_store)
     options = {"json_only": json_response, "stateless": stateless_http, "sse_path": None, **others}
@@ -47,15 +40,9 @@ def create_streamable_http_app(
 
 
 def create_sse_app(
-    server: Any,
-    message_path: str,
-    sse_path: str,
-    auth: Any = None,
-    debug: bool = False,
-    routes: Sequence[Any] | None = None,
-    middleware: Sequence[Any] | None = None,
-    **others: Any,
-) -> StarletteWithLifespan:
+    server: Any, message_path: str, sse_path: str, auth: Any = None, debug: bool = False,
+    routes: Sequence[Any] | None = None, middleware: Sequence[Any] | None = None, **others: Any,
+) -> StarletteWithLifespan:  # fmt: skip
     """``server`` over HTTP+SSE, the pair of 2024-11-05."""
     messages = message_path.rstrip("/") or "/messages"
     return _app(

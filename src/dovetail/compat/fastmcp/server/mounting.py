@@ -27,13 +27,9 @@ class Mounting:
         raise NotImplementedError
 
     def mount(
-        self,
-        server: Any,
-        namespace: str | None = None,
-        as_proxy: bool | None = None,
-        tool_names: dict[str, str] | None = None,
-        prefix: str | None = None,
-    ) -> None:
+        self, server: Any, namespace: str | None = None, as_proxy: bool | None = None,
+        tool_names: dict[str, str] | None = None, prefix: str | None = None,
+    ) -> None:  # fmt: skip
         """Show what ``server`` has as if it were registered here, with a prefix before its names.
 
         Raises:

@@ -34,6 +34,8 @@ class Operations(Provider):
 
     middleware: list[Any]
     providers: list[Any]
+    provider_error_strategy: str = "warn"
+    """What becomes of a list when one of the providers fails: without it ("warn"), or not at all ("raise")."""
     _local_provider: LocalProvider
     _mask_error_details: bool
     ruled: bool = False
@@ -59,7 +61,7 @@ class Operations(Provider):
         try:
             return await provider.provided(kind)
         except Exception:
-            if provider is self._local_provider:
+            if provider is self._local_provider or self.provider_error_strategy == "raise":
                 raise
             log.exception("the %s of %r cannot be listed", kind, provider)
             return []
@@ -186,14 +188,9 @@ class Operations(Provider):
     # Tools
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        version: Any = None,
-        run_middleware: bool = True,
-        **_: Any,
-    ) -> ToolResult:
+        self, name: str, arguments: dict[str, Any] | None = None, *, version: Any = None,
+        run_middleware: bool = True, **_: Any,
+    ) -> ToolResult:  # fmt: skip
         """Call a tool as a client would.
 
         Raises:
@@ -284,14 +281,9 @@ class Operations(Provider):
     # Prompts
 
     async def render_prompt(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        version: Any = None,
-        run_middleware: bool = True,
-        **_: Any,
-    ) -> PromptResult:
+        self, name: str, arguments: dict[str, Any] | None = None, *, version: Any = None,
+        run_middleware: bool = True, **_: Any,
+    ) -> PromptResult:  # fmt: skip
         """Fill in a prompt as a client would."""
 
         async def run() -> PromptResult:

@@ -48,10 +48,20 @@ class Running:
 
     def add_native_routes(self, native: Native) -> None:
         """Have the server of ours answer the same routes."""
-        if self._additional_http_routes:
+        if routes := [*self._get_additional_http_routes(), *self.auth_routes()]:
             from ...common.http import add_routes
 
-            add_routes(native, self._get_additional_http_routes())
+            add_routes(native, routes)
+
+    def auth_routes(self, auth: Any = None) -> list[Any]:
+        """Routes that belong to what verifies tokens: those of an authorization server of the program's own."""
+        provider = auth or self.auth
+        if provider is None:
+            return []
+        from .auth.auth import AuthProvider
+
+        path = _path(self._settings.streamable_http_path)
+        return provider.get_routes(path) if isinstance(provider, AuthProvider) else []
 
     # Running
 
@@ -166,17 +176,11 @@ class Running:
     # Applications
 
     def http_app(
-        self,
-        path: str | None = None,
-        middleware: Sequence[Any] | None = None,
-        json_response: bool | None = None,
-        stateless_http: bool | None = None,
-        transport: str = "http",
-        event_store: Any = None,
-        retry_interval: int | None = None,
-        session_idle_timeout: Any = None,
+        self, path: str | None = None, middleware: Sequence[Any] | None = None,
+        json_response: bool | None = None, stateless_http: bool | None = None, transport: str = "http",
+        event_store: Any = None, retry_interval: int | None = None, session_idle_timeout: Any = None,
         **guards: Any,
-    ) -> StarletteWithLifespan:
+    ) -> StarletteWithLifespan:  # fmt: skip
         """This server as a Starlette application."""
         from .http import create_sse_app, create_streamable_http_app
 

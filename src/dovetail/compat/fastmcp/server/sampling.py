@@ -79,14 +79,9 @@ class SamplingTool:
 
 
 async def sample(
-    context: Context,
-    messages: Any,
-    *,
-    tools: Sequence[Any] | None = None,
-    result_type: Any = None,
-    tool_choice: Any = None,
-    **options: Any,
-) -> SamplingResult:
+    context: Context, messages: Any, *, tools: Sequence[Any] | None = None, result_type: Any = None,
+    tool_choice: Any = None, **options: Any,
+) -> SamplingResult:  # fmt: skip
     """Ask until the model has said its last word."""
     known = [
         tool if isinstance(tool, SamplingTool) else SamplingTool.from_function(tool) for tool in tools or ()
@@ -113,19 +108,11 @@ async def sample(
 
 
 async def step(
-    context: Context,
-    messages: Any,
-    *,
-    system_prompt: str | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    model_preferences: Any = None,
-    tools: Sequence[Any] | None = None,
-    tool_choice: Any = None,
-    execute_tools: bool = True,
-    mask_error_details: bool | None = None,
+    context: Context, messages: Any, *, system_prompt: str | None = None, temperature: float | None = None,
+    max_tokens: int | None = None, model_preferences: Any = None, tools: Sequence[Any] | None = None,
+    tool_choice: Any = None, execute_tools: bool = True, mask_error_details: bool | None = None,
     tool_concurrency: int | None = None,
-) -> SampleStep:
+) -> SampleStep:  # fmt: skip
     """Ask once, and run the tools the model calls."""
     known = {
         tool.name: tool

@@ -54,19 +54,11 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
     """A server of tools, resources and prompts."""
 
     def __init__(
-        self,
-        name: str | None = None,
-        instructions: str | None = None,
-        *,
-        version: Any = None,
-        website_url: str | None = None,
-        icons: list[t.Icon] | None = None,
-        auth: Any = NotSet,
-        middleware: Sequence[Any] | None = None,
-        lifespan: Any = None,
-        tools: Sequence[Any] | None = None,
+        self, name: str | None = None, instructions: str | None = None, *, version: Any = None,
+        website_url: str | None = None, icons: list[t.Icon] | None = None, auth: Any = NotSet,
+        middleware: Sequence[Any] | None = None, lifespan: Any = None, tools: Sequence[Any] | None = None,
         **options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         Operations.__init__(self)
         self._settings = settings.model_copy()
         self.middleware: list[Any] = list(middleware or ())

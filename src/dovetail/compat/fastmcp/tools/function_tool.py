@@ -40,15 +40,9 @@ class FunctionTool(Tool):
 
     @classmethod
     def from_function(
-        cls,
-        fn: Callable[..., Any],
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        *,
-        metadata: ToolMeta | None = None,
-        **options: Any,
-    ) -> FunctionTool:
+        cls, fn: Callable[..., Any], name: str | None = None, title: str | None = None,
+        description: str | None = None, *, metadata: ToolMeta | None = None, **options: Any,
+    ) -> FunctionTool:  # fmt: skip
         """A tool that calls ``fn``; name, description and schemas are the function's unless given.
 
         The options are the members of `ToolMeta`.

@@ -115,20 +115,11 @@ class TransformedTool(Tool):
 
     @classmethod
     def from_tool(
-        cls,
-        tool: Any,
-        name: str | None = None,
-        *,
-        title: Any = NotSet,
-        description: Any = NotSet,
-        tags: set[str] | None = None,
-        transform_fn: Callable[..., Any] | None = None,
-        transform_args: dict[str, ArgTransform] | None = None,
-        annotations: Any = NotSet,
-        output_schema: Any = NotSet,
-        meta: Any = NotSet,
-        **others: Any,
-    ) -> TransformedTool:
+        cls, tool: Any, name: str | None = None, *, title: Any = NotSet, description: Any = NotSet,
+        tags: set[str] | None = None, transform_fn: Callable[..., Any] | None = None,
+        transform_args: dict[str, ArgTransform] | None = None, annotations: Any = NotSet,
+        output_schema: Any = NotSet, meta: Any = NotSet, **others: Any,
+    ) -> TransformedTool:  # fmt: skip
         """``tool`` with what is said changed, and everything else as it is."""
         parent = _tool(tool)
         if unknown := others.keys() - _KEPT:

@@ -49,19 +49,12 @@ class ClientSession:
     """Open it with ``async with``, then `initialize`."""
 
     def __init__(
-        self,
-        read_stream: Any,
-        write_stream: Any,
-        read_timeout_seconds: timedelta | None = None,
-        sampling_callback: SamplingFnT | None = None,
-        elicitation_callback: ElicitationFnT | None = None,
-        list_roots_callback: ListRootsFnT | None = None,
-        logging_callback: LoggingFnT | None = None,
-        message_handler: MessageHandlerFnT | None = None,
-        client_info: types.Implementation | None = None,
-        *,
+        self, read_stream: Any, write_stream: Any, read_timeout_seconds: timedelta | None = None,
+        sampling_callback: SamplingFnT | None = None, elicitation_callback: ElicitationFnT | None = None,
+        list_roots_callback: ListRootsFnT | None = None, logging_callback: LoggingFnT | None = None,
+        message_handler: MessageHandlerFnT | None = None, client_info: types.Implementation | None = None, *,
         sampling_capabilities: types.SamplingCapability | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._way = read_stream
         self._limit = None if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
         self._callbacks: Mapping[str, Any] = {
@@ -156,14 +149,9 @@ class ClientSession:
         return await self._listed(types.ListPromptsResult, "prompts", self._open.list_prompts())
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        read_timeout_seconds: timedelta | None = None,
-        progress_callback: Callback | None = None,
-        *,
-        meta: dict[str, Any] | None = None,
-    ) -> types.CallToolResult:
+        self, name: str, arguments: dict[str, Any] | None = None, read_timeout_seconds: timedelta | None = None,
+        progress_callback: Callback | None = None, *, meta: dict[str, Any] | None = None,
+    ) -> types.CallToolResult:  # fmt: skip
         """Call a tool; one that fails is a result with ``isError``."""
         limit = self._limit if read_timeout_seconds is None else read_timeout_seconds.total_seconds()
         options: dict[str, Any] = {"check": False, "timeout": limit, "on_progress": progress_callback}

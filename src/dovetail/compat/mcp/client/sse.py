@@ -12,14 +12,10 @@ from .ways import Way
 
 @asynccontextmanager
 async def sse_client(
-    url: str,
-    headers: dict[str, Any] | None = None,
-    timeout: float = 5,
-    sse_read_timeout: float = 300,
-    httpx_client_factory: Callable[..., Any] | None = None,
-    auth: Any = None,
+    url: str, headers: dict[str, Any] | None = None, timeout: float = 5, sse_read_timeout: float = 300,
+    httpx_client_factory: Callable[..., Any] | None = None, auth: Any = None,
     on_session_created: Callable[[str], None] | None = None,
-) -> AsyncGenerator[tuple[Way, Way], None]:
+) -> AsyncGenerator[tuple[Way, Way], None]:  # fmt: skip
     """The way to ``url``."""
     async with streamablehttp_client(url, headers, httpx_client_factory=httpx_client_factory, auth=auth) as (
         way,

@@ -28,14 +28,10 @@ async def streamable_http_client(
 
 @asynccontextmanager
 async def streamablehttp_client(
-    url: str,
-    headers: dict[str, str] | None = None,
-    timeout: float | timedelta = 30,
-    sse_read_timeout: float | timedelta = 300,
-    terminate_on_close: bool = True,
-    httpx_client_factory: Callable[..., Any] | None = None,
-    auth: Any = None,
-) -> AsyncGenerator[tuple[Way, Way, GetSessionIdCallback], None]:
+    url: str, headers: dict[str, str] | None = None, timeout: float | timedelta = 30,
+    sse_read_timeout: float | timedelta = 300, terminate_on_close: bool = True,
+    httpx_client_factory: Callable[..., Any] | None = None, auth: Any = None,
+) -> AsyncGenerator[tuple[Way, Way, GetSessionIdCallback], None]:  # fmt: skip
     """The way to ``url``, with ``headers`` on every request."""
     options: dict[str, Any] = {"headers": headers or {}}
     if auth is not None or httpx_client_factory is not None:

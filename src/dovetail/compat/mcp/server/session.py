@@ -97,20 +97,12 @@ class ServerSession:
             raise McpError(types.ErrorData(code=types.INVALID_REQUEST, message=error.message)) from error
 
     async def create_message(
-        self,
-        messages: list[types.SamplingMessage],
-        *,
-        max_tokens: int,
-        system_prompt: str | None = None,
-        include_context: types.IncludeContext | None = None,
-        temperature: float | None = None,
-        stop_sequences: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        model_preferences: types.ModelPreferences | None = None,
-        tools: list[types.Tool] | None = None,
-        tool_choice: types.ToolChoice | None = None,
-        related_request_id: types.RequestId | None = None,
-    ) -> types.CreateMessageResult | types.CreateMessageResultWithTools:
+        self, messages: list[types.SamplingMessage], *, max_tokens: int, system_prompt: str | None = None,
+        include_context: types.IncludeContext | None = None, temperature: float | None = None,
+        stop_sequences: list[str] | None = None, metadata: dict[str, Any] | None = None,
+        model_preferences: types.ModelPreferences | None = None, tools: list[types.Tool] | None = None,
+        tool_choice: types.ToolChoice | None = None, related_request_id: types.RequestId | None = None,
+    ) -> types.CreateMessageResult | types.CreateMessageResultWithTools:  # fmt: skip
         """Ask the client's model."""
         params = types.CreateMessageRequestParams(
             messages=messages, maxTokens=max_tokens, systemPrompt=system_prompt, includeContext=include_context,
@@ -178,13 +170,9 @@ class ServerSession:
             await self.send_notification(types.LoggingMessageNotification(params=params))
 
     async def send_progress_notification(
-        self,
-        progress_token: types.ProgressToken,
-        progress: float,
-        total: float | None = None,
-        message: str | None = None,
-        related_request_id: str | None = None,
-    ) -> None:
+        self, progress_token: types.ProgressToken, progress: float, total: float | None = None,
+        message: str | None = None, related_request_id: str | None = None,
+    ) -> None:  # fmt: skip
         """Tell the client how far the call is that brought ``progress_token``."""
         context = self._context()
         if context is not None and context.meta.get("progressToken") == progress_token:

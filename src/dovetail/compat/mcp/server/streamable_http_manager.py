@@ -21,17 +21,12 @@ class StreamableHTTPSessionManager:
     """Answers every revision at the place where ``handle_request`` is mounted; sessions are ours."""
 
     def __init__(
-        self,
-        app: Served,
-        event_store: EventStore | None = None,
-        json_response: bool = False,
-        stateless: bool = False,
-        security_settings: TransportSecuritySettings | None = None,
-        retry_interval: int | None = None,
-        session_idle_timeout: float | None = DEFAULT_SESSION_IDLE_TIMEOUT,
+        self, app: Served, event_store: EventStore | None = None, json_response: bool = False,
+        stateless: bool = False, security_settings: TransportSecuritySettings | None = None,
+        retry_interval: int | None = None, session_idle_timeout: float | None = DEFAULT_SESSION_IDLE_TIMEOUT,
         max_request_body_size: int = DEFAULT_MAX_REQUEST_BODY_SIZE,
         max_sessions: int | None = DEFAULT_MAX_SESSIONS,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.app = app
         self.event_store = event_store
         self.json_response = json_response

@@ -14,16 +14,10 @@ from ..client.ways import Way
 
 @asynccontextmanager
 async def create_connected_server_and_client_session(
-    server: Served,
-    read_timeout_seconds: timedelta | None = None,
-    sampling_callback: Any = None,
-    list_roots_callback: Any = None,
-    logging_callback: Any = None,
-    message_handler: Any = None,
-    client_info: Any = None,
-    raise_exceptions: bool = False,
-    elicitation_callback: Any = None,
-) -> AsyncGenerator[ClientSession, None]:
+    server: Served, read_timeout_seconds: timedelta | None = None, sampling_callback: Any = None,
+    list_roots_callback: Any = None, logging_callback: Any = None, message_handler: Any = None,
+    client_info: Any = None, raise_exceptions: bool = False, elicitation_callback: Any = None,
+) -> AsyncGenerator[ClientSession, None]:  # fmt: skip
     """A session with ``server``, ready for calls."""
     way = Way(server.native)
     async with ClientSession(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .access import AccessToken
-    from .auth import AuthProvider, MultiAuth, RemoteAuthProvider, TokenVerifier
+    from .auth import AuthProvider, MultiAuth, OAuthProvider, RemoteAuthProvider, TokenVerifier
     from .authorization import AuthCheck, AuthContext, require_scopes, restrict_tag, run_auth_checks
     from .oauth_proxy import OAuthProxy
     from .oidc_proxy import OIDCProxy
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     ".access": ("AccessToken",),
-    ".auth": ("AuthProvider", "MultiAuth", "RemoteAuthProvider", "TokenVerifier"),
+    ".auth": ("AuthProvider", "MultiAuth", "OAuthProvider", "RemoteAuthProvider", "TokenVerifier"),
     ".authorization": ("AuthCheck", "AuthContext", "require_scopes", "restrict_tag", "run_auth_checks"),
     ".oauth_proxy": ("OAuthProxy",),
     ".oidc_proxy": ("OIDCProxy",),
@@ -33,6 +33,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AccessToken", "AuthCheck", "AuthContext", "AuthProvider", "DebugTokenVerifier", "JWTVerifier", "MultiAuth",
-    "OAuthProxy", "OIDCProxy", "RemoteAuthProvider", "StaticTokenVerifier", "TokenVerifier", "require_scopes",
-    "restrict_tag", "run_auth_checks",
+    "OAuthProvider", "OAuthProxy", "OIDCProxy", "RemoteAuthProvider", "StaticTokenVerifier", "TokenVerifier",
+    "require_scopes", "restrict_tag", "run_auth_checks",
 ]  # fmt: skip

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ....common.auth import TokenPrincipal
+from ....mcp.server.auth.provider import AccessToken as SdkToken
 from ....mcp.server.lowlevel.bridge import http_request
 
 if TYPE_CHECKING:
     from .....server import Context
 
 
-class AccessToken(BaseModel):
+class AccessToken(SdkToken):
     """A token that was verified."""
 
-    token: str
-    client_id: str
-    scopes: list[str]
-    expires_at: int | None = None
-    resource: str | None = None
-    subject: str | None = None
-    claims: dict[str, Any] = Field(default_factory=dict)
+    claims: dict[str, Any] = Field(default_factory=dict)  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def access_token_of(context: Context) -> Any:

@@ -8,16 +8,19 @@ from typing import Any, cast
 
 from .....auth.server.verifier import Verifier
 from ....common import auth
+from ....mcp.server.auth.provider import (
+    AuthorizationCode,
+    AuthorizationParams,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+)
+from ....mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from .access import AccessToken
 
 __all__ = [
-    "AccessToken",
-    "AuthProvider",
-    "MultiAuth",
-    "RemoteAuthProvider",
-    "TokenVerifier",
-    "from_environment",
-]
+    "AccessToken", "AuthProvider", "AuthorizationCode", "AuthorizationParams", "ClientRegistrationOptions", "MultiAuth",
+    "OAuthProvider", "RefreshToken", "RemoteAuthProvider", "RevocationOptions", "TokenVerifier", "from_environment",
+]  # fmt: skip
 
 
 class AuthProvider:
@@ -55,11 +58,16 @@ class AuthProvider:
         """Where clients get their tokens."""
         return []
 
+    def described(self) -> dict[str, Any]:
+        """What clients are told of this server beside where they get their tokens (RFC 9728)."""
+        return {}
+
     def as_verifier(self) -> Verifier:
         """The verifier of ours that asks this one."""
         return auth.TokenVerifier(
-            self.verify_token, issuers=self.issuers(), audience=self.resource(), scopes=self.required_scopes
-        )
+            self.verify_token, issuers=self.issuers(), audience=self.resource(), scopes=self.required_scopes,
+            described=self.described(),
+        )  # fmt: skip
 
 
 class TokenVerifier(AuthProvider):
@@ -70,20 +78,17 @@ class RemoteAuthProvider(AuthProvider):
     """Tokens of authorization servers elsewhere, which clients are told of."""
 
     def __init__(
-        self,
-        token_verifier: TokenVerifier,
-        authorization_servers: list[Any],
-        base_url: Any,
-        scopes_supported: list[str] | None = None,
-        resource_base_url: Any = None,
-        resource_name: str | None = None,
-        resource_documentation: Any = None,
-    ) -> None:
+        self, token_verifier: TokenVerifier, authorization_servers: list[Any], base_url: Any,
+        scopes_supported: list[str] | None = None, resource_base_url: Any = None,
+        resource_name: str | None = None, resource_documentation: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(base_url, token_verifier.required_scopes, resource_base_url)
         self.token_verifier = token_verifier
         self.authorization_servers = authorization_servers
-        self.resource_name = resource_name
-        self.resource_documentation = resource_documentation
+        self._described = {
+            "scopes_supported": scopes_supported, "resource_name": resource_name,
+            "resource_documentation": None if resource_documentation is None else str(resource_documentation),
+        }  # fmt: skip
 
     async def verify_token(self, token: str) -> Any:
         return await self.token_verifier.verify_token(token)
@@ -91,18 +96,53 @@ class RemoteAuthProvider(AuthProvider):
     def issuers(self) -> list[str]:
         return [str(one).rstrip("/") for one in self.authorization_servers]
 
+    def described(self) -> dict[str, Any]:
+        return {name: value for name, value in self._described.items() if value is not None}
+
+
+class OAuthProvider(
+    AuthProvider, OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]
+):  # type: ignore[type-var]
+    """An authorization server of the program's own: inherit it and write what it decides."""
+
+    def __init__(
+        self, *, base_url: Any, issuer_url: Any = None, service_documentation_url: Any = None,
+        client_registration_options: ClientRegistrationOptions | None = None,
+        revocation_options: RevocationOptions | None = None, required_scopes: list[str] | None = None,
+        resource_base_url: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(base_url, required_scopes, resource_base_url)
+        self.issuer_url = str(issuer_url or base_url).rstrip("/")
+        self.service_documentation_url = service_documentation_url
+        self.client_registration_options = client_registration_options
+        self.revocation_options = revocation_options
+
+    async def verify_token(self, token: str) -> Any:
+        return await self.load_access_token(token)
+
+    def issuers(self) -> list[str]:
+        return [self.issuer_url]
+
+    def get_routes(self, mcp_path: str | None = None) -> list[Any]:
+        """The endpoints of the authorization server."""
+        from pydantic import AnyHttpUrl
+
+        from ....mcp.server.auth.routes import create_auth_routes
+
+        options = self.client_registration_options, self.revocation_options
+        routes = create_auth_routes(
+            self, AnyHttpUrl(self.issuer_url), self.service_documentation_url, *options
+        )
+        return list(routes)
+
 
 class MultiAuth(AuthProvider):
     """Accepts what any of several accepts."""
 
     def __init__(
-        self,
-        server: AuthProvider | None = None,
-        verifiers: Any = None,
-        base_url: Any = None,
-        resource_base_url: Any = None,
-        required_scopes: list[str] | None = None,
-    ) -> None:
+        self, server: AuthProvider | None = None, verifiers: Any = None, base_url: Any = None,
+        resource_base_url: Any = None, required_scopes: list[str] | None = None,
+    ) -> None:  # fmt: skip
         scopes = required_scopes or (server.required_scopes if server is not None else None)
         super().__init__(
             base_url or (server.base_url if server is not None else None), scopes, resource_base_url

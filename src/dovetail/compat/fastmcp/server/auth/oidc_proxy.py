@@ -39,19 +39,12 @@ class ProxyProvider(AuthProvider):
     """Users log in at a provider that knows one client, us: `dovetail.auth.OAuthProxy` does the work."""
 
     def __init__(
-        self,
-        base_url: Any,
-        required_scopes: list[str] | None = None,
-        resource_base_url: Any = None,
-        redirect_path: str | None = None,
-        jwt_signing_key: str | bytes | None = None,
-        extra_authorize_params: dict[str, str] | None = None,
-        token_endpoint_auth_method: str | None = None,
-        allowed_client_redirect_uris: list[str] | None = None,
-        valid_scopes: list[str] | None = None,
-        token_verifier: Any = None,
-        **others: Any,
-    ) -> None:
+        self, base_url: Any, required_scopes: list[str] | None = None, resource_base_url: Any = None,
+        redirect_path: str | None = None, jwt_signing_key: str | bytes | None = None,
+        extra_authorize_params: dict[str, str] | None = None, token_endpoint_auth_method: str | None = None,
+        allowed_client_redirect_uris: list[str] | None = None, valid_scopes: list[str] | None = None,
+        token_verifier: Any = None, **others: Any,
+    ) -> None:  # fmt: skip
         super().__init__(base_url, None, resource_base_url)
         if redirect_path not in (None, "/auth/callback"):
             raise ValueError("the redirect URI to register with the provider is /auth/callback here")
@@ -128,15 +121,9 @@ class OIDCProxy(ProxyProvider):
     """`ProxyProvider` for a provider whose OpenID configuration lies at ``config_url``."""
 
     def __init__(
-        self,
-        *,
-        config_url: Any,
-        client_id: str,
-        client_secret: str | None = None,
-        base_url: Any,
-        audience: str | None = None,
-        **options: Any,
-    ) -> None:
+        self, *, config_url: Any, client_id: str, client_secret: str | None = None, base_url: Any,
+        audience: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         if audience is not None:
             options["extra_authorize_params"] = {
                 **(options.get("extra_authorize_params") or {}),

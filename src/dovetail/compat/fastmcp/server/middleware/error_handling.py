@@ -74,14 +74,11 @@ class RetryMiddleware(Middleware):
     """Tries a request again that failed for a passing reason."""
 
     def __init__(
-        self,
-        max_retries: int = 3,
-        base_delay: float = 1.0,
-        max_delay: float = 60.0,
+        self, max_retries: int = 3, base_delay: float = 1.0, max_delay: float = 60.0,
         backoff_multiplier: float = 2.0,
         retry_exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
         logger: logging.Logger | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.max_retries = max_retries
         self.base_delay = base_delay
         self.max_delay = max_delay

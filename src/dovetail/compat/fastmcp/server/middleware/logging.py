@@ -21,17 +21,11 @@ class BaseLoggingMiddleware(Middleware):
     """What both kinds have in common."""
 
     def __init__(
-        self,
-        *,
-        logger: logging.Logger | None = None,
-        log_level: int = logging.INFO,
-        include_payloads: bool = False,
-        include_payload_length: bool = False,
-        estimate_payload_tokens: bool = False,
-        max_payload_length: int | None = 1000,
-        methods: list[str] | None = None,
-        payload_serializer: Callable[[Any], str] | None = None,
-    ) -> None:
+        self, *, logger: logging.Logger | None = None, log_level: int = logging.INFO,
+        include_payloads: bool = False, include_payload_length: bool = False,
+        estimate_payload_tokens: bool = False, max_payload_length: int | None = 1000,
+        methods: list[str] | None = None, payload_serializer: Callable[[Any], str] | None = None,
+    ) -> None:  # fmt: skip
         self.logger = logger or logging.getLogger("fastmcp.middleware.logging")
         self.log_level = log_level
         self.include_payloads = include_payloads

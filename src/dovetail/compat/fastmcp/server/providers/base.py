@@ -37,7 +37,7 @@ class Provider:
         return []
 
     async def _get_tool(self, name: str, version: Any = None) -> Any:
-        return _named(await self._list_tools(), name, version)
+        return named(await self._list_tools(), name, version)
 
     async def _list_resources(self) -> Sequence[Any]:
         return []
@@ -57,7 +57,7 @@ class Provider:
         return []
 
     async def _get_prompt(self, name: str, version: Any = None) -> Any:
-        return _named(await self._list_prompts(), name, version)
+        return named(await self._list_prompts(), name, version)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
@@ -103,7 +103,7 @@ async def _through(get: Any, inner: Any, key: str, *, version: Any = None) -> An
     return await get(key, inner, version=version)
 
 
-def _named(components: Sequence[Any], name: str, version: Any) -> Any:
+def named(components: Sequence[Any], name: str, version: Any) -> Any:
     found = [
         one for one in components if one.name == name and (version is None or version.matches(one.version))
     ]

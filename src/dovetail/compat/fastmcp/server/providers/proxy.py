@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import base64
 import inspect
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field, PrivateAttr
 
 from ....mcp.types import TextResourceContents
 from ...client.client import Client
 from ...exceptions import ResourceError, ToolError
+from ...generation import generation
 from ...prompts.base import Prompt, PromptArgument, PromptResult
 from ...resources.base import Resource, ResourceContent, ResourceResult
 from ...resources.template import ResourceTemplate
 from ...tools.base import Tool, ToolResult
 from ..server import FastMCP
-from .base import Provider
+from .base import Provider, named
+
+CACHE_SECONDS: Final = 300.0
+"""How long FastMCP 3 knows the lists of the server behind; FastMCP 2 asks each time."""
 
 
 class ProxyClient(Client):
@@ -114,11 +119,35 @@ class ProxyPrompt(Prompt):
 
 
 class ProxyProvider(Provider):
-    """What the server behind a client has."""
+    """What the server behind a client has; single ones are looked up in its lists of the last ``cache_ttl`` seconds."""
 
     def __init__(self, client_factory: Callable[[], Any], cache_ttl: float | None = None) -> None:
         super().__init__()
         self.client_factory = client_factory
+        default = CACHE_SECONDS if generation() == 3 else 0.0
+        self._ttl = default if cache_ttl is None else cache_ttl
+        self._lists: dict[str, tuple[float, list[Any]]] = {}
+
+    def _keep(self, kind: str, found: list[Any]) -> list[Any]:
+        self._lists[kind] = time.monotonic() + self._ttl, found
+        return found
+
+    async def _known(self, kind: str) -> Sequence[Any]:
+        ends, found = self._lists.get(kind, (0.0, []))
+        return found if time.monotonic() < ends else await getattr(self, f"_list_{kind}")()
+
+    async def _get_tool(self, name: str, version: Any = None) -> Any:
+        return named(await self._known("tools"), name, version)
+
+    async def _get_resource(self, uri: str, version: Any = None) -> Any:
+        return next((one for one in await self._known("resources") if str(one.uri) == uri), None)
+
+    async def _get_resource_template(self, uri: str, version: Any = None) -> Any:
+        known = await self._known("resource_templates")
+        return next((one for one in known if one.matches(uri) is not None), None)
+
+    async def _get_prompt(self, name: str, version: Any = None) -> Any:
+        return named(await self._known("prompts"), name, version)
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[Client, None]:
@@ -136,7 +165,7 @@ class ProxyProvider(Provider):
 
     async def _list_tools(self) -> Sequence[Any]:
         async with self.client() as client:
-            return [self._tool(one) for one in await client.list_tools()]
+            return self._keep("tools", [self._tool(one) for one in await client.list_tools()])
 
     def _tool(self, tool: Any) -> ProxyTool:
         made = ProxyTool(
@@ -157,7 +186,7 @@ class ProxyProvider(Provider):
             )  # fmt: skip
             resource._uri = str(one.uri)  # pyright: ignore[reportPrivateUsage]
             made.append(resource)
-        return made
+        return self._keep("resources", made)
 
     async def _list_resource_templates(self) -> Sequence[Any]:
         async with self.client() as client:
@@ -170,7 +199,7 @@ class ProxyProvider(Provider):
             )  # fmt: skip
             template._template = one.uriTemplate  # pyright: ignore[reportPrivateUsage]
             made.append(template)
-        return made
+        return self._keep("resource_templates", made)
 
     async def _list_prompts(self) -> Sequence[Any]:
         async with self.client() as client:
@@ -184,7 +213,7 @@ class ProxyProvider(Provider):
             prompt = ProxyPrompt(provider=self, arguments=blanks, **_common(one))
             prompt._name = one.name  # pyright: ignore[reportPrivateUsage]
             made.append(prompt)
-        return made
+        return self._keep("prompts", made)
 
 
 def _common(component: Any) -> dict[str, Any]:
@@ -205,8 +234,11 @@ def _content(one: Any) -> ResourceContent:
 class FastMCPProxy(FastMCP[Any]):
     """A server that shows what the server behind a client has."""
 
-    def __init__(self, *, client_factory: Callable[[], Any], **settings: Any) -> None:
+    def __init__(
+        self, *, client_factory: Callable[[], Any], provider_error_strategy: str = "warn", **settings: Any
+    ) -> None:
         super().__init__(**settings)
+        self.provider_error_strategy = provider_error_strategy
         self.client_factory = client_factory
         self.add_provider(ProxyProvider(client_factory))
 

@@ -13,16 +13,10 @@ class Visibility(Each):
     """Show, or do not show, the components that fit."""
 
     def __init__(
-        self,
-        enabled: bool,
-        *,
-        names: Collection[str] | None = None,
-        keys: Collection[str] | None = None,
-        version: VersionSpec | None = None,
-        tags: Collection[str] | None = None,
-        components: Collection[str] | None = None,
-        match_all: bool = False,
-    ) -> None:
+        self, enabled: bool, *, names: Collection[str] | None = None, keys: Collection[str] | None = None,
+        version: VersionSpec | None = None, tags: Collection[str] | None = None,
+        components: Collection[str] | None = None, match_all: bool = False,
+    ) -> None:  # fmt: skip
         self.enabled = enabled
         self.names, self.keys, self.version, self.tags = names, keys, version, tags
         self.components, self.match_all = components, match_all

@@ -28,6 +28,7 @@ class AuthorizationCode(BaseModel):
     redirect_uri: AnyUrl
     redirect_uri_provided_explicitly: bool
     resource: str | None = None
+    subject: str | None = None
 
 
 class RefreshToken(BaseModel):
@@ -35,6 +36,8 @@ class RefreshToken(BaseModel):
     client_id: str
     scopes: list[str]
     expires_at: int | None = None
+    resource: str | None = None
+    subject: str | None = None
 
 
 class AccessToken(BaseModel):
@@ -43,6 +46,8 @@ class AccessToken(BaseModel):
     scopes: list[str]
     expires_at: int | None = None
     resource: str | None = None
+    subject: str | None = None
+    claims: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

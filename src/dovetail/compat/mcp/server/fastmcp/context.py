@@ -80,13 +80,9 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
         return await elicit_url(self.session, message, url, elicitation_id)
 
     async def log(
-        self,
-        level: Literal["debug", "info", "warning", "error"],
-        message: Any,
-        *,
-        logger_name: str | None = None,
-        extra: dict[str, Any] | None = None,
-    ) -> None:
+        self, level: Literal["debug", "info", "warning", "error"], message: Any, *,
+        logger_name: str | None = None, extra: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         """Send a log message to the client, with ``extra`` beside it."""
         data = {"message": message, **extra} if extra else message
         await self.session.send_log_message(

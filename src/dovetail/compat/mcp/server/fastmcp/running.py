@@ -41,11 +41,24 @@ class Running:
 
     def prepare_native(self, native: Native) -> None:
         """Give the server of ours what it needs beyond the handlers."""
-        from ....common.auth import verifier_of
-        from ....common.http import add_routes
+        if routes := self._routes():
+            from ....common.http import add_routes
 
-        add_routes(native, self._custom_starlette_routes)
-        native.auth = verifier_of(self._token_verifier, self.settings.auth, self._auth_server_provider)
+            add_routes(native, routes)
+        if self._token_verifier is not None or self._auth_server_provider is not None:
+            from ....common.auth import verifier_of
+
+            native.auth = verifier_of(self._token_verifier, self.settings.auth, self._auth_server_provider)
+
+    def _routes(self) -> list[Any]:
+        """Own routes, and those of an authorization server of the program's own."""
+        provider, auth = self._auth_server_provider, self.settings.auth
+        if provider is None or auth is None:
+            return self._custom_starlette_routes
+        from ..auth.routes import create_auth_routes
+
+        options = (auth.service_documentation_url, auth.client_registration_options, auth.revocation_options)
+        return [*create_auth_routes(provider, auth.issuer_url, *options), *self._custom_starlette_routes]
 
     def run(
         self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", mount_path: str | None = None
@@ -105,16 +118,14 @@ class Running:
         """This server as a Starlette application."""
         from ....common.http import starlette_app
 
-        return starlette_app(
-            self.native, self._custom_starlette_routes, **self._app_options("streamable-http")
-        )
+        return starlette_app(self.native, self._routes(), **self._app_options("streamable-http"))
 
     def sse_app(self, mount_path: str | None = None) -> Any:
         """As `streamable_http_app`, for HTTP+SSE."""
         _tell_mount(mount_path)
         from ....common.http import starlette_app
 
-        return starlette_app(self.native, self._custom_starlette_routes, **self._app_options("sse"))
+        return starlette_app(self.native, self._routes(), **self._app_options("sse"))
 
     @property
     def session_manager(self) -> SessionManager:

@@ -93,20 +93,11 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
     """A server of tools, resources and prompts."""
 
     def __init__(
-        self,
-        name: str | None = None,
-        instructions: str | None = None,
-        website_url: str | None = None,
-        icons: list[t.Icon] | None = None,
-        auth_server_provider: Any = None,
-        token_verifier: Any = None,
-        event_store: Any = None,
-        retry_interval: int | None = None,
-        *,
-        tools: list[Tool] | None = None,
-        lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
-        **settings: Any,
-    ) -> None:
+        self, name: str | None = None, instructions: str | None = None, website_url: str | None = None,
+        icons: list[t.Icon] | None = None, auth_server_provider: Any = None, token_verifier: Any = None,
+        event_store: Any = None, retry_interval: int | None = None, *, tools: list[Tool] | None = None,
+        lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
         unknown = settings.keys() - Settings.model_fields.keys() - {"version"}
         if unknown:
             raise TypeError(f"FastMCP.__init__() got an unexpected keyword argument {min(unknown)!r}")

@@ -59,14 +59,10 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
     """Its handlers return one of the unions of all results."""
 
     def __init__(
-        self,
-        name: str,
-        version: str | None = None,
-        instructions: str | None = None,
-        website_url: str | None = None,
-        icons: list[types.Icon] | None = None,
+        self, name: str, version: str | None = None, instructions: str | None = None,
+        website_url: str | None = None, icons: list[types.Icon] | None = None,
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] = lifespan,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
         self.version = version
         self.instructions = instructions
@@ -287,13 +283,9 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
     # --- serving --------------------------------------------------------------------------------------------
 
     async def run(
-        self,
-        read_stream: Any,
-        write_stream: Any,
-        initialization_options: InitializationOptions,
-        raise_exceptions: bool = False,
-        stateless: bool = False,
-    ) -> None:
+        self, read_stream: Any, write_stream: Any, initialization_options: InitializationOptions,
+        raise_exceptions: bool = False, stateless: bool = False,
+    ) -> None:  # fmt: skip
         """Serve the client at the other end of these streams; the way they came from decides how."""
         await read_stream.serve(self.bridge(initialization_options))
 

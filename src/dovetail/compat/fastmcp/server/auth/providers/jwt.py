@@ -27,19 +27,11 @@ class JWTVerifier(TokenVerifier):
     """Accepts tokens signed with a key, or with one of a key set; issuer and audience are checked where given."""
 
     def __init__(
-        self,
-        *,
-        public_key: str | None = None,
-        jwks_uri: str | None = None,
-        issuer: str | list[str] | None = None,
-        audience: str | list[str] | None = None,
-        algorithm: str | None = None,
-        required_scopes: list[str] | None = None,
-        base_url: Any = None,
-        ssrf_safe: bool = False,
-        http_client: Any = None,
-        jwks_refresh_interval: float | None = None,
-    ) -> None:
+        self, *, public_key: str | None = None, jwks_uri: str | None = None,
+        issuer: str | list[str] | None = None, audience: str | list[str] | None = None,
+        algorithm: str | None = None, required_scopes: list[str] | None = None, base_url: Any = None,
+        ssrf_safe: bool = False, http_client: Any = None, jwks_refresh_interval: float | None = None,
+    ) -> None:  # fmt: skip
         if ssrf_safe:
             raise ValueError("ssrf_safe= cannot be honoured: jwks_uri is asked wherever it leads")
         for word, given in (("http_client", http_client), ("jwks_refresh_interval", jwks_refresh_interval)):

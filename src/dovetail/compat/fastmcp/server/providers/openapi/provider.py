@@ -28,17 +28,10 @@ class OpenAPIProvider(ProxyProvider):
     """What ``Server.from_openapi`` makes of a description, shown as components of FastMCP."""
 
     def __init__(
-        self,
-        openapi_spec: dict[str, Any],
-        client: Any = None,
-        *,
-        route_maps: list[RouteMap] | None = None,
-        route_map_fn: RouteMapFn | None = None,
-        mcp_component_fn: ComponentFn | None = None,
-        mcp_names: dict[str, str] | None = None,
-        tags: set[str] | None = None,
-        validate_output: bool = True,
-    ) -> None:
+        self, openapi_spec: dict[str, Any], client: Any = None, *, route_maps: list[RouteMap] | None = None,
+        route_map_fn: RouteMapFn | None = None, mcp_component_fn: ComponentFn | None = None,
+        mcp_names: dict[str, str] | None = None, tags: set[str] | None = None, validate_output: bool = True,
+    ) -> None:  # fmt: skip
         if not validate_output:
             openapi_spec = _unpromised(openapi_spec)
         self._routes = {one.name: one for one in routes_of(openapi_spec)}

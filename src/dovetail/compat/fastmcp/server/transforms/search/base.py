@@ -29,14 +29,10 @@ class SearchTransform(Transform):
     """Lists ``always_visible``, one tool that finds others, and one that calls what was found."""
 
     def __init__(
-        self,
-        *,
-        max_results: int = 5,
-        always_visible: list[str] | None = None,
-        search_tool_name: str = "search_tools",
-        call_tool_name: str = "call_tool",
+        self, *, max_results: int = 5, always_visible: list[str] | None = None,
+        search_tool_name: str = "search_tools", call_tool_name: str = "call_tool",
         search_result_serializer: SearchResultSerializer | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.max_results = max_results
         self._always = set(always_visible or ())
         self._serialize = search_result_serializer or serialize_tools_for_output_json

@@ -71,14 +71,9 @@ class Prompt(BaseModel):
 
     @classmethod
     def from_function(
-        cls,
-        fn: Callable[..., Any],
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        context_kwarg: str | None = None,
-    ) -> Prompt:
+        cls, fn: Callable[..., Any], name: str | None = None, title: str | None = None,
+        description: str | None = None, icons: list[Icon] | None = None, context_kwarg: str | None = None,
+    ) -> Prompt:  # fmt: skip
         """A prompt that ``fn`` fills in."""
         name = name or name_of(fn)
         if name == "<lambda>":

@@ -67,13 +67,9 @@ class FunctionResource(Resource):
 
     @classmethod
     def from_function(
-        cls,
-        fn: Callable[..., Any],
-        uri: str,
-        name: str | None = None,
-        description: str | None = None,
+        cls, fn: Callable[..., Any], uri: str, name: str | None = None, description: str | None = None,
         **options: Any,
-    ) -> FunctionResource:
+    ) -> FunctionResource:  # fmt: skip
         """A resource that ``fn`` reads."""
         name = name or name_of(fn)
         if name == "<lambda>":

@@ -35,18 +35,11 @@ class ResourceTemplate(BaseModel):
 
     @classmethod
     def from_function(
-        cls,
-        fn: Callable[..., Any],
-        uri_template: str,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        icons: list[Icon] | None = None,
-        annotations: Annotations | None = None,
-        meta: dict[str, Any] | None = None,
+        cls, fn: Callable[..., Any], uri_template: str, name: str | None = None, title: str | None = None,
+        description: str | None = None, mime_type: str | None = None, icons: list[Icon] | None = None,
+        annotations: Annotations | None = None, meta: dict[str, Any] | None = None,
         context_kwarg: str | None = None,
-    ) -> ResourceTemplate:
+    ) -> ResourceTemplate:  # fmt: skip
         """A template whose resources ``fn`` reads."""
         name = name or name_of(fn)
         if name == "<lambda>":

@@ -39,17 +39,11 @@ class Tool(BaseModel):
 
     @classmethod
     def from_function(
-        cls,
-        fn: Callable[..., Any],
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        context_kwarg: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: list[Icon] | None = None,
-        meta: dict[str, Any] | None = None,
-        structured_output: bool | None = None,
-    ) -> Tool:
+        cls, fn: Callable[..., Any], name: str | None = None, title: str | None = None,
+        description: str | None = None, context_kwarg: str | None = None,
+        annotations: ToolAnnotations | None = None, icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None, structured_output: bool | None = None,
+    ) -> Tool:  # fmt: skip
         """A tool that calls ``fn``; name, description and schemas are the function's unless given."""
         name = name or name_of(fn)
         if name == "<lambda>":

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....auth.proxy.proxy import OAuthProxy as NativeProxy
-from .auth import TokenVerifier
-from .oidc_proxy import ProxyProvider
+from ......auth.proxy.proxy import OAuthProxy as NativeProxy
+from ..auth import TokenVerifier
+from ..oidc_proxy import ProxyProvider
 
 
 class OAuthProxy(ProxyProvider):
     """`ProxyProvider` for a provider whose endpoints are named; ``token_verifier`` tells whose token is good."""
 
     def __init__(
-        self,
-        *,
-        upstream_authorization_endpoint: str,
-        upstream_token_endpoint: str,
-        upstream_client_id: str,
-        upstream_client_secret: str | None = None,
-        upstream_revocation_endpoint: str | None = None,
-        token_verifier: TokenVerifier,
-        base_url: Any,
-        valid_scopes: list[str] | None = None,
-        **options: Any,
-    ) -> None:
+        self, *, upstream_authorization_endpoint: str, upstream_token_endpoint: str, upstream_client_id: str,
+        upstream_client_secret: str | None = None, upstream_revocation_endpoint: str | None = None,
+        token_verifier: TokenVerifier, base_url: Any, valid_scopes: list[str] | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         self._places: dict[str, Any] = {
             "authorize": upstream_authorization_endpoint, "token": upstream_token_endpoint,
             "client_id": upstream_client_id, "client_secret": upstream_client_secret,
