@@ -14,9 +14,9 @@ PAUSE = 0.002
 TURNS = 20
 
 
-async def until(condition: Callable[[], Any]) -> None:
+async def until(condition: Callable[[], Any], limit: float = LIMIT) -> None:
     """Wait until ``condition`` is true: the end of a connection on the other side, a file, a table."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(limit):
         while not condition():  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(PAUSE)
 

@@ -321,6 +321,8 @@ class Lifecycle:
     runner: Runner
     tasks: TaskMethods | None
     watches: Watches | None
+    settle: Callable[[], Awaitable[None]] | None = None
+    """Ends what needs the store, before that is closed."""
     elsewhere: Elsewhere | None
     layers: tuple[Layer | Wrapper, ...]
 

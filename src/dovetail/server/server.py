@@ -161,7 +161,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if self.store is not None:
             from ..workers.once import Once  # a server without a store promises nothing of the kind
 
-            vars(self)["respond"] = Once(self, self.store, self.respond).respond
+            once = Once(self, self.store, self.respond)
+            self.settle, vars(self)["respond"] = once.close, once.respond
         if self.layers:
             vars(self)["respond"] = compose(self, self.layers, self.respond)
             vars(self)["take_note"] = compose_notes(self.layers, self.take_note)

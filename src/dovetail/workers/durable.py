@@ -24,7 +24,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call
 from ..core.principal import Principal
-from ..core.task_machine import Caller, TaskMachine
+from ..core.task_machine import TERMINAL, Caller, TaskMachine
 from ..core.trace_context import readable
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
@@ -86,6 +86,7 @@ class Durable:
         self._spreading = Spreading(self._store, server.name, self._me)
         self._relays: set[asyncio.Task[None]] = set()
         self._obeying: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
 
     # --- holding ------------------------------------------------------------------------------------------------
 
@@ -161,7 +162,8 @@ class Durable:
             return
         stop()
         try:
-            if machine.over and not job.abandoned:
+            if job.kept[0] in TERMINAL and not job.abandoned:
+                # One whose end the store has not taken is found by whoever looks for those of the dead.
                 await self._kept.end_work(machine.id)
             await self._store.lease(key, self._me, 0)
             await self._store.publish(_news(machine.id), b"")
@@ -176,6 +178,7 @@ class Durable:
 
     async def watch(self) -> None:
         """Renew what is held and look for what the dead left, until cancelled."""
+        self._watching = asyncio.current_task()
         deserted = self._spreading.deserted = asyncio.Event()  # of the loop that runs now
         for turn in itertools.count():
             try:
@@ -191,6 +194,13 @@ class Durable:
                     await deserted.wait()
             except TimeoutError:
                 pass
+
+    async def rest(self) -> None:
+        """Take nothing up any more."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
 
     async def serve(self, at_once: int) -> None:
         """Be a worker, until cancelled."""

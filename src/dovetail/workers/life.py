@@ -56,6 +56,8 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
         finally:
             watch.cancel()
             await asyncio.wait([watch])
+            if server.settle is not None:
+                await server.settle()
             await spread.close()
             await store.close()
 

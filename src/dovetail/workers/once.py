@@ -18,6 +18,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Respond
+from ..drivers.uncancelled import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
@@ -68,8 +70,7 @@ class Once:
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
         self._shares = Shares(server.clock)
-        self._left: set[asyncio.Task[Any]] = set()
-        """Work whose caller is gone."""
+        self._under_way: set[asyncio.Task[Any]] = set()
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
@@ -84,20 +85,42 @@ class Once:
             record = await self._read(name, mark)
             if record is not None and not _open(record):
                 return _answer(record, call)
-            fence = await self._store.lease(name, me, LEASE_SECONDS)
+            claim = asyncio.create_task(self._claim(name, mark, me, record, call))
+            try:
+                fence = await asyncio.shield(claim)
+            except asyncio.CancelledError:
+                await asyncio.wait([claim])
+                if not claim.exception() and claim.result():
+                    await to_the_end(self._settle(name, me, None, not_run=True))
+                raise
+            if fence is None:
+                continue  # somebody was faster
             if not fence:
                 await self._until_news(name)
                 continue
-            try:
-                begun = await self._begin(name, mark, record, fence, call)
-            except ProtocolError:
-                await self._store.lease(name, me, 0)  # the next one need not wait for it
-                raise
-            if begun is None:
-                await self._store.lease(name, me, 0)  # somebody was faster
-                continue
             work = asyncio.create_task(self._work(replace(call), channel, name, mark, me, fence))
+            self._under_way.add(work)
+            work.add_done_callback(self._under_way.discard)
             return await self._attend(work, call, name)
+
+    async def close(self) -> None:
+        """End what is under way, and see to it that this is known."""
+        for work in tuple(self._under_way):
+            work.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _claim(self, name: str, mark: str, me: str, record: _Record | None, call: Call) -> int | None:
+        """Take the call and note that it begins: our fence. 0: somebody is at it; None: it is to be read again."""
+        fence = await self._store.lease(name, me, LEASE_SECONDS)
+        begun: bool | None = None
+        try:
+            if fence:
+                begun = await self._begin(name, mark, record, fence, call)
+        finally:
+            if fence and not begun:
+                await self._store.lease(name, me, 0)  # the next one need not wait for it
+        return fence if begun or not fence else None
 
     async def _read(self, name: str, mark: str) -> _Record | None:
         data = await self._store.get(name)
@@ -129,20 +152,34 @@ class Once:
         self, call: Call, channel: Channel, name: str, mark: str, me: str, fence: int
     ) -> Struct | Raw:
         beat = asyncio.create_task(self._beat(name, me))
+        record, not_run = None, False
         try:
             result = await self._inner(call, channel)
             kept = result if isinstance(result, Raw) else call.codec.prepare(result)
-            await self._keep(name, _Record(mark, result=kept), fence, call)
+            record = _Record(mark, result=kept)
             return result
         except DovetailError as error:
-            if isinstance(error, Refusal) or error.kind in _NOT_RUN:
-                await self._store.delete(name)
-            else:
-                await self._keep(name, _failed(mark, error, call), fence, call)
+            not_run = isinstance(error, Refusal) or error.kind in _NOT_RUN
+            record = None if not_run else _failed(mark, error, call)
             raise
         finally:
             beat.cancel()
-            await self._let_go(name, me)
+            keep = None if record is None else self._keep(name, record, fence, call)
+            await to_the_end(self._settle(name, me, keep, not_run=not_run))
+
+    async def _settle(
+        self, name: str, me: str, keep: Coroutine[Any, Any, None] | None, *, not_run: bool
+    ) -> None:
+        """Keep what came of it, then let others at it."""
+        if keep is not None:
+            await keep
+        try:
+            if not_run:
+                await self._store.delete(name)
+            await self._store.lease(name, me, 0)
+            await self._store.publish(name, b"")
+        except StoreError:
+            pass  # the lease runs out by itself, and those who wait look now and then
 
     async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> None:
         data, ttl = _records.write(record), ONCE_SECONDS
@@ -157,13 +194,6 @@ class Once:
         except StoreError as error:
             # It was done, and its caller is told so; only a repeat will hear that nobody knows.
             log.warning("the result of a call was not kept: %s", error.message)
-
-    async def _let_go(self, name: str, me: str) -> None:
-        try:
-            await self._store.lease(name, me, 0)
-            await self._store.publish(name, b"")
-        except StoreError:
-            pass  # the lease runs out by itself, and those who wait look now and then
 
     async def _beat(self, name: str, me: str) -> None:
         while True:
@@ -185,19 +215,13 @@ class Once:
 
     def _leave(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> None:
         """Who asked is gone. On 2026-07-28 over HTTP that may be a lost connection: then the client comes back."""
-        self._left.add(work)
-        work.add_done_callback(self._ended)
+        work.add_done_callback(_ended)
         loop = asyncio.get_running_loop()
         lost = call.revision.modern and call.scope.get("transport") == "http"
         if lost:
             loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
         else:
             work.cancel()
-
-    def _ended(self, work: asyncio.Task[Struct | Raw]) -> None:
-        self._left.discard(work)
-        if not work.cancelled():
-            work.exception()  # somebody else is told, or nobody
 
     async def _until_news(self, name: str) -> None:
         """Wait until the one under way may have ended."""
@@ -214,6 +238,11 @@ class Once:
             self._waiting[name] -= 1
             if not self._waiting[name]:
                 del self._waiting[name]
+
+
+def _ended(work: asyncio.Task[Struct | Raw]) -> None:
+    if not work.cancelled():
+        work.exception()  # somebody else is told, or nobody
 
 
 def _failed(mark: str, error: DovetailError, call: Call) -> _Record:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from ..core.channel import Answer, Cancel, Event, Session, Violation
 from ..core.endpoint import CANCELLED
 from ..core.principal import Principal
+from ..drivers.uncancelled import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import Store, StoreError, StoreUnreadable
@@ -167,6 +168,9 @@ class SharedSessions:
             StoreError: it is not written; the session is as it was.
             ProtocolError: the session has ended meanwhile.
         """
+        await to_the_end(self._save(live, listener))
+
+    async def _save(self, live: LiveSession, listener: str | None) -> None:
         before: KeptSession = live.kept
         kept = before
         try:
@@ -208,6 +212,9 @@ class SharedSessions:
 
     async def end(self, live: LiveSession) -> None:
         """The client has ended it: everywhere. Raises: StoreError."""
+        await to_the_end(self._end(live))
+
+    async def _end(self, live: LiveSession) -> None:
         await self._store.delete(_key(live))
         self.mail.tell(None, Ended(name_of(live.id)))
         self._sessions.end(live)

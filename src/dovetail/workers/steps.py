@@ -15,6 +15,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Struct
 
 from ..core.channel import Call
+from ..drivers.uncancelled import to_the_end
 from ..errors import ProtocolError
 from ..server.handles import owner
 from ..server.registering.register import RegisteredTool
@@ -77,7 +78,7 @@ class Steps:
                     raise ProtocolError("call_interrupted", data={"step": key})
                 return await self._do(name, me, fence, work)
             finally:
-                await self._store.lease(name, me, 0)
+                await to_the_end(self._store.lease(name, me, 0))
 
     async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
         await self._store.put(name, _steps.write(_Step()), ttl=self._ttl, fence=fence)
@@ -89,7 +90,8 @@ class Steps:
             raise
         finally:
             beat.cancel()
-        await self._store.put(name, _steps.write(_Step(True, value)), ttl=self._ttl, fence=fence)
+        # It is done: that has to be known, though the call is cancelled in this moment.
+        await to_the_end(self._store.put(name, _steps.write(_Step(True, value)), ttl=self._ttl, fence=fence))
         return value
 
     async def _beat(self, name: str, me: str) -> None:

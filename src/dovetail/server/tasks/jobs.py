@@ -125,16 +125,6 @@ class InProcessExecutor:
         self._running.clear()
 
 
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work`` whole, though whoever does it is cancelled meanwhile; the cancellation comes after it."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
 def too_many(limit: int) -> ProtocolError:
     """There is no room for another task."""
     return ProtocolError(

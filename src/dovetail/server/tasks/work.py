@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ from ...core.principal import key_of
 from ...core.task_faces import FACES
 from ...core.task_machine import FaceName, TaskMachine
 from ...drivers.run import mask
+from ...drivers.uncancelled import to_the_end
 from ...errors import DovetailError, ProtocolError
 from ...model import CallToolResult, Error, InputRequest, ProgressNotificationParams
 from ...model.meta import PROGRESS_TOKEN
@@ -31,7 +32,7 @@ from ...wire.dialects.base import wire_error
 from ...wire.methods import METHODS
 from ..asking.ask import LegacyAsking, Unanswered, asking_for
 from .dependencies import Dependencies
-from .jobs import Executor, InProcessExecutor, Job, to_the_end
+from .jobs import Executor, InProcessExecutor, Job
 from .kept import LEGACY, MODERN, KeptTasks
 from .owned import GENERATED
 from .roster import Roster
@@ -68,13 +69,7 @@ class Tasks:
 
     # --- beginning ----------------------------------------------------------------------------------------
 
-    async def begin(
-        self,
-        call: Call,
-        channel: Channel,
-        face: FaceName,
-        wish: Wish = _NO_WISH,
-    ) -> TaskMachine:
+    async def begin(self, call: Call, channel: Channel, face: FaceName, wish: Wish = _NO_WISH) -> TaskMachine:
         """Run the ``tools/call`` in ``call`` as a task, which can be read before this returns.
 
         Raises:
@@ -91,12 +86,7 @@ class Tasks:
         job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
         here = face == "erlmcp"
         job.channel.asking = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
-        await self._remember(job)
-        try:
-            self._executor.start(machine.id, partial(self._run, job))
-        except ProtocolError:
-            await self._forget(job)
-            raise
+        await self._remember(job, partial(self._executor.start, machine.id, partial(self._run, job)))
         return machine
 
     async def attempt(self, call: Call, channel: Channel) -> Struct:
@@ -143,19 +133,22 @@ class Tasks:
         if first is not None and not first.done():
             first.set_result(FACES[job.machine.face].created(job.machine))
 
-    async def _remember(self, job: Job) -> None:
-        machine = job.machine
-        session = job.call.session
-        if not machine.queued:
-            self._jobs[machine.id] = job
+    async def _remember(self, job: Job, begin: Callable[[], None] = lambda: None) -> None:
+        """Keep a new task, then ``begin``: both, or neither."""
+        if not job.machine.queued:
+            self._jobs[job.machine.id] = job
         try:
-            await self._roster.admit(job, partial(self._save, job))
-            if self.durable is not None:
-                await (self.durable.hand_over(job) if machine.queued else self.durable.hold(job))
+            await to_the_end(self._keep_new(job))
+            begin()
         except BaseException:
-            self._jobs.pop(machine.id, None)
-            await self._kept.owned.drop(machine)
+            await to_the_end(self._forget(job))
             raise
+
+    async def _keep_new(self, job: Job) -> None:
+        machine, session = job.machine, job.call.session
+        await self._roster.admit(job, partial(self._save, job))
+        if self.durable is not None:
+            await (self.durable.hand_over(job) if machine.queued else self.durable.hold(job))
         if session is not None:
             mine = session.tasks = session.tasks or {}
             mine[machine.id] = (machine.expires, machine.label)
@@ -164,7 +157,8 @@ class Tasks:
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
-        await self._kept.forget(job.machine)
+        with suppress(StoreError):  # whoever looks after tasks that have lost their worker finds what is left
+            await self._kept.forget(job.machine)
         await self._let_go(job)
 
     # --- working ------------------------------------------------------------------------------------------
@@ -226,7 +220,8 @@ class Tasks:
         except DovetailError as error:
             await self._failed(job, error)
             return
-        await self._complete(job, written, isinstance(result, CallToolResult) and result.is_error is True)
+        is_error = isinstance(result, CallToolResult) and result.is_error is True
+        await to_the_end(self._complete(job, written, is_error))
 
     async def _complete(self, job: Job, written: Raw, is_error: bool) -> None:
         machine, now = job.machine, self._server.clock()
@@ -237,14 +232,14 @@ class Tasks:
         try:
             async with job.lock:
                 kept = await self._kept.put(ended, job.fence)
+                if kept and not machine.over:
+                    machine.complete(written, now, is_error=is_error)
         except StoreFull:
             await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
             return
         if not kept:
             self.lost(machine.id)  # another worker's result counts
             return
-        if not machine.over:
-            machine.complete(written, now, is_error=is_error)
         await self._tell_change(job)
 
     async def _failed(self, job: Job, error: DovetailError) -> None:
@@ -257,7 +252,7 @@ class Tasks:
         codec = job.call.codec
         code, message, data = wire_error(error, codec.revision, codec.dialect)
         job.machine.fail(Error(code, message, data=data), self._server.clock())
-        await self._tell_change(job)
+        await to_the_end(self._tell_change(job))
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -358,8 +353,10 @@ class Tasks:
         Raises:
             ProtocolError: of kind ``task_already_completed``.
         """
-        task.cancel(self._server.clock(), reason)
         job = self._jobs.get(task.id)
+        async with job.lock if job is not None else nullcontext():
+            pass  # an end that is being kept came first
+        task.cancel(self._server.clock(), reason)
         if job is None:
             await (self._kept.put(task) if self.durable is None else self.durable.cancel(task, reason))
             return
@@ -376,6 +373,8 @@ class Tasks:
 
     async def close(self) -> None:
         """Stop all work: tasks that were running have failed."""
+        if self.durable is not None:
+            await self.durable.rest()  # or it would take up what was just left
         await self._executor.close()
         self._jobs.clear()
         if self.durable is not None:
