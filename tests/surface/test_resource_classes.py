@@ -4,10 +4,13 @@ import contextlib
 import http.server
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.error import URLError
 
 import pytest
 
@@ -21,6 +24,7 @@ from dovetail import (
     TextResource,
     UrlResource,
 )
+from dovetail.surface import redirects
 from tests.support.aio import run
 
 
@@ -125,6 +129,19 @@ def site() -> Iterator[str]:
                 self.send_header("Location", f"http://{host}:{port}/page")
                 self.end_headers()
                 return
+            if self.path.startswith("/inside"):
+                port = self.server.server_address[1]
+                self.send_response(302)
+                self.send_header("Location", f"http://{self.path[8:] or f'127.0.0.1:{port}'}/page")
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(b"x" * (64 << 20))  # nobody wants to read this
+                return
+            if self.path.startswith("http://"):  # as a proxy is asked
+                self.send_response(302)
+                self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/page")
+                self.end_headers()
+                return
             if self.path == "/slow":
                 self.send_response(200)
                 self.end_headers()
@@ -172,6 +189,36 @@ async def test_headers_of_a_url_stay_with_its_origin(site: str) -> None:
     async with Client(server) as client:
         assert (await client.read_resource("web://moved")).contents[0].text == "<p>k"
         assert (await client.read_resource("web://elsewhere")).contents[0].text == "<p>None"
+
+
+def test_a_redirect_leads_no_further_inside_than_the_url_itself(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert UrlResource(f"{site}/inside")().data == b"<p>None"
+    for inside in ("169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0", "[fe80::1]"):
+        with pytest.raises(URLError, match="private network"):
+            UrlResource(f"{site}/inside/{inside}")()
+    monkeypatch.setenv("http_proxy", site)  # a server of the internet, and its answer
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(URLError, match="private network"):
+        UrlResource("http://status.invalid/page")()
+
+
+def test_a_name_that_means_another_address_by_now_is_told_nothing(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, real = iter(["93.184.215.14"]), socket.getaddrinfo
+
+    def rebinding(host: str, port: Any, *more: Any, **options: Any) -> Any:
+        if host == "rebinding.invalid":
+            host = next(told, "127.0.0.1")
+        return real(host, port, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    opener = redirects.opener("http://public.invalid/", {}, time.monotonic() + 30)
+    port = site.rpartition(":")[2]
+    with pytest.raises(URLError, match="private network"):
+        opener.open(f"{site}/inside/rebinding.invalid:{port}", timeout=10)
 
 
 @run

@@ -132,7 +132,8 @@ class FolderResource:
 class UrlResource:
     """What another server has at ``url``, fetched whenever somebody asks; at most ``limit`` bytes.
 
-    Redirects are followed; ``headers`` are for the origin of ``url`` alone. All of it has ``timeout`` seconds.
+    Redirects are followed, but to no address that is more private than that of ``url``; ``headers`` are for its origin
+    alone. All of it has ``timeout`` seconds.
 
     Raises:
         RegistrationError: it is no http or https URL.
@@ -158,11 +159,13 @@ class UrlResource:
         import urllib.request  # only servers with such a resource load it
         from urllib.error import HTTPError
 
+        from .redirects import opener
+
         request, deadline = urllib.request.Request(self.url), time.monotonic() + self.timeout
         for name, value in self.headers.items():
             request.add_unredirected_header(name, value)
         try:
-            with _opener(self.url, self.headers).open(request, timeout=self.timeout) as answer:
+            with opener(self.url, self.headers, deadline).open(request, timeout=self.timeout) as answer:
                 data = _within(answer, self.limit, deadline)
                 kind: str | None = answer.headers.get_content_type()
         except HTTPError as error:
@@ -173,30 +176,6 @@ class UrlResource:
         if len(data) > self.limit:
             raise ValueError(f"{self.url} has more than {self.limit} bytes")
         return _found(data, self.url, kind)
-
-
-def _opener(url: str, headers: Mapping[str, str]) -> Any:
-    """Only what speaks HTTP: a redirect must not lead to a file, nor take ``headers`` to another origin."""
-    import urllib.request
-
-    from ..transports.http.client.addresses import same_origin
-
-    class Redirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-            onward = super().redirect_request(req, fp, code, msg, headers, newurl)
-            if onward is not None and same_origin(url, newurl):
-                for name, value in ours.items():
-                    onward.add_unredirected_header(name, value)
-            return onward
-
-    ours = headers
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler, Redirect,
-        urllib.request.HTTPErrorProcessor, urllib.request.HTTPDefaultErrorHandler,
-    ):  # fmt: skip
-        opener.add_handler(handler())
-    return opener
 
 
 def _within(answer: Any, limit: int, deadline: float) -> bytes:

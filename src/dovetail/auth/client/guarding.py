@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from ...client.fetch import Pinnable, Send
+from ...transports.http.client.privacy import PUBLIC, highest, leads_inside
 from ..core import urls
 from ..core.problems import AuthError, Fault
-
-PUBLIC, PRIVATE, LOOPBACK, NEVER = range(4)
-
-_INSIDE = [
-    ipaddress.ip_network(network)
-    for network in ("100.64.0.0/10", "192.0.0.0/24", "168.63.129.16/32", "fec0::/10")
-]
-"""What no list calls private, and yet is: of carriers, of protocols, of a cloud's own host, of sites in the old way."""
-_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 class AddressGuard:
@@ -28,7 +19,6 @@ class AddressGuard:
 
     A server on this machine may name an authorization server on this machine; one on the internet may not. Whoever has
     no address of its own, such as a client that says where its metadata lies (None), may name public ones alone.
-    Addresses of links (the metadata of clouds lies there), groups and nobody are never let through.
     """
 
     def __init__(self, server: str | None, *, allow_private: bool) -> None:
@@ -53,7 +43,7 @@ class AddressGuard:
             return addresses
         if self._level is None:
             self._level = PUBLIC if self._server is None else highest(await addresses_of(self._server))
-        if level == NEVER or level > self._level:
+        if leads_inside(level, self._level):
             raise AuthError(
                 f"{what} lies in a private network ({urls.origin(url)}), and whoever names it does not",
                 fault=fault,
@@ -88,26 +78,3 @@ async def addresses_of(url: str) -> list[str]:
     except (OSError, UnicodeError):
         return []
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def highest(addresses: Iterable[str]) -> int:
-    """How private a host is: its most private address counts."""
-    return max(map(level, addresses), default=PUBLIC)
-
-
-def level(text: str) -> int:
-    """How private one address is."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        # Addresses of the older kind are written in those of the newer in several ways; all lead to the same host.
-        address = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1] or address
-    if isinstance(address, ipaddress.IPv6Address) and address in _TRANSLATED:
-        address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    if address.is_loopback:
-        return LOOPBACK
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
-        return NEVER
-    inside = address.is_private or address.is_reserved or any(address in network for network in _INSIDE)
-    if inside:
-        return PRIVATE
-    return PUBLIC
