@@ -1,11 +1,12 @@
 """``dovetail dev``: edits are taken while clients stay connected, and a broken one changes nothing."""
 
 import asyncio
+import fcntl
 import os
 import re
 import signal
 import sys
-import time
+import termios
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import msgspec
 import pytest
 
 from dovetail import Client
+from tests.support.waiting import until
 
 SERVER = """
 import os
@@ -58,9 +60,9 @@ class Dev:
 
 
 @asynccontextmanager
-async def dev(folder: Path, *words: str) -> AsyncIterator[Dev]:
-    command = (sys.executable, "-m", "dovetail.cli.main", "dev", *words)
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stderr=PIPE, stdin=PIPE, stdout=PIPE)
+async def dev(folder: Path, *words: str, command: str = "dev") -> AsyncIterator[Dev]:
+    line = (sys.executable, "-m", "dovetail.cli.main", command, *words)
+    process = await asyncio.create_subprocess_exec(*line, cwd=folder, stderr=PIPE, stdin=PIPE, stdout=PIPE)
     try:
         yield Dev(process)
     finally:
@@ -87,14 +89,11 @@ async def _follow_edits(tmp_path: Path, revision: str) -> None:
         async with Client(url, revision=revision, on_list_changed=lambda kind: changed.set()) as client:
             assert (await client.call_tool("hello")).text == "first of all"
 
-            begun = time.perf_counter()
             write(file, "goodbye", "second", "2")
             async with asyncio.timeout(20):
                 await changed.wait()
-            took = time.perf_counter() - begun
             assert [tool.name for tool in await client.list_tools()] == ["goodbye"]
             assert (await client.call_tool("goodbye")).text == "second of all"
-            assert took < 2, f"{took:.2f} s"  # a tenth of it alone; the machine may be busy
 
             file.write_text("this is no Python\n")
             await running.hear("the last edit was not taken")
@@ -161,8 +160,6 @@ async def slow() -> str:
             url = (await running.hear(r"serving on (\S+)"))[1]
             async with Client(url) as client:
                 call = asyncio.ensure_future(client.call_tool("slow"))
-                from ..support.waiting import until
-
                 await until((tmp_path / "begun.txt").exists)
                 file.write_text(source.replace("WORD", "new"))
                 await running.hear("reloaded in")
@@ -184,6 +181,128 @@ def test_a_file_that_is_broken_from_the_start_is_served_when_it_is_mended(tmp_pa
             await running.hear("reloaded in")
             async with Client(url) as client:
                 assert (await client.call_tool("hello")).text == "first "
+
+    asyncio.run(test())
+
+
+OPTIONED = """
+import json, logging, os, sys
+from dovetail import Server
+server = Server("notes")
+@server.tool(name="NAME")
+def look() -> str:
+    "What it has been given."
+    return json.dumps([sys.argv[1:], *(os.environ.get(name) for name in ("WORD", "MORE", "DOVETAIL_STORE"))])
+logging.getLogger("notes").debug("NAME is loaded")
+"""
+
+
+def test_run_with_reload_takes_every_option(tmp_path: Path) -> None:
+    file = tmp_path / "notes.py"
+    file.write_text(OPTIONED.replace("NAME", "look"))
+    (tmp_path / "my.env").write_text("MORE=one\nWORD=lost\nDOVETAIL_STATELESS=1\n")
+    words = ("notes.py", "--reload", "--http", "--port", "0", "--host", "127.0.0.2", "--server", "uvicorn")
+    more = ("--allowed-host", "notes.example", "--json-only", "--log-level", "debug", "--store", "state.db")
+    rest = ("--env", "WORD=set", "--env-file", "my.env", "--metrics", "--", "--fast", "x y")
+
+    async def test() -> None:
+        async with dev(tmp_path, *words, *more, *rest, command="run") as running:
+            await running.hear("look is loaded")
+            url = (await running.hear(r"serving on (http://127\.0\.0\.2:\d+/mcp)"))[1]
+            async with Client(url, headers={"Host": "notes.example"}) as client:
+                found = msgspec.json.decode((await client.call_tool("look")).text)
+                assert found == [["--fast", "x y"], "set", "one", "state.db"]
+            (tmp_path / "my.env").write_text("MORE=two\n")
+            await running.hear("reloaded in")
+            file.write_text(OPTIONED.replace("NAME", "see"))
+            await running.hear("reloaded in")
+            async with Client(url, revision="2025-06-18") as client:
+                assert msgspec.json.decode((await client.call_tool("see")).text)[1:3] == ["set", "two"]
+            status, headers = await asyncio.to_thread(began, url)
+            assert (status, "mcp-session-id" in headers) == (200, False)
+            assert "application/json" in headers["content-type"]
+            with await asyncio.to_thread(urlopen, url.replace("/mcp", "/metrics")) as metrics:
+                assert metrics.status == 200
+
+    asyncio.run(test())
+
+
+def began(url: str) -> tuple[int, dict[str, str]]:
+    """How a legacy client is answered."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    wants = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with urlopen(Request(url, body, wants), timeout=10) as answer:
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}
+
+
+def test_reload_with_several_workers_is_a_wrong_command_line(tmp_path: Path) -> None:
+    write(tmp_path / "notes.py")
+
+    async def test() -> None:
+        async with dev(tmp_path, "notes.py", "--reload", "--workers", "2", command="run") as running:
+            await running.hear("--reload has one worker")
+            assert await running.process.wait() == 2
+
+    asyncio.run(test())
+
+
+def nurseries(parent: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def waiting_for(pid: int) -> int:
+    """Bytes of its standard input that a process has not read yet."""
+    with open(f"/proc/{pid}/fd/0", "rb", buffering=0) as pipe:
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_the_process_that_starts_servers_may_die(tmp_path: Path) -> None:
+    file = tmp_path / "notes.py"
+    write(file)
+
+    async def test() -> None:
+        async with dev(tmp_path, "notes.py", "--port", "0", "--no-browser") as running:
+            url = (await running.hear(r"serving on (\S+)"))[1]
+            async with Client(url) as client:
+                assert (await client.call_tool("hello")).text == "first "
+                [nursery] = nurseries(running.process.pid)
+                os.kill(nursery, signal.SIGKILL)
+                assert (await client.call_tool("hello")).text == "first "
+                write(file, "hello", "second")
+                await running.hear("reloaded in")
+                assert (await client.call_tool("hello")).text == "second "
+                nursery = nurseries(running.process.pid)[-1]
+                os.kill(nursery, signal.SIGSTOP)  # it gets an order, and dies with it
+                write(file, "hello", "third")
+                await until(lambda: waiting_for(nursery))
+                os.kill(nursery, signal.SIGKILL)
+                await running.hear("that starts servers has ended with status -9")
+                await running.hear("reloaded in")
+                assert (await client.call_tool("hello")).text == "third "
+        assert "Traceback" not in "".join(running.said)
+
+    asyncio.run(test())
+
+
+def test_a_line_of_the_env_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "notes.py")
+    (tmp_path / ".env").write_bytes(b"FINE=1\nNOTES_WORD=a\0b\n")
+
+    async def test() -> None:
+        for command, status in (("dev", 1), ("run", 2)):
+            async with dev(tmp_path, "notes.py", command=command) as running:
+                await running.hear(r"\.env, line 2: a NUL character")
+                assert await running.process.wait() == status
+        (tmp_path / ".env").write_text("NOTES_WORD=fine\n")
+        async with dev(tmp_path, "notes.py", "--port", "0", "--no-browser") as running:
+            url = (await running.hear(r"serving on (\S+)"))[1]
+            (tmp_path / ".env").write_bytes(b"\0")
+            await running.hear("the last edit was not taken")
+            await running.hear(r"line 1: a NUL character")
+            async with Client(url) as client:
+                assert (await client.call_tool("hello")).text == "first fine"
 
     asyncio.run(test())
 

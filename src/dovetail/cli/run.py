@@ -77,27 +77,42 @@ def main(command: str, arguments: list[str]) -> int:
 
         return compose.main(other, arguments)
     options = _options(words)
-    if options.reload:
-        from ..inspector import dev
-
-        way = ["--stdio"] if _over_stdio(options) else ["--port", str(options.port)]
-        return dev.main("dev", [options.target, *way, "--no-browser"])
     divert(options)
+    if options.reload:
+        return serve(_reloading(options, rest), options)
     sys.argv = [target.split(options.target)[0], *rest]
     return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
 
 
 def _options(words: list[str]) -> argparse.Namespace:
-    """What the command line, the environment and a ``.env`` say."""
+    """What the command line, the environment and a ``.env`` say. What a ``.env`` says is put into the environment, too,
+    unless it may change meanwhile."""
     parsing = parser()
     given = parsing.parse_args(words)
     file = target.split(given.target)[0]
     try:
-        settings.fill(given, file if os.path.isfile(file) else None, os.environ)
+        os.environ |= settings.said(given)
+        places = settings.files(given, file if os.path.isfile(file) else None)
+        found = settings.filled(places, os.environ)
     except (ValueError, OSError) as error:
         parsing.error(str(error))
-    settings.take_defaults(parsing, os.environ)
-    return parsing.parse_args(words)
+    settings.take_defaults(parsing, found)
+    options = parsing.parse_args(words)
+    options.env_files = places
+    if not options.reload:
+        os.environ |= found
+    return options
+
+
+def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:
+    """A front for the file, served as the file itself would be."""
+    from ..inspector.dev import Reloading
+
+    if options.workers > 1:
+        parser().error("--reload has one worker: the front that keeps the connections")
+    target.prepare(options)
+    told: dict[str, Any] = {"env_files": options.env_files, "arguments": rest, "log_level": options.log_level}
+    return Reloading(options.target, lambda name, note: None, **told).front
 
 
 def _other(name: str) -> str | None:

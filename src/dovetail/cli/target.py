@@ -52,11 +52,14 @@ def server_of(options: argparse.Namespace) -> Server:
 
 def prepare(options: argparse.Namespace) -> None:
     """What is logged goes to stderr from now on, and state to the store that is named."""
-    level = options.log_level.upper()
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
+    log_to_stderr(options.log_level)
     if options.store is not None:
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = options.store
+
+
+def log_to_stderr(level: str) -> None:
+    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
 
 
 def split(target: str) -> tuple[str, str | None]:

@@ -11,7 +11,8 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,9 @@ from ..client.connecting.targets import parse_target
 from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
+from ..server.persistence import STORE
 from ..settings import Limits
-from ..tooling.dotenv import read_dotenv
+from ..tooling import settings
 from ..transports import running, stdio
 from ..transports.http.host.places import Place, say
 from .app import InspectorApp
@@ -31,8 +33,8 @@ from .command import add_page, show
 from .connection import Wish
 from .hosting import hosted, load
 from .inspector import Inspector
-from .nursery import Bred, Nursery
-from .watching import Watched
+from .nursery import Bred, Nursery, Order
+from .watching import LOOK, Watched
 
 if TYPE_CHECKING:
     from ..client.config import ClientOptions
@@ -44,42 +46,74 @@ SAID: Final = 4_000
 
 
 class Reloading:
-    """The front of one file, and the server behind it."""
+    """The front of one file, and the server behind it. ``note`` is told of edits that are not taken.
 
-    def __init__(self, target: str, inspector: Inspector, *, env_file: str = ".env") -> None:
+    Raises:
+        TargetError: there is no such file, or a line of its ``.env`` cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        note: Callable[[str, Any], None],
+        *,
+        env_files: Sequence[Path] = (),
+        arguments: Sequence[str] = (),
+        log_level: str = "info",
+    ) -> None:
         file, _ = split(target)
-        self._target, self._inspector = target, inspector
-        self.file, self._env_file = Path(file).resolve(), Path(env_file).resolve()
+        self._target, self._note, self._arguments, self._log_level = target, note, arguments, log_level
+        self.file, self._env_files = Path(file).resolve(), env_files
         if not self.file.is_file():
             raise TargetError(f"there is no file {file}")
+        # State is kept by the server behind alone: a call that both did exactly once would wait for itself.
+        self._environ = dict(os.environ)
+        os.environ.pop(STORE, None)
         self._said = ""
         self._nursery = Nursery(self._heard) if "fork" in get_all_start_methods() else None
         self.front = Proxy(self._behind(), **self._options())
-        self._watched = Watched(self.file, self._env_file)
+        self.front.surround(lambda inner: self._living)
+        self._watched = Watched(self.file, *env_files)
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncGenerator[None]:
+        """While the front is served its file is watched."""
+        watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            if self._nursery is not None:
+                self._nursery.close()
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **read_dotenv(self._env_file)}
+        try:
+            return settings.filled(self._env_files, self._environ)
+        except ValueError as error:
+            raise TargetError(str(error)) from None
 
     def _behind(self) -> Any:
         """What a client is pointed at: a fork of the nursery, or a program where there is no fork."""
         if self._nursery is not None:
-            return Bred(self._nursery, self._target, self._environment())
-        return [sys.executable, "-m", "dovetail.cli.main", "run", self._target]
+            order = Order(
+                target=self._target, arguments=self._arguments, env=self._environment(), log_level=self._log_level
+            )  # fmt: skip
+            return Bred(self._nursery, order)
+        run = [sys.executable, "-m", "dovetail.cli.main", "run", self._target, "--log-level", self._log_level]
+        return [*run, "--", *self._arguments]
 
     def _options(self) -> ClientOptions:
         return {} if self._nursery is not None else {"env": self._environment(), "on_stderr": self._heard}
-
-    def close(self) -> None:
-        if self._nursery is not None:
-            self._nursery.close()
 
     def _heard(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")
         self._said = (self._said + text)[-SAID:]
         sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
 
-    async def watch(self) -> None:
+    async def _watch(self) -> None:
         """Take every change, for as long as nobody cancels this."""
+        while self.front.remote.first is None and self.front.remote.problem is None:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)  # nobody says when the first one has been started
         if self.front.remote.problem is not None:
             self._tell(self.front.remote.problem, "it cannot be served yet")
         while True:
@@ -95,7 +129,7 @@ class Reloading:
             await self._last_words()
             self._tell(error, "the last edit was not taken, and the server of before still answers")
             return False
-        self._inspector.note("dev", None)
+        self._note("dev", None)
         say(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
         return True
 
@@ -108,7 +142,7 @@ class Reloading:
 
     def _tell(self, error: DovetailError, what: str) -> None:
         text = self._said.strip() or error.message
-        self._inspector.note("dev", {"title": f"{self.file.name}: {what}", "text": text})
+        self._note("dev", {"title": f"{self.file.name}: {what}", "text": text})
         say(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
 
 
@@ -120,15 +154,21 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
     result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
     result.add_argument("--port", type=int, default=8000, help="port of the server (default: 8000)")
-    result.add_argument(
-        "--env-file", default=".env", metavar="FILE", help="read into its environment (default: .env)"
-    )
+    settings.add_environment(result)
     add_page(result, "--inspector-port")
     return result
 
 
 def main(command: str, arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    words, rest = settings.cut(arguments)
+    parsing = parser()
+    options = parsing.parse_args(words)
+    try:
+        os.environ |= settings.said(options)
+        options.env_files = settings.files(options, split(options.target)[0])
+    except (ValueError, OSError) as error:
+        parsing.error(str(error))
+    options.arguments = rest
     # Before anybody prints: with --stdio the output is the client's.
     wire = stdio.divert() if options.stdio else None
 
@@ -142,16 +182,13 @@ def main(command: str, arguments: list[str]) -> int:
 
 async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> None:
     inspector = Inspector()
-    made = Reloading(options.target, inspector, env_file=options.env_file)
+    made = Reloading(options.target, inspector.note, env_files=options.env_files, arguments=options.arguments)
     async with AsyncExitStack() as stack:
-        stack.callback(made.close)
         await stack.enter_async_context(lifespan(made.front))
         link = await stack.enter_async_context(
             InspectorApp(inspector).served(Place(port=options.inspector_port))
         )
         inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
-        watching = asyncio.get_running_loop().create_task(made.watch())
-        stack.callback(watching.cancel)
         if wire is not None:
             say(f"The inspector is at {link}")
             await stdio.serve(made.front, wire=wire, stop=stop)

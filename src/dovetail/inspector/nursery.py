@@ -4,8 +4,8 @@ Starting Python and importing the library takes longer than an edit may take to 
 fork of it imports the author's file, waits for its client on a Unix socket and then serves it as standard input and
 output, as inetd would. It ends with its client.
 
-Run as a program it reads orders, one a line of JSON: ``{"target", "path", "env"}``; it writes ``{"path"}`` when the
-server of that path has ended.
+Run as a program it reads orders, one a line of JSON: what `Order` has, and ``path``; it writes ``{"path"}`` when the
+server of that path has ended. Should it die, the next order starts another one; servers that run stay.
 """
 
 from __future__ import annotations
@@ -19,19 +19,36 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from types import FrameType
 from typing import Any, Final
+
+from msgspec import Struct, to_builtins
 
 from ..client.conversation import Conversation
 from ..core.channel import Link
 from ..errors import DovetailError, TransportError
 from ..settings import Limits
+from ..transports.http.host.places import say
 
 START_SECONDS: Final = 30.0
 """How long an author's file may take to be imported."""
 LOOK: Final = 0.005
+
+
+class NurseryError(TransportError):
+    """The process itself has ended; the next order starts another one."""
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """One server: its file, its arguments, all of its environment, what it logs."""
+
+    target: str
+    arguments: Sequence[str] = ()
+    env: Mapping[str, str]
+    log_level: str = "info"
 
 
 class Nursery:
@@ -45,16 +62,24 @@ class Nursery:
         self.gone: set[str] = set()
         """The paths of servers that have ended."""
 
-    def order(self, target: str, env: Mapping[str, str]) -> str:
+    def order(self, order: Order) -> str:
         """Have a server begin; the path of its socket."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            process = self._process = self._start()
         path = os.path.join(self._folder.name, f"{next(self._numbers)}")
-        assert process.stdin is not None
-        process.stdin.write(json.dumps({"target": target, "path": path, "env": dict(env)}).encode() + b"\n")
-        process.stdin.flush()
+        line = json.dumps({**to_builtins(order), "path": path}).encode() + b"\n"
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._start()
+        try:
+            self._tell(line)
+        except BrokenPipeError:  # it has just died
+            self._process = self._start()
+            self._tell(line)
         return path
+
+    def _tell(self, line: bytes) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
 
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -69,10 +94,19 @@ class Nursery:
 
         Raises:
             TransportError: it has ended.
+            NurseryError: the nursery has, and nobody starts it any more.
         """
         if path in self.gone:
             raise TransportError("the server ended before it was ready", cause="eof")
-        return os.path.exists(path)
+        if os.path.exists(path):
+            return True
+        status = None if self._process is None else self._process.poll()
+        if status is not None:
+            raise NurseryError(
+                f"the process that starts servers has ended with status {status}: was it killed, or out of memory?",
+                cause="eof",
+            )
+        return False
 
     def _told(self, line: bytes) -> None:
         self.gone.add(json.loads(line)["path"])
@@ -80,7 +114,8 @@ class Nursery:
     def close(self) -> None:
         """End it; its servers end with their clients."""
         if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
             self._process.wait()
         self._folder.cleanup()
 
@@ -98,15 +133,22 @@ class Bred:
 
     http = False
 
-    def __init__(self, nursery: Nursery, target: str, env: Mapping[str, str]) -> None:
+    def __init__(self, nursery: Nursery, order: Order) -> None:
         self._nursery = nursery
-        self._target = target
-        self._env = env
+        self._order = order
 
     async def open(self, conversation: Conversation, transport: str) -> None:
         from ..transports import tcp
 
-        path = self._nursery.order(self._target, self._env)
+        try:
+            path = await self._ready()
+        except NurseryError as error:
+            say(f"dovetail: {error.message} Starting another one.")
+            path = await self._ready()
+        await tcp.connect(conversation, path=path, limits=Limits())
+
+    async def _ready(self) -> str:
+        path = self._nursery.order(self._order)
         try:
             async with asyncio.timeout(START_SECONDS):
                 while not self._nursery.is_ready(path):  # noqa: ASYNC110  a fork has no other way to say so
@@ -115,7 +157,7 @@ class Bred:
             raise TransportError(
                 f"the file was not imported within {START_SECONDS} s", cause="timeout"
             ) from None
-        await tcp.connect(conversation, path=path, limits=Limits())
+        return path
 
     async def release(self, link: Link) -> None:
         await asyncio.sleep(0)
@@ -156,7 +198,7 @@ def main() -> None:
 
 def _serve(order: Mapping[str, Any]) -> None:
     """Be one server, from the import of its file to the end of its client."""
-    from ..cli.target import load
+    from ..cli.target import load, log_to_stderr, split
     from ..transports import stdio
 
     status = 1
@@ -167,6 +209,8 @@ def _serve(order: Mapping[str, Any]) -> None:
         os.environ.update(order["env"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)  # what the file prints is a log
+        log_to_stderr(order["log_level"])
+        sys.argv = [split(order["target"])[0], *order["arguments"]]
         server = load(order["target"])
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(order["path"] + ".new")

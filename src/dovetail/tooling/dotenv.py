@@ -6,13 +6,21 @@ from pathlib import Path
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """What the file says; nothing where there is none. Quotes around a value go, a comment behind it too."""
+    """What the file says; nothing where there is none. Quotes around a value go, a comment behind it too.
+
+    Raises:
+        ValueError: it is no text, or a line cannot stand in an environment.
+    """
     try:
         lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not written in UTF-8") from None
+    except OSError:
         return {}
     found: dict[str, str] = {}
-    for line in lines:
+    for number, line in enumerate(lines, 1):
+        if "\0" in line:
+            raise ValueError(f"{path}, line {number}: a NUL character cannot stand in an environment")
         name, mark, value = line.strip().removeprefix("export ").partition("=")
         if not mark or name.startswith("#") or not name.strip():
             continue

@@ -7,7 +7,7 @@ yes or on; options that may come several times are separated by commas.
 from __future__ import annotations
 
 import argparse
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,30 +33,49 @@ def add_environment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env-file", metavar="FILE", help="read in place of .env, which must not be there")
 
 
-def fill(options: argparse.Namespace, file: str | None, environ: MutableMapping[str, str]) -> None:
-    """Put into ``environ`` what ``--env`` says and, where it is not there yet, what a ``.env`` says: that of
-    ``--env-file``, or those beside ``file`` and in the working directory.
+def files(options: argparse.Namespace, file: str | None) -> list[Path]:
+    """Where a ``.env`` may lie: what ``--env-file`` names, or beside ``file`` and in the working directory.
 
     Raises:
-        ValueError: a word of ``--env`` is no NAME=VALUE.
         OSError: there is no such ``--env-file``.
     """
-    folders = [Path(file).resolve().parent, Path.cwd()] if file else [Path.cwd()]
-    places = [folder / ".env" for folder in dict.fromkeys(folders)]
     if options.env_file is not None:
-        places = [Path(options.env_file)]
-        places[0].stat()
+        named = Path(options.env_file).resolve()
+        named.stat()
+        return [named]
+    folders = [Path(file).resolve().parent, Path.cwd()] if file else [Path.cwd()]
+    return [folder / ".env" for folder in dict.fromkeys(folders)]
+
+
+def said(options: argparse.Namespace) -> dict[str, str]:
+    """What ``--env`` sets.
+
+    Raises:
+        ValueError: a word of it is no NAME=VALUE.
+    """
+    found: dict[str, str] = {}
     for word in options.env:
         name, mark, value = word.partition("=")
-        if not mark or not name:
+        if not mark or not name or "\0" in word:
             raise ValueError(f"--env takes NAME=VALUE, not {word!r}")
-        environ[name] = value
+        found[name] = value
+    return found
+
+
+def filled(places: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ``, and what files say that is not there yet: the first of them wins.
+
+    Raises:
+        ValueError: a line of a file cannot be used.
+    """
+    found = dict(environ)
     for place in places:
         for name, value in read_dotenv(place).items():
-            environ.setdefault(name, value)
+            found.setdefault(name, value)
+    return found
 
 
-def take_defaults(parser: argparse.ArgumentParser, environ: MutableMapping[str, str]) -> None:
+def take_defaults(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
     """Let the environment say what the command line does not. A wrong value ends the command with status 2."""
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other list of its options
         value = environ.get(PREFIX + action.dest.upper())
