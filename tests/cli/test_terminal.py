@@ -17,6 +17,16 @@ async def work(ctx: Context) -> str:
     for step in range(1, 5):
         await ctx.report_progress(step, 4, f"step {step}\\x1b[31m")
     return "done"
+
+@server.tool
+async def think(question: str) -> str:
+    "Think about a question for so long that the words about it do not fit into one line of a terminal at all."
+    return "42"
+
+@server.resource("slow://page")
+async def page(ctx: Context) -> str:
+    await ctx.report_progress(1, 4, "reading")
+    return "read"
 """
 
 
@@ -56,6 +66,33 @@ def test_a_long_call_shows_a_bar_that_goes_away(folder: Path) -> None:
 def test_titles_stand_out_unless_nobody_wants_colour(folder: Path) -> None:
     assert "\x1b[1mtools\x1b[0m" in at_a_terminal(["list", "server.py"], folder)
     assert "\x1b[" not in at_a_terminal(["list", "server.py"], folder, NO_COLOR="1")
+
+
+def test_a_list_is_a_table_that_fits_and_lines_elsewhere(folder: Path) -> None:
+    shown = at_a_terminal(["list", "server.py"], folder, NO_COLOR="1").replace("\r", "").splitlines()
+    assert "  work()" in shown
+    assert any(line.startswith("  think(question)  Think about") and line.endswith("…") for line in shown)
+    assert max(map(len, shown)) < 80
+    piped = subprocess.run(
+        [sys.executable, "-m", "dovetail.cli.main", "list", "server.py"],
+        cwd=folder, capture_output=True, timeout=60, check=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    at = piped.index("  think(question)")
+    assert piped[at + 1].startswith("      Think about")
+    assert piped[at + 1].endswith("at all.")
+
+
+def test_reading_shows_a_bar_too(folder: Path) -> None:
+    assert "[######------------------]  25% reading" in at_a_terminal(
+        ["read", "server.py", "slow://page"], folder
+    )
+
+
+def test_the_findings_of_the_doctor_have_colours(folder: Path) -> None:
+    shown = at_a_terminal(["doctor", "server.py"], folder)
+    assert "\x1b[32mok     connection" in shown
+    assert "\x1b[33mnote   tool work" in shown
+    assert "\x1b[" not in at_a_terminal(["doctor", "server.py"], folder, NO_COLOR="1")
 
 
 def test_a_pipe_gets_neither(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """What ``dovetail run`` finds in the environment, in a .env, and behind ``--``."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from dovetail import Server
 from dovetail.cli.run import parser
 from dovetail.tooling import settings
+from tests.support.aio import run
+from tests.support.web import served
 
 SERVER = """
 import os, sys
@@ -19,6 +23,7 @@ server = Server("env")
 look = lambda: {"a": os.environ.get("A"), "b": os.environ.get("B"), "args": sys.argv[1:]}
 server.add_tool(look, name="look", description="d")
 """
+PATH = os.environ.get("PYTHONPATH", "")
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
@@ -81,7 +86,25 @@ def test_the_command_line_wins_and_wrong_values_are_said(capsys: pytest.CaptureF
         made.parse_args(["server.py"])
 
 
-def test_a_url_and_a_file_of_servers_are_run_too(tmp_path: Path) -> None:
+@run
+async def test_a_url_is_run_too(tmp_path: Path) -> None:
+    server = Server("behind")
+    server.add_tool(
+        lambda: {"a": "from afar"}, name="look", description="d", output_schema={"type": "object"}
+    )
+    async with served(server) as site:
+        found = await asyncio.to_thread(look, tmp_path, f"http://127.0.0.1:{site.port}/mcp")
+    assert found == {"a": "from afar"}
+
+
+def test_a_module_is_run_with_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "serve.py").write_text(SERVER)
+    found = look(tmp_path, "pack.serve:server", "--", "--reload", "--json", PYTHONPATH=f"{PATH}:{tmp_path}")
+    assert found["args"] == ["--reload", "--json"]
+
+
+def test_a_file_of_servers_is_run_too(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
     command = {
         "command": sys.executable,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
+
+import msgspec
 
 from ..errors import DovetailError
 from ..layers.audit import KEY_VARIABLE, verify
+from .output import Printer
 
 
 def main(command: str, arguments: list[str]) -> int:
@@ -18,6 +20,7 @@ def main(command: str, arguments: list[str]) -> int:
     parser.add_argument("file", metavar="FILE", help=of_files)
     of_keys = f"the key of the signatures (default: ${KEY_VARIABLE})"
     parser.add_argument("--key-file", metavar="FILE", help=of_keys)
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(arguments)
     try:
         key = None
@@ -30,7 +33,10 @@ def main(command: str, arguments: list[str]) -> int:
     signed = "their signatures not checked: no key"
     if found.signed:
         signed = f"{found.signed} of them signed with this key"
-    sys.stdout.write(f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}\n")
+    lines = [f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}"]
     if found.unsigned:
-        sys.stdout.write(f"{found.unsigned} lines follow the last checkpoint\n")
+        lines.append(f"{found.unsigned} lines follow the last checkpoint")
+    Printer(json=options.json).show(
+        {"ok": True, "file": options.file, **msgspec.structs.asdict(found)}, lines
+    )
     return 0

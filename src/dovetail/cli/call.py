@@ -125,20 +125,17 @@ async def _call(client: Client, options: argparse.Namespace, values: dict[str, A
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.name)
     values = as_schema_wants(values, {} if tool is None else tool.input_schema)
-    bar = None if options.json else Bar(sys.stderr)
-    call = client.call_tool(options.name, values, check=False, on_progress=bar)
-    try:
+    with Bar.of(options) as bar:
+        call = client.call_tool(options.name, values, check=False, on_progress=bar)
         result = await _named(options.name, "tools", client.list_tools, call)
-    finally:
-        if bar is not None:
-            bar.close()
     printer.show(result.raw, output.tool_result(result))
     return 1 if result.is_error else 0
 
 
 async def _read(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
-    read = client.read_resource(options.name)
-    result = await _named(options.name, "resources", client.list_resources, read)
+    with Bar.of(options) as bar:
+        read = client.read_resource(options.name, on_progress=bar)
+        result = await _named(options.name, "resources", client.list_resources, read)
     printer.show(result, output.resource(result))
     return 0
 
@@ -146,8 +143,9 @@ async def _read(client: Client, options: argparse.Namespace, values: dict[str, A
 async def _prompt(
     client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer
 ) -> int:
-    prompt = client.get_prompt(options.name, values or None)
-    result = await _named(options.name, "prompts", client.list_prompts, prompt)
+    with Bar.of(options) as bar:
+        prompt = client.get_prompt(options.name, values or None, on_progress=bar)
+        result = await _named(options.name, "prompts", client.list_prompts, prompt)
     printer.show(result, output.prompt(result))
     return 0
 

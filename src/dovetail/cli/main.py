@@ -67,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return importlib.import_module(COMMANDS[command][0]).main(command, given[1:])
     except DovetailError as error:
-        sys.stderr.write(f"dovetail {command}: {error.message}\n")
-        return 1
+        from .output import told  # only now: most commands end without it
+
+        return told(error, command, given[1:])
     except KeyboardInterrupt:
         return 130
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from argparse import Namespace
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from json import dumps
 from shutil import get_terminal_size
 from typing import Any, Final, TextIO
@@ -16,6 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..client.calling.results import ToolResult
+from ..errors import DovetailError
 from ..model import GetPromptResult, ReadResourceResult
 
 _BAR: Final = 24
@@ -23,7 +26,32 @@ _BAR: Final = 24
 
 
 class Bold(str):
-    """A line that stands out on a terminal."""
+    """A line that stands out on a terminal; others of them in other colours."""
+
+    style = "1"
+
+
+class Good(Bold):
+    style = "32"
+
+
+class Doubtful(Bold):
+    style = "33"
+
+
+class Bad(Bold):
+    style = "1;31"
+
+
+class Row(str):
+    """Two cells: columns of a table on a terminal, lines below each other anywhere else."""
+
+    cells: tuple[str, str]
+
+    def __new__(cls, first: str, second: str) -> Row:
+        made = super().__new__(cls, f"  {first}\n      {second}" if second else f"  {first}")
+        made.cells = first, second
+        return made
 
 
 def coloured(stream: TextIO) -> bool:
@@ -52,11 +80,31 @@ class Bar:
         self._stream.flush()
         self._shown = True
 
-    def close(self) -> None:
-        """Take the line away again."""
+    @classmethod
+    @contextmanager
+    def of(cls, options: Namespace) -> Generator[Bar | None]:
+        """A bar for one call; none for scripts. Its line is taken away again."""
+        bar = None if options.json else cls(sys.stderr)
+        try:
+            yield bar
+        finally:
+            if bar is not None:
+                bar._close()
+
+    def _close(self) -> None:
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+
+
+def told(error: DovetailError, command: str, words: Sequence[str]) -> int:
+    """Say what went wrong, to people or to scripts; the exit status."""
+    ours = words[: words.index("--")] if "--" in words else words
+    if "--json" in ours:
+        Printer(json=True).json({"error": {"kind": error.kind, "message": error.message}})
+    else:
+        sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
+    return 1
 
 
 class Printer:
@@ -70,8 +118,8 @@ class Printer:
         """Write all of it, whatever the terminal can show."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
-        bold = isinstance(text, Bold) and coloured(self._stream)
-        self._stream.write(f"\x1b[1m{shown}\x1b[0m\n" if bold else f"{shown}\n")
+        styled = isinstance(text, Bold) and coloured(self._stream)
+        self._stream.write(f"\x1b[{text.style}m{shown}\x1b[0m\n" if styled else f"{shown}\n")  # pyright: ignore
 
     def json(self, value: Any) -> None:
         self.line(formatted(value))
@@ -81,8 +129,23 @@ class Printer:
         if self._json:
             self.json(value)
         else:
-            for line in lines:
+            for line in aligned(list(lines)) if self._stream.isatty() else lines:
                 self.line(line)
+
+
+def aligned(lines: Sequence[str]) -> Iterator[str]:
+    """The same lines, rows as a table that fits the terminal."""
+    columns = get_terminal_size().columns
+    firsts = [len(printable(line.cells[0])) for line in lines if isinstance(line, Row)]
+    width = min(max(firsts, default=0), columns // 2)
+    for line in lines:
+        if not isinstance(line, Row):
+            yield line
+            continue
+        first, second = (printable(cell) for cell in line.cells)
+        room = columns - width - 5
+        short = second if len(second) <= room else second[: room - 1] + "…"
+        yield f"  {first:{width}}  {short}".rstrip()
 
 
 def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator[str]:
@@ -94,9 +157,8 @@ def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator
             yield Bold(title)
         for entry in entries:
             name_of = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
-            yield f"  {name_of}{_signature(entry)}"
-            if entry.description:
-                yield f"      {entry.description.strip().splitlines()[0]}"
+            said = (entry.description or "").strip().splitlines()
+            yield Row(f"{name_of}{_signature(entry)}", said[0] if said else "")
     if not any(found.values()):
         yield "It offers no tools, resources or prompts."
 

@@ -42,6 +42,7 @@ def add_ways(result: argparse.ArgumentParser) -> None:
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
+    result.add_argument("--json", action="store_true", help="say where it serves as JSON, on stderr")
     _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
 
 
@@ -148,19 +149,20 @@ def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | 
 
 
 _AS_THEY_ARE: Final = (
-    "host", "port", "uds", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics",
+    "host", "port", "uds", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics", "json",
 )  # fmt: skip
 """Options that the HTTP server has under the same names."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
     from ..transports import tcp
+    from ..transports.http.host.places import say, serving_on
 
     if options.unix:
-        sys.stderr.write(f"serving on {options.unix}\n")
+        say(serving_on(f"unix:{options.unix}", json=options.json))
         return tcp.run(server, None, None, path=options.unix)
     host, port = address(options.tcp)
-    sys.stderr.write(f"serving on tcp://{host}:{port}\n")
+    say(serving_on(f"tcp://{host}:{port}", json=options.json))
     return tcp.run(server, host, port, allow_remote=options.allow_remote)
 
 

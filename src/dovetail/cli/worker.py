@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
+
 from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
+from ..transports.http.host.places import say
 from ..transports.running import run as run_process
 from ..workers.worker import work
 from . import target
@@ -18,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--tasks", type=int, default=WORKER_TASKS, metavar="N", help=f"at once (default: {WORKER_TASKS})"
     )
+    result.add_argument("--json", action="store_true", help="say what it works for as JSON, on stderr")
     return result
 
 
@@ -26,4 +30,7 @@ def main(command: str, arguments: list[str]) -> int:
     server = target.server_of(options)
     if server.store is None:
         raise DovetailError("a worker needs the store of its server: --store redis://HOST:PORT/DB")
+    told = {"worker": server.name, "tasks": options.tasks}
+    said = f"dovetail: running the tasks of {server.name}, {options.tasks} at once"
+    say(msgspec.json.encode(told).decode() if options.json else said)
     return run_process(lambda stop: work(server, options.tasks, stop), threads=server.limits.threads)

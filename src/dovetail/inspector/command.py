@@ -7,6 +7,8 @@ import sys
 import webbrowser
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ..auth.commands.choosing import add_option, read_headers
 from ..settings import Limits
 
@@ -38,6 +40,7 @@ def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
         port, type=int, default=0, metavar="N", help="port of the page (default: any free one)"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the link only")
+    parser.add_argument("--json", action="store_true", help="print it as JSON for scripts")
 
 
 def main(command: str, arguments: list[str]) -> int:
@@ -55,7 +58,7 @@ def main(command: str, arguments: list[str]) -> int:
     return _run(found, options)
 
 
-def _run(found: list[Wish], options: argparse.Namespace) -> int:
+def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
     from ..transports import running
     from ..transports.http.host.places import Place
     from . import Inspector, InspectorApp
@@ -66,8 +69,9 @@ def _run(found: list[Wish], options: argparse.Namespace) -> int:
     async def serve(stop: Stop) -> None:
         inspector = Inspector()
         async with InspectorApp(inspector).served(Place(port=options.port)) as link:
-            inspector.connect(found)
-            sys.stdout.write(f"The inspector is at {link}\n")
+            inspector.connect(wishes)
+            found = msgspec.json.encode({"inspector": link}).decode()
+            sys.stdout.write(f"{found if options.json else f'The inspector is at {link}'}\n")
             sys.stdout.flush()
             show(link, options)
             await stop.wait()

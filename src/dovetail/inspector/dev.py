@@ -17,6 +17,8 @@ from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from ..cli.output import printable
 from ..cli.target import TargetError, split
 from ..client.connecting.targets import parse_target
@@ -27,7 +29,7 @@ from ..server.persistence import STORE
 from ..settings import Limits
 from ..tooling import settings
 from ..transports import running, stdio
-from ..transports.http.host.places import Place, say
+from ..transports.http.host.places import Place, say, serving_on
 from .app import InspectorApp
 from .command import add_page, show
 from .connection import Wish
@@ -190,12 +192,18 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> 
         )
         inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
         if wire is not None:
-            say(f"The inspector is at {link}")
+            say(_places(None, link, json=options.json))
             await stdio.serve(made.front, wire=wire, stop=stop)
             return
         app = made.front.asgi()
         host, port = await stack.enter_async_context(hosted(app, Place(port=options.port)))
-        say(f"dovetail: serving on http://{host}:{port}/mcp\nThe inspector is at {link}")
+        say(_places(f"http://{host}:{port}/mcp", link, json=options.json))
         show(link, options)
         await stop.wait()
         await app.drain(0.0)
+
+
+def _places(url: str | None, link: str, *, json: bool) -> str:
+    if json:
+        return msgspec.json.encode({"serving": url, "inspector": link}).decode()
+    return (f"{serving_on(url, json=False)}\n" if url else "") + f"The inspector is at {link}"

@@ -6,6 +6,7 @@ Commands stand in the script; the options of one are taken from its ``--help`` w
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -56,7 +57,9 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="dovetail completion", description="Print completion for a shell.")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    shell = parser.parse_args(list(arguments)).shell
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(list(arguments))
+    shell = options.shell
     plain = {name: summary.replace("'", "").replace(":", "") for name, (_, summary) in COMMANDS.items()}
     if shell == "bash":
         text = BASH.replace("@WORDS@", " ".join(plain))
@@ -67,5 +70,5 @@ def main(command: str, arguments: Sequence[str]) -> int:
         text = FISH.replace(
             "@LINES@", "\n".join(f"{use} -a {name} -d '{said}'" for name, said in plain.items())
         )
-    sys.stdout.write(text)
+    sys.stdout.write(json.dumps({"shell": shell, "script": text}) + "\n" if options.json else text)
     return 0

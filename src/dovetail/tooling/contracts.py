@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ..cli.call import client_of, client_parser
 from ..cli.output import Printer, escape_logs, printable
+from ..errors import DovetailError
 from ..surface import diff, lock
 from .files import write_atomically
 
@@ -21,7 +22,13 @@ from .files import write_atomically
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run ``lock`` or ``diff``; returns the exit status."""
     escape_logs()
-    return _lock(arguments) if command == "lock" else _diff(arguments)
+    try:
+        return _lock(arguments) if command == "lock" else _diff(arguments)
+    except DovetailError:
+        raise
+    except ValueError as error:
+        sys.stderr.write(f"dovetail {command}: {printable(str(error))}\n")
+        return 2
 
 
 def _lock(arguments: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..cli.call import client_of, client_parser
-from ..cli.output import Printer, escape_logs, printable
+from ..cli.output import Bad, Doubtful, Good, Printer, escape_logs
 from ..client import Client
 from ..errors import DovetailError, ProtocolError
 from ..json_schema.problem import SchemaError
@@ -66,15 +66,17 @@ def main(command: str, arguments: Sequence[str]) -> int:
         sys.stderr.write(f"dovetail doctor: {error}\n")
         return 2
     broken = sum(one.state == "broken" for one in found)
-    lines = [printable(line) for one in found for line in _lines(one)]
+    lines = [line for one in found for line in _lines(one)]
     lines.append(f"{broken} broken, {sum(one.state == 'note' for one in found)} to look at")
     Printer(json=options.json).show({"ok": not broken, "findings": found}, lines)
     return 1 if broken else 0
 
 
 def _lines(finding: Finding) -> list[str]:
-    mark = {"ok": "ok    ", "note": "note  ", "broken": "BROKEN"}[finding.state]
-    found = [f"{mark} {finding.check}: {finding.detail}"]
+    mark, style = {"ok": ("ok    ", Good), "note": ("note  ", Doubtful), "broken": ("BROKEN", Bad)}[
+        finding.state
+    ]
+    found: list[str] = [style(f"{mark} {finding.check}: {finding.detail}")]
     return [*found, f"         → {finding.advice}"] if finding.advice else found
 
 

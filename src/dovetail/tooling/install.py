@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..cli.output import Printer, printable
+from ..cli.output import Bold, Printer, Row
 from ..errors import DovetailError
 from ..layers.redaction import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
@@ -135,13 +135,11 @@ def _discover(arguments: list[str]) -> int:
 def _lines(found: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for one in found:
-        lines.append(f"{CLIENTS[one['client']].title} ({one['file']})")
+        lines.append(Bold(f"{CLIENTS[one['client']].title} ({one['file']})"))
         if "error" in one:
             lines.append(f"  cannot be read: {one['error']}")
-        lines += [
-            f"  {server['name']}  {server.get('what', '')}".rstrip() for server in one.get("servers", ())
-        ]
-    return [printable(line) for line in lines] or ["no client of ours has a file here"]
+        lines += [Row(server["name"], server.get("what", "")) for server in one.get("servers", ())]
+    return lines or ["no client of ours has a file here"]
 
 
 def _shown(name: str, entry: Any) -> dict[str, str]:

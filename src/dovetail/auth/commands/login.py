@@ -45,9 +45,6 @@ def main(command: str, arguments: Sequence[str]) -> int:
     work = {"login": _log_in, "logout": _log_out, "whoami": _who_am_i}[command]
     try:
         return asyncio.run(work(options))
-    except DovetailError as error:
-        sys.stderr.write(f"dovetail {command}: {error.message}\n")
-        return 1
     except ValueError as error:
         sys.stderr.write(f"dovetail {command}: {error}\n")
         return 2
@@ -58,8 +55,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     parser.add_argument("url", metavar="URL")
     if command == "login":
         add_login_options(parser)
-    else:
-        parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     return parser
 
 
@@ -133,12 +129,18 @@ class _Asked:
 async def _log_in(options: argparse.Namespace) -> int:
     demand = await challenge_of(options.url, read_headers(options.header))
     if demand is None:
-        sys.stdout.write(f"{options.url} wants no login\n")
+        _print(options, {"needed": False}, f"{options.url} wants no login")
         return 0
     async with HttpFetch().session() as send:
         held = await authorizer(options).log_in(options.url, send, demand)
-    sys.stdout.write(f"logged in to {held.binding.resource} by {held.issuer}\n")
+    said = f"logged in to {held.binding.resource} by {held.issuer}"
+    _print(options, {"needed": True, **described(held)}, said)
     return 0
+
+
+def _print(options: argparse.Namespace, found: dict[str, Any], said: str) -> None:
+    shown = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if options.json else said
+    sys.stdout.write(f"{shown}\n")
 
 
 async def _log_out(options: argparse.Namespace) -> int:
@@ -152,8 +154,7 @@ async def _log_out(options: argparse.Namespace) -> int:
             if revoked
             else "logged out here; the tokens could not be revoked and end by themselves"
         )
-    sys.stdout.write(msgspec.json.encode({"revoked": revoked}).decode() if options.json else said)
-    sys.stdout.write("\n")
+    _print(options, {"revoked": revoked}, said)
     return 0
 
 
@@ -161,14 +162,11 @@ async def _who_am_i(options: argparse.Namespace) -> int:
     async with HttpFetch().session() as send:
         held = await current(options.url, send)
     if held is None:
-        sys.stderr.write(f"dovetail whoami: not logged in; run: dovetail login {options.url}\n")
-        return 1
+        raise DovetailError(f"not logged in; run: dovetail login {options.url}")
     found = described(held)
-    if options.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
-    else:
-        lines = [f"{name:10} {value}" for name, value in found.items() if value is not None]
-        sys.stdout.write("\n".join(lines) + "\n")
+    _print(
+        options, found, "\n".join(f"{name:10} {value}" for name, value in found.items() if value is not None)
+    )
     return 0
 
 

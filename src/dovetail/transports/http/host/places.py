@@ -8,6 +8,7 @@ import socket
 import stat
 import sys
 
+import msgspec
 from msgspec import Struct
 
 from ....errors import DovetailError
@@ -23,6 +24,8 @@ class Place(Struct, frozen=True, kw_only=True):
     uds: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
+    json: bool = False
+    """Say where that is to programs."""
 
     @property
     def local(self) -> bool:
@@ -99,7 +102,7 @@ class Place(Struct, frozen=True, kw_only=True):
         if self.uds is None:
             host, port = bound.getsockname()[:2]
             where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        return f"dovetail: serving on {where}{path}"
+        return serving_on(f"{where}{path}", json=self.json)
 
     def remove(self) -> None:
         """Leave no Unix socket behind."""
@@ -108,6 +111,11 @@ class Place(Struct, frozen=True, kw_only=True):
                 os.unlink(self.uds)
             except FileNotFoundError:
                 pass
+
+
+def serving_on(where: str, *, json: bool) -> str:
+    """The line that says where a server is."""
+    return msgspec.json.encode({"serving": where}).decode() if json else f"dovetail: serving on {where}"
 
 
 def say(text: str) -> None:
