@@ -11,8 +11,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
+from ..auth.core.privacy import highest, leads_inside, level
 from ..transports.http.client.addresses import same_origin
-from ..transports.http.client.privacy import highest, leads_inside, level
 
 
 class _Reach:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from ...client.fetch import Pinnable, Send
-from ...transports.http.client.privacy import PUBLIC, highest, leads_inside
 from ..core import urls
+from ..core.privacy import PUBLIC, highest, leads_inside
 from ..core.problems import AuthError, Fault
 
 
