@@ -122,8 +122,7 @@ def test_only_one_place_says_what_to_install() -> None:
         for path in (ROOT / "src").rglob("*.py")
         if "pip install" in path.read_text()
     ]
-    # What `dovetail new` writes says how to install that project, not ours.
-    assert sorted(hints) == ["src/dovetail/extras.py", "src/dovetail/tooling/project.py"]
+    assert hints == ["src/dovetail/extras.py"]
 
 
 def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Path) -> None:

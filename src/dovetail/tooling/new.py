@@ -12,8 +12,9 @@ from typing import Final
 from .. import __version__
 from ..cli.output import Printer
 from ..errors import DovetailError
-from .project import FILES
 
+_TEMPLATE: Final = Path(__file__).with_name("template")
+"""The files, by their places; ``@NAME@``, ``@MODULE@``, ``@OWNER@`` and ``@VERSION@`` are filled in."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -56,10 +57,13 @@ def write(folder: Path, name: str, owner: str) -> list[str]:
     except OSError as error:
         raise DovetailError(f"{folder} cannot be made: {error.strerror}") from None
     words = {"@NAME@": name, "@MODULE@": name.replace("-", "_"), "@OWNER@": owner, "@VERSION@": __version__}
-    for place, text in FILES.items():
+    written: list[str] = []
+    for file in sorted(_TEMPLATE.rglob("*.in")):
+        text = file.read_text("utf-8")
         for word, value in words.items():
             text = text.replace(word, value)
-        path = folder / place
+        path = folder / file.relative_to(_TEMPLATE).with_suffix("")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return sorted(FILES)
+        written.append(path.relative_to(folder).as_posix())
+    return written
