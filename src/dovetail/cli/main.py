@@ -23,10 +23,7 @@ COMMANDS = {
     "dev": ("dovetail.inspector.dev", "serve a file that is being written, with the inspector beside it"),
     "lock": ("dovetail.tooling.contracts", "write down what a server offers, for diff and for clients"),
     "diff": ("dovetail.tooling.contracts", "say what a change of a server means to its clients"),
-    "migrate": (
-        "dovetail.tooling.migrate",
-        "rewrite a server of FastMCP or the official SDK to native Dovetail",
-    ),
+    "migrate": ("dovetail.tooling.migrate", "rewrite a server of FastMCP or the official SDK to ours"),
     "install": ("dovetail.tooling.install", "put a server into a client: Claude, Cursor, VS Code, Codex, …"),
     "uninstall": ("dovetail.tooling.install", "take a server out of a client"),
     "discover": ("dovetail.tooling.install", "list the servers of the clients on this machine"),
@@ -36,18 +33,9 @@ COMMANDS = {
     "login": ("dovetail.auth.commands.login", "log in to a server"),
     "logout": ("dovetail.auth.commands.login", "forget and revoke the tokens for a server"),
     "whoami": ("dovetail.auth.commands.login", "show as whom you talk to a server"),
-    "doctor": (
-        "dovetail.tooling.doctor",
-        "find out what is wrong with a server; doctor auth URL: with logging in",
-    ),
-    "new": (
-        "dovetail.tooling.new",
-        "begin a project: a server with tests, a Dockerfile and a release workflow",
-    ),
-    "completion": (
-        "dovetail.tooling.completion",
-        "print the completion of this command for bash, zsh or fish",
-    ),
+    "doctor": ("dovetail.tooling.doctor", "find out what is wrong with a server, or with logging in to it"),
+    "new": ("dovetail.tooling.new", "begin a project: a server with tests and all it takes to release it"),
+    "completion": ("dovetail.tooling.completion", "print the completion for bash, zsh or fish"),
 }
 """Command → module and summary. The module's ``main(command, arguments)`` returns the exit status."""
 

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import http.client
 import os
+import re
 import socket
 import ssl
 import statistics
@@ -37,6 +38,7 @@ _PINGS: Final = 5
 _SECONDS: Final = 10.0
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _BOTH: Final = "application/json, text/event-stream"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -47,6 +49,18 @@ class Finding(Struct, omit_defaults=True):
     state: State
     detail: str
     advice: str = ""
+
+
+def _ok(check: str, detail: str) -> Finding:
+    return Finding(check, "ok", detail)
+
+
+def _note(check: str, detail: str, advice: str = "") -> Finding:
+    return Finding(check, "note", detail, advice)
+
+
+def _broken(check: str, detail: str, advice: str) -> Finding:
+    return Finding(check, "broken", detail, advice)
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -92,14 +106,10 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
             if client.violations:
                 kinds = ", ".join(f"{kind} ({count})" for kind, count in client.violations.items())
                 found.append(
-                    Finding(
-                        "conformance", "broken", f"it sent what it may not: {kinds}", "see dovetail inspect"
-                    )
+                    _broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
                 )
     except DovetailError as error:
-        found.append(
-            Finding("connection", "broken", error.message, "start it, or look at its log; is the URL right?")
-        )
+        found.append(_broken("connection", error.message, "start it, or look at its log; is the URL right?"))
     if not any(one.state == "broken" and one.check == "connection" for one in found):
         found += await _revisions(options)
     if options.target.startswith(("http://", "https://")):
@@ -110,9 +120,7 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
 def _connected(client: Client, seconds: float) -> Finding:
     info = client.server_info
     name = "a server without a name" if info is None else f"{info.name} {info.version}"
-    return Finding(
-        "connection", "ok", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms"
-    )
+    return _ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
 async def _revisions(options: argparse.Namespace) -> list[Finding]:
@@ -127,14 +135,11 @@ async def _revisions(options: argparse.Namespace) -> list[Finding]:
                         await client.list_tools()
             spoken.append(revision)
         except (DovetailError, TimeoutError) as error:
-            text = error.message if isinstance(error, DovetailError) else "no answer"
-            broken = isinstance(error, TimeoutError)
-            advice = (
-                "clients of this revision wait for ever: answer initialize with a version you speak"
-                if broken
-                else ""
-            )
-            found.append(Finding(f"revision {revision}", "broken" if broken else "note", text, advice))
+            if isinstance(error, TimeoutError):
+                advice = "clients of this revision wait for ever: answer initialize with a version you speak"
+                found.append(_broken(f"revision {revision}", "no answer", advice))
+            else:
+                found.append(_note(f"revision {revision}", error.message, "its clients need another server"))
     words = ", ".join(spoken) or "none"
     return [Finding("revisions", "ok" if spoken else "broken", f"it speaks {words}"), *found]
 
@@ -151,9 +156,7 @@ async def _offered(client: Client) -> list[Finding]:
     names = [tool.name for tool in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        found.append(
-            Finding("tools", "broken", f"{', '.join(twice)} came twice", "give each tool a name of its own")
-        )
+        found.append(_broken("tools", f"{', '.join(twice)} came twice", "give each tool a name of its own"))
     return [Finding("tools", "ok", f"{len(tools)} of them"), *found]
 
 
@@ -168,11 +171,7 @@ def _problem_of(tool: Any) -> tuple[State, str, str] | None:
             return "broken", f"its {side.replace('_', ' ')} cannot be used: {error}", "correct the schema"
     if not tool.description:
         return "note", "it has no description", "a model cannot know what it is for: write a docstring"
-    if (
-        len(tool.name) > 64
-        or not tool.name.replace("-", "").replace("_", "").isalnum()
-        or not tool.name.isascii()
-    ):
+    if not _NAME.fullmatch(tool.name):
         return "note", "some clients refuse its name", "use up to 64 of A-Z a-z 0-9 _ -"
     return None
 
@@ -184,9 +183,7 @@ async def _timing(client: Client) -> Finding:
         try:
             await client.ping()
         except ProtocolError:
-            return Finding(
-                "timing", "note", "it does not answer ping", "clients take it for dead: answer ping"
-            )
+            return _note("timing", "it does not answer ping", "clients take it for dead: answer ping")
         times.append(time.perf_counter() - begun)
     middle = statistics.median(times)
     advice = "look for work on the event loop, or a proxy far away" if middle > _SLOW else ""
@@ -205,9 +202,7 @@ def _over_http(url: str) -> list[Finding]:
         found.append(Finding("proxy", "note", f"{', '.join(proxies)} stands between", "unset it to compare"))
     if at.scheme == "http" and not local:
         found.append(
-            Finding(
-                "TLS", "broken", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile"
-            )
+            _broken("TLS", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile")
         )
     elif at.scheme == "https":
         found.append(_tls(at.hostname or "", at.port or 443))
@@ -217,9 +212,8 @@ def _over_http(url: str) -> list[Finding]:
         try:
             found += check(url)
         except (OSError, http.client.HTTPException) as error:
-            found.append(
-                Finding(check.__name__.strip("_").replace("_", " "), "broken", str(error) or "no answer")
-            )
+            name, said = check.__name__.strip("_").replace("_", " "), str(error) or "no answer"
+            found.append(_broken(name, said, "is it reachable from here, without a proxy?"))
     return found
 
 
@@ -251,12 +245,11 @@ def _tls(host: str, port: int) -> Finding:
             ends = ssl.cert_time_to_seconds(str((secure.getpeercert() or {}).get("notAfter")))
             days = (ends - time.time()) / 86400
             soon = "renew the certificate" if days < 14 else ""
-            return Finding(
-                "TLS", "note" if soon else "ok", f"{secure.version()}, good for {days:.0f} days", soon
-            )
+            said = f"{secure.version()}, good for {days:.0f} days"
+            return Finding("TLS", "note" if soon else "ok", said, soon)
     except (OSError, ValueError) as error:
-        return Finding(
-            "TLS", "broken", str(error), "install a certificate that clients can check, with its whole chain"
+        return _broken(
+            "TLS", str(error), "install a certificate that clients can check, with its whole chain"
         )
 
 
@@ -280,14 +273,8 @@ def _foreign_host(url: str) -> list[Finding]:
 def _media_types(url: str) -> list[Finding]:
     status, _ = _ask(url, Content_Type="text/plain")
     if status < 400:
-        return [
-            Finding(
-                "headers",
-                "broken",
-                "text/plain is taken for JSON",
-                "answer 415: pages can send it without asking",
-            )
-        ]
+        advice = "answer 415: pages can send it without asking"
+        return [_broken("headers", "text/plain is taken for JSON", advice)]
     return [Finding("headers", "ok", f"text/plain gets {status}")]
 
 

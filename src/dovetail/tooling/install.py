@@ -22,6 +22,7 @@ from ..shapes import is_list, is_object
 from . import config_files
 from .clients import CLIENTS, Installed, KnownClient
 from .files import write_atomically
+from .settings import cut
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names become parts of tool names, of file names and, in some clients, of a shell's words."""
@@ -42,10 +43,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def _install(arguments: list[str]) -> int:
-    words, rest = (arguments, [])
-    if "--" in arguments:
-        at = arguments.index("--")
-        words, rest = arguments[:at], arguments[at + 1 :]
+    words, rest = cut(arguments)
     parser = _install_parser()
     options = parser.parse_args(words)
     if not options.into:
@@ -116,18 +114,13 @@ def _discover(arguments: list[str]) -> int:
         path = client.place()
         if not path.is_file():
             continue
+        one: dict[str, Any] = {"client": key, "file": str(path)}
         try:
             servers = config_files.listed(client, _read(path))
+            one["servers"] = [_shown(name, entry) for name, entry in servers.items()]
         except (ValueError, InstallError) as error:
-            found.append({"client": key, "file": str(path), "error": str(error)})
-            continue
-        found.append(
-            {
-                "client": key,
-                "file": str(path),
-                "servers": [_shown(name, one) for name, one in servers.items()],
-            }
-        )
+            one["error"] = str(error)
+        found.append(one)
     Printer(json=options.json).show({"clients": found}, _lines(found))
     return 0
 
