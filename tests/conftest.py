@@ -6,9 +6,14 @@ Layers change nothing for whoever is within the limits: ``EVERY_LAYER=1 pytest t
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dovetail.server import current
 from tests.support.every_layer import everywhere
+
+# How long an example takes says how much else the machine has to do.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True, scope="session")
