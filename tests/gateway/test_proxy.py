@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, ProtocolError, Reconnect, Refusal, Server, ToolError
+from dovetail import Client, Context, ProtocolError, Reconnect, Refusal, Server, ToolError
 from dovetail.gateway import Proxy
 from tests.gateway import behind as room
 from tests.gateway.behind import behind
@@ -47,6 +47,28 @@ async def test_everything_without_questions_goes_through(front: str, back: str) 
         assert unknown.value.code == -32602
         assert missing.value.code == (-32602 if front == "2026-07-28" else -32002)
         assert (await client.complete("ask", "city", "osl")).completion.values == ["oslo"]
+
+
+@pytest.mark.parametrize("task", [True, False])
+@pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_tool_that_may_be_a_task_behind_asks_the_client_in_front(back: str, task: bool) -> None:
+    server = Server("asking", "1")
+
+    @server.tool(task="optional")
+    async def book(ctx: Context) -> str:
+        answer = await ctx.elicit("Which day?", {"type": "object", "properties": {"day": {"type": "string"}}})
+        return f"booked {answer.data['day']}"
+
+    proxy = Proxy(server, revision=back)
+    async with Client(proxy, revision="2026-07-28", on_elicit=lambda request: {"day": "monday"}) as client:
+        await client.list_tools()
+        if task:
+            handle = await client.call_tool("book", task=True)
+            result = await asyncio.wait_for(handle.result(), 20)
+        else:
+            result = await asyncio.wait_for(client.call_tool("book"), 20)
+        assert result.text == "booked monday"
 
 
 @each_pair

@@ -8,8 +8,8 @@ does not come back in time has the call behind cancelled. The number of calls he
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -32,34 +32,44 @@ class _Question(Struct, eq=False):
 class HeldCall:
     """One call behind that is under way."""
 
+    work: asyncio.Task[Struct | Raw]
+    lease: asyncio.TimerHandle | None = None
+    _news: asyncio.Future[None] | None = None
+
     def __init__(self, passing: Passing) -> None:
         self.id = secrets.token_urlsafe(16)
         self.owner = key_of(passing.call.principal)
         self.passing = passing
         """The call in front that waits for it now, or waited last."""
-        self.work: asyncio.Task[Struct | Raw]
         self.questions: dict[str, _Question] = {}
-        self.asked = asyncio.Event()
-        self.waiting = False
-        """A call in front waits for it at this moment."""
-        self.lease: asyncio.TimerHandle | None = None
-        self.count = 0
+        self._count = 0
 
     async def ask(self, method: str, params: Any) -> Any:
         """Wait for the answer to a question of the server behind."""
-        self.count += 1
+        self._count += 1
         question = _Question(method, params, asyncio.get_running_loop().create_future())
-        key = f"input_{self.count}"
+        key = f"input_{self._count}"
         self.questions[key] = question
-        self.asked.set()
+        self.tell()
         try:
             return await question.answer
         finally:
             self.questions.pop(key, None)
 
+    def tell(self) -> None:
+        """There is a question, or the end."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def news(self) -> None:
+        """Wait for a question, or for the end."""
+        while not (self.questions or self.work.done()):
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+
 
 class HeldCalls:
-    """All calls that are held, of all clients."""
+    """All calls that are held, of all clients: those whose client was asked and has not come back."""
 
     def __init__(self) -> None:
         self._calls: dict[str, HeldCall] = {}
@@ -67,21 +77,17 @@ class HeldCalls:
     async def run(self, passing: Passing, params: Struct) -> Struct | Raw:
         """Begin a call behind, and wait for its result or its first questions."""
         held = passing.held = HeldCall(passing)
-        mine = sum(1 for each in self._calls.values() if each.owner == held.owner)
-        if len(self._calls) >= HELD_CALLS or (mine >= HELD_CALLS_EACH and held.owner is not None):
-            raise Refusal(1004, message="too many calls wait for an answer of their client")
-        self._calls[held.id] = held
-        context = contextvars.copy_context()
-        held.work = asyncio.get_running_loop().create_task(self._work(held, params), context=context)
+        work = passing.open_to_questions(passing.send(params))
+        held.work = asyncio.get_running_loop().create_task(work)
+        held.work.add_done_callback(partial(self._ended, held))
         return await self._wait(held)
 
-    async def _work(self, held: HeldCall, params: Struct) -> Struct | Raw:
-        try:
-            with held.passing.upstream.asked_by(held.passing):
-                return await held.passing.send(params)
-        finally:
-            if not held.waiting:
-                self._forget(held)
+    def _ended(self, held: HeldCall, work: asyncio.Task[Any]) -> None:
+        if self._calls.pop(held.id, None) is not None and not work.cancelled():
+            work.exception()  # nobody waits for it: whoever comes back is told that the call is over
+        if held.lease is not None:
+            held.lease.cancel()
+        held.tell()
 
     async def resume(self, id: str, passing: Passing, rounds: Rounds) -> Struct | Raw:
         """Give a call behind the answers it waits for, and wait on.
@@ -89,8 +95,8 @@ class HeldCalls:
         Raises:
             ProtocolError: it is over, or somebody else answers it at this moment.
         """
-        held = self._calls.get(id)
-        if held is None or held.waiting:
+        held = self._calls.pop(id, None)
+        if held is None:
             raise ProtocolError(
                 "invalid_request_state", "the call that asked is over, or being answered: begin again"
             )
@@ -102,42 +108,30 @@ class HeldCalls:
             if type(answer) is not Wanted and not question.answer.done():
                 question.answer.set_result(answer)
                 held.questions.pop(key, None)
-        if not held.questions:
-            held.asked.clear()
         return await self._wait(held)
 
     async def _wait(self, held: HeldCall) -> Struct | Raw:
-        held.waiting = True
-        asked = asyncio.ensure_future(held.asked.wait())
         try:
-            await asyncio.wait((held.work, asked), return_when=asyncio.FIRST_COMPLETED)
-            if not held.work.done():
-                return self._question(held)
-            self._forget(held)
-            return held.work.result()
+            await held.news()
+            return held.work.result() if held.work.done() else self._question(held)
         except BaseException:
             # The client in front is gone, or cannot be asked: nobody will come back.
-            self._forget(held)
             held.work.cancel()
             await asyncio.wait([held.work])
             raise
-        finally:
-            held.waiting = False
-            asked.cancel()
 
     def _question(self, held: HeldCall) -> Struct:
+        mine = sum(1 for each in self._calls.values() if each.owner == held.owner)
+        if len(self._calls) >= HELD_CALLS or (mine >= HELD_CALLS_EACH and held.owner is not None):
+            raise Refusal(1004, message="too many calls wait for an answer of their client")
         rounds = held.passing.rounds()
         rounds.state = {"held": held.id}
         for key, question in held.questions.items():
             rounds.want(question.method, question.params, key)
         result = rounds.result()
         held.lease = asyncio.get_running_loop().call_later(HELD_SECONDS, held.work.cancel)
+        self._calls[held.id] = held
         return result
-
-    def _forget(self, held: HeldCall) -> None:
-        self._calls.pop(held.id, None)
-        if held.lease is not None:
-            held.lease.cancel()
 
     async def close(self) -> None:
         """End them all."""
@@ -146,4 +140,3 @@ class HeldCalls:
             task.cancel()
         if work:
             await asyncio.wait(work)
-        self._calls.clear()

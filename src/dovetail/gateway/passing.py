@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from .upstream import Upstream
 
 log = logging.getLogger("dovetail.gateway")
+
+_T = TypeVar("_T")
 
 _OURS: Final = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, LOG_LEVEL})
 """What of ``_meta`` belongs to one connection and is not passed on."""
@@ -88,8 +91,7 @@ class Passing:
         if not self.upstream.modern:
             if call.revision.modern and self.channel.asking is None:
                 return await self.upstream.held.run(self, params)
-            with self.upstream.asked_by(self):
-                return await self.send(params)
+            return await self.open_to_questions(self.send(params))
         result = await self.send(params)
         return await self._go_on(params, result) if type(result) is m.InputRequiredResult else result
 
@@ -138,6 +140,8 @@ class Passing:
             return await self.held.ask(method, params)
         asking = self.channel.asking
         if asking is not None:
+            if self.call.revision.modern and not self._detached:
+                await self._detach()  # the call behind cannot be begun again with the answer: the task asks
             kind: Any = REQUESTS[method]
             request: m.InputRequest = kind(UNSET if params is None else params)
             (answer,) = await asking.ask([Unread(request, "")])
@@ -149,14 +153,23 @@ class Passing:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    async def send(self, params: Struct) -> Struct | Raw:
+    async def open_to_questions(self, work: Awaitable[_T]) -> _T:
+        """Wait for ``work``; meanwhile a question without a sign of whose it is may be for this client."""
+        active = self.upstream.active
+        active[self] = None
+        try:
+            return await work
+        finally:
+            active.pop(self, None)
+
+    async def send(self, params: Any) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
         call, upstream, name = self.call, self.upstream, None
         meta = self._meta()
         raw = upstream.revision is call.revision and self.channel.asking is None and upstream.plain
         params = replace(params, meta=UNSET)  # what goes along of it is in the options
         if call.method == "tools/call":
-            name = cast("m.CallToolRequestParams", params).name
+            name = params.name
             if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
                 raise ProtocolError("tool_not_found", f"Unknown tool: {name[:NAME_ECHO]!a}")
             if "@" in name and name not in upstream.traits:
@@ -193,17 +206,19 @@ class Passing:
     async def _finish(self, created: Any) -> Struct:
         """The server behind made a task of it: so do we where the client in front can have one; and wait."""
         if not self._detached:
-            await self.channel.detach()
-            self._detached = self.channel.asking is not None
+            await self._detach()
         handle = self.upstream.client.follow_task(created)
         try:
-            with self.upstream.asked_by(self):
-                return await handle.within(None)
+            return await self.open_to_questions(handle.within(None))
         except asyncio.CancelledError:
             await handle.abandon()
             raise
         except (TransportError, RequestTimeout) as error:
             raise _unreachable(error, self.upstream.name) from error
+
+    async def _detach(self) -> None:
+        await self.channel.detach()
+        self._detached = self.channel.asking is not None
 
     def _may_become_task(self) -> bool:
         """A modern server makes no task of a call with a progress token, such as an idle limit would bring along."""

@@ -235,6 +235,7 @@ class RemotePart:
                 raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
         found = self._upstreams.get(key)
         if found is not None:
+            self._upstreams.move_to_end(key)
             if found.exchanged is not None and token is not None:
                 found.exchanged.subject = token
             return found
@@ -265,7 +266,7 @@ class RemotePart:
                 found.learn()
                 found.open = True
                 self._upstreams[key] = found
-                await self._make_room()
+                self._make_room()
         self._opening.pop(key, None)
         return found
 
@@ -312,13 +313,13 @@ class RemotePart:
             raise LoopError("dependency_failed", text)
         return via
 
-    async def _make_room(self) -> None:
+    def _make_room(self) -> None:
         for key, upstream in list(self._upstreams.items()):
             if len(self._upstreams) <= UPSTREAMS_KEPT:
                 return
             if not upstream.busy and upstream is not self.first:
                 del self._upstreams[key]
-                await upstream.client.close()
+                self._later(upstream.client.close(drain=RETIRED_SECONDS))
 
     # --- the part -----------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -91,7 +91,7 @@ class Upstream:
         """For calls of which the server behind may make tasks."""
         self._tell = tell
         self.pass_headers = pass_headers
-        self._active: dict[Passing, None] = {}
+        self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
         self._shown: dict[ListName, Shown] = {}
         self._locks: dict[ListName, asyncio.Lock] = {}
         self.harmless: set[str] = set()
@@ -141,7 +141,7 @@ class Upstream:
 
     @property
     def busy(self) -> bool:
-        return bool(self._active or self.watched)
+        return bool(self.active or self.watched)
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
@@ -215,26 +215,17 @@ class Upstream:
 
     # --- what it says -------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def asked_by(self, passing: Passing) -> Generator[None]:
-        """While this is entered, a question without a sign of whose it is may be for the client of ``passing``."""
-        self._active[passing] = None
-        try:
-            yield
-        finally:
-            self._active.pop(passing, None)
-
     def _whose(self) -> Passing | None:
         """The call on whose exchange we are, or the only one there is, or any of one and the same client."""
         found = current.get()
-        if found is not None and found in self._active:
+        if found is not None and found in self.active:
             return found
         clients = {
-            (id(each.call.session), each.call.principal and each.call.principal.key) for each in self._active
+            (id(each.call.session), each.call.principal and each.call.principal.key) for each in self.active
         }
-        modern = any(each.call.session is None for each in self._active)
-        if len(self._active) == 1 or (len(clients) == 1 and not modern):
-            return next(reversed(self._active))
+        modern = any(each.call.session is None for each in self.active)
+        if len(self.active) == 1 or (len(clients) == 1 and not modern):
+            return next(reversed(self.active))
         return None
 
     async def _question(self, method: str, params: Any) -> Struct:
@@ -242,7 +233,7 @@ class Upstream:
         if passing is None:
             many = (
                 "several clients are being served on one connection"
-                if self._active
+                if self.active
                 else "no call is under way"
             )
             raise ProtocolError("method_not_found", f"it cannot be told whom to ask: {many}")
