@@ -1,6 +1,6 @@
 """Run the official conformance suite against the fixture server and the fixture client, and score it.
 
-usage: conformance.py [server|client] [REVISION…] [--only REGEX] [--write FILE]
+usage: conformance.py [server|client] [REVISION…] [--only REGEX] [--bridge [REVISION]] [--write FILE]
 
 A scenario passes when it ran, none of its checks failed or warned, at least one succeeded, and (for clients)
 the process ended with 0. One whose checks were all skipped was not exercised: the suite always skips
@@ -207,7 +207,13 @@ def main() -> int:
     parser.add_argument("revisions", nargs="*")
     parser.add_argument("--only", default=".")
     parser.add_argument("--url", help="a server that is already running")
-    parser.add_argument("--bridge", action="store_true", help="through `dovetail bridge`")
+    parser.add_argument(
+        "--bridge",
+        nargs="?",
+        const="auto",
+        metavar="REVISION",
+        help="through `dovetail bridge`, speaking this",
+    )
     parser.add_argument("--write", type=Path, help="write the scores as JSON")
     options = parser.parse_args()
     scores: list[Score] = []
@@ -222,7 +228,7 @@ def main() -> int:
                 processes.append(serve(port, "run", "examples/conformance/server.py"))
             if options.bridge:
                 port = free_port()
-                processes.append(serve(port, "bridge", target))
+                processes.append(serve(port, "bridge", target, "--revision", options.bridge))
                 target = f"http://127.0.0.1:{port}/mcp"
         try:
             for revision in options.revisions or REVISIONS[leg]:
