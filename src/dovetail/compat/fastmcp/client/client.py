@@ -17,6 +17,7 @@ from ....client.client import Client as Native
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....settings import Timeouts
 from ...mcp import types as t
+from ...mcp.client.session import refused
 from ...mcp.shared.exceptions import McpError
 from ..exceptions import ToolError
 from ..tools.base import WRAPPED
@@ -260,8 +261,7 @@ async def _asked(call: Any) -> Any:
     except RequestTimeout as error:
         raise McpError(t.ErrorData(code=408, message=error.message)) from error
     except ProtocolError as error:
-        data = None if error.data is msgspec.UNSET else error.data
-        raise McpError(t.ErrorData(code=error.code, message=error.message, data=data)) from error
+        raise refused(error) from error
 
 
 def _model(value: Any, kind: type[Any]) -> Any:

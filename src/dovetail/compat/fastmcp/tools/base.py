@@ -178,12 +178,7 @@ class Tool(FastMCPComponent):
             "inputSchema": self.parameters, "outputSchema": self.output_schema, "annotations": self.annotations,
             "execution": self.execution,
         }  # fmt: skip
-        if (
-            self.title is None
-            and self.annotations is not None
-            and self.annotations.title
-            and generation() == 2
-        ):
+        if self.title is None and self.annotations is not None and self.annotations.title:
             members["title"] = self.annotations.title
         return t.Tool(**{**members, **overrides})
 

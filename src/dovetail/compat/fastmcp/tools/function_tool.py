@@ -140,14 +140,15 @@ def _declared(given: Any, shape: _Shape) -> dict[str, Any] | None:
         raise ValueError(
             f"Output schemas must represent object types due to MCP spec limitations. Received: {given!r}"
         )
-    return given
+    return given if given is None or generation() == 2 else dereferenced(given)
 
 
 def _written(given: Any, shape: _Shape) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     if "$defs" in shape.written:
         found["inputSchema"] = shape.written
-    if given is NotSet and "$ref" in str(output := shape.output(whole=False)):
+    output = shape.output(whole=False) if given is NotSet else given
+    if "$ref" in str(output):
         found["outputSchema"] = output
     return found or None
 

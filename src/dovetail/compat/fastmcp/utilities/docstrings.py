@@ -12,7 +12,7 @@ _PARAMETERS: Final = frozenset(
     {"args", "arguments", "params", "parameters", "keyword args", "other parameters"}
 )
 _HEADING: Final = re.compile(r"([A-Za-z][\w ]*):\s*$")
-_GOOGLE: Final = re.compile(r"(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_GOOGLE: Final = re.compile(r"(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _NUMPY: Final = re.compile(r"(\w+)\s*(?::.*)?$")
 _SPHINX: Final = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)$")
 _FIELD: Final = re.compile(r":\w+[^:]*:")
@@ -29,11 +29,12 @@ def parse(doc: str) -> tuple[str | None, dict[str, str]]:
             continue
         first = min(first, number)
         if kind == "google":
-            said |= _entries(_below(lines, number + 1), _GOOGLE)
+            margin = len(following := lines[number + 1]) - len(following.lstrip())
+            said |= _entries(_below(lines, number + 1), _GOOGLE, margin)
         elif kind == "numpy":
             said |= _entries(_until_underlined(lines, number + 2), _NUMPY)
         elif kind == "sphinx" and (found := _SPHINX.match(line)):
-            said[found[1]] = _joined(found[2], _below(lines, number + 1))
+            said[found[1]] = "\n".join([found[2], *_below(lines, number + 1)]).strip()
     if not said:
         return doc, {}
     return "\n".join(lines[:first]).strip() or None, said
@@ -50,16 +51,21 @@ def _section(lines: list[str], number: int) -> str | None:
     if _FIELD.match(line):
         return "sphinx"
     heading = _HEADING.match(line)
-    if heading is None or not following[:1].isspace():
+    if heading is None or not following[:1].isspace() or (number and lines[number - 1].strip()):
         return None
     return "google" if heading[1].lower() in _PARAMETERS else "other"
 
 
-def _below(lines: list[str], start: int) -> list[str]:
-    """The lines that are indented, from ``start`` on."""
+def _below(lines: list[str], start: int, margin: int = 0) -> list[str]:
+    """The lines that are indented, from ``start`` on, without their own margin or the one that is usual there."""
     end = start
     while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
         end += 1
+    if margin:
+        usual = " " * margin
+        return [
+            line.removeprefix(usual) if line.startswith(usual) else line.lstrip() for line in lines[start:end]
+        ]
     return textwrap.dedent("\n".join(lines[start:end])).splitlines()
 
 
@@ -70,15 +76,13 @@ def _until_underlined(lines: list[str], start: int) -> list[str]:
     return lines[start:end]
 
 
-def _entries(lines: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
+def _entries(lines: list[str], pattern: re.Pattern[str], margin: int = 0) -> dict[str, str]:
+    """What is said of each name; lines that go on lose one ``margin``, and all of theirs where none is known."""
     found: dict[str, str] = {}
     for number, line in enumerate(lines):
         entry = pattern.match(line) if line and not line[0].isspace() else None
         if entry is not None:
             words = entry[2] if pattern.groups > 1 else ""
-            found[entry[1]] = _joined(words, _below(lines, number + 1))
+            said = "\n".join([words, *_below(lines, number + 1, margin)])
+            found[entry[1]] = said.rstrip("\n") if margin else said.strip()
     return found
-
-
-def _joined(first: str, rest: list[str]) -> str:
-    return "\n".join([first, *rest]).strip()

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from ....client import Client
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....model import Implementation
+from ....shapes import is_object
 from .. import types
 from ..shared.context import RequestContext
 from ..shared.exceptions import McpError
@@ -116,8 +117,7 @@ class ClientSession:
         except RequestTimeout as error:
             raise McpError(types.ErrorData(code=REQUEST_TIMEOUT, message=error.message)) from error
         except ProtocolError as error:
-            data = None if error.data is msgspec.UNSET else error.data
-            raise McpError(types.ErrorData(code=error.code, message=error.message, data=data)) from error
+            raise refused(error) from error
         except DovetailError as error:
             raise McpError(types.ErrorData(code=types.CONNECTION_CLOSED, message=error.message)) from error
 
@@ -228,9 +228,10 @@ class ClientSession:
     def _elicited(self, callback: ElicitationFnT) -> Callback:
         async def elicit(request: Any) -> Any:
             wire = msgspec.to_builtins(request)
-            kind = (
-                types.ElicitRequestURLParams if wire.get("mode") == "url" else types.ElicitRequestFormParams
-            )
+            kind = types.ElicitRequestFormParams
+            if wire.get("mode") == "url":
+                kind = types.ElicitRequestURLParams
+                wire.setdefault("elicitationId", "")  # 2026-07-28 has none: nothing is reported later
             return _plain(await callback(self._context(), kind.model_validate(wire)))
 
         return elicit
@@ -247,6 +248,25 @@ class ClientSession:
             await callback(types.LoggingMessageNotificationParams.model_validate(wire))
 
         return log
+
+
+def refused(error: ProtocolError) -> McpError:
+    """A server's error as those who ask expect to catch it, with the code that the server gave.
+
+    2026-07-28 keeps codes for itself: one of the author's travels beside the error, in its data.
+    """
+    code, data = error.code, None if error.data is msgspec.UNSET else error.data
+    if is_object(data):
+        code = data.get("dialectCode", code)
+        data = {
+            name: value for name, value in data.items() if (name, value) not in _added(error, code)
+        } or None
+    return McpError(types.ErrorData(code=code, message=error.message, data=data))
+
+
+def _added(error: ProtocolError, code: int) -> tuple[tuple[str, Any], ...]:
+    """What ours write beside an error."""
+    return ("kind", error.kind), ("dialectCode", code)
 
 
 def _plain(answer: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from ...serving import Served
 from ..client.session import ClientSession
 from ..client.ways import Way
+from ..types import LATEST_PROTOCOL_VERSION
 
 
 @asynccontextmanager
@@ -19,7 +20,8 @@ async def create_connected_server_and_client_session(
     client_info: Any = None, raise_exceptions: bool = False, elicitation_callback: Any = None,
 ) -> AsyncGenerator[ClientSession, None]:  # fmt: skip
     """A session with ``server``, ready for calls."""
-    way = Way(server.native)
+    # The newest revision of theirs: what such tests look at is its handshake, its codes and its notifications.
+    way = Way(server.native, {"revision": LATEST_PROTOCOL_VERSION})
     async with ClientSession(
         way,
         way,

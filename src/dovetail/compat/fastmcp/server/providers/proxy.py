@@ -35,6 +35,9 @@ class ProxyClient(Client):
         options.setdefault("log_handler", _log)
         options.setdefault("progress_handler", _progress)
         super().__init__(transport, **options)
+        # To a server in this process the newest revision: there a question comes back to the call that it belongs to,
+        # and is not asked in the middle of the call behind, whose context is another.
+        self._options.pop("revision", None)
 
 
 StatefulProxyClient = ProxyClient

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, UrlConstraints, model_validator
 from pydantic_core import to_json
 
+from ......shapes import is_object
 from .....common.signatures import name_of
 from ....types import Annotations, Icon
 
@@ -30,6 +31,13 @@ class Resource(BaseModel, ABC):
     icons: list[Icon] | None = None
     annotations: Annotations | None = None
     meta: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _found_by_something(cls, given: Any) -> Any:
+        if is_object(given) and not {"uri", "name"} & given.keys():
+            raise ValueError("Either name or uri must be provided")
+        return given
 
     @model_validator(mode="after")
     def _default_name(self) -> Resource:

@@ -172,6 +172,8 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any]:
 
 def _output(annotation: Any, name: str) -> tuple[type[BaseModel] | None, bool]:
     """The model of what is returned, and whether it is the one member ``result`` of it."""
+    if typing.get_origin(annotation) in (typing.Final, typing.ClassVar):
+        raise InvalidSignature(f"Function {name}: return annotation contains an invalid type qualifier")
     if typing.get_origin(annotation) is Annotated:
         kind, *said = typing.get_args(annotation)
         if isinstance(kind, type) and issubclass(kind, CallToolResult):
@@ -238,7 +240,7 @@ def _of_typed_dict(annotation: Any) -> type[BaseModel]:
     hints = typing.get_type_hints(annotation)
     optional: frozenset[str] = getattr(annotation, "__optional_keys__", frozenset())
     fields: dict[str, Any] = {
-        key: (kind | None, None) if key in optional else (kind, ...) for key, kind in hints.items()
+        key: (kind, None) if key in optional else (kind, ...) for key, kind in hints.items()
     }
     return create_model(annotation.__name__, **fields)
 
