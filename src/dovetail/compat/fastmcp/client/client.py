@@ -17,7 +17,7 @@ from ....client.client import Client as Native
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....settings import Timeouts
 from ...mcp import types as t
-from ...mcp.client.session import refused
+from ...mcp.client.session import greeting, refused
 from ...mcp.shared.exceptions import McpError
 from ..exceptions import ToolError
 from ..tools.base import WRAPPED
@@ -145,16 +145,7 @@ class Client:
     @property
     def initialize_result(self) -> t.InitializeResult:
         """What the server said about itself."""
-        native = self.native
-        info = native.server_info
-        return t.InitializeResult.model_validate(
-            {
-                "protocolVersion": native.revision or "",
-                "capabilities": dict(native.server_capabilities),
-                "serverInfo": {"name": "", "version": ""} if info is None else msgspec.to_builtins(info),
-                "instructions": native.instructions,
-            }
-        )
+        return greeting(self.native)
 
     async def ping(self) -> bool:
         """Whether the server is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 from pydantic import AnyUrl, BaseModel
@@ -26,24 +26,8 @@ REQUEST_TIMEOUT = 408
 Callback = Callable[..., Any]
 
 
-class SamplingFnT(Protocol):
-    async def __call__(self, context: Any, params: types.CreateMessageRequestParams) -> Any: ...
-
-
-class ElicitationFnT(Protocol):
-    async def __call__(self, context: Any, params: types.ElicitRequestParams) -> Any: ...
-
-
-class ListRootsFnT(Protocol):
-    async def __call__(self, context: Any) -> Any: ...
-
-
-class LoggingFnT(Protocol):
-    async def __call__(self, params: types.LoggingMessageNotificationParams) -> None: ...
-
-
-class MessageHandlerFnT(Protocol):
-    async def __call__(self, message: Any) -> None: ...
+# Each takes a context first, all but the last two, and then the params of what is asked.
+SamplingFnT = ElicitationFnT = ListRootsFnT = LoggingFnT = MessageHandlerFnT = Callback
 
 
 class ClientSession:
@@ -88,15 +72,7 @@ class ClientSession:
                 options["client_info"] = Implementation(self._info.name, self._info.version)
             self._client = Client(self._way.target, **options)
             await self._answered(self._client.open())
-        client = self._client
-        return types.InitializeResult.model_validate(
-            {
-                "protocolVersion": client.revision,
-                "capabilities": dict(client.server_capabilities),
-                "serverInfo": msgspec.to_builtins(client.server_info or Implementation("", "")),
-                "instructions": client.instructions,
-            }
-        )
+        return greeting(self._client)
 
     def get_server_capabilities(self) -> types.ServerCapabilities | None:
         """What the server offers; None before `initialize`."""
@@ -131,9 +107,7 @@ class ClientSession:
         """All tools; pages are followed."""
         return await self._listed(types.ListToolsResult, "tools", self._open.list_tools())
 
-    async def list_resources(
-        self, cursor: str | None = None, *, params: Any = None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, cursor: Any = None, *, params: Any = None) -> types.ListResourcesResult:
         """All resources; pages are followed."""
         return await self._listed(types.ListResourcesResult, "resources", self._open.list_resources())
 
@@ -250,6 +224,14 @@ class ClientSession:
         return log
 
 
+def greeting(client: Client) -> types.InitializeResult:
+    """What the server said about itself."""
+    info = client.server_info or Implementation("", "")
+    members = {"protocolVersion": client.revision or "", "capabilities": dict(client.server_capabilities)}
+    members |= {"serverInfo": msgspec.to_builtins(info), "instructions": client.instructions}
+    return types.InitializeResult.model_validate(members)
+
+
 def refused(error: ProtocolError) -> McpError:
     """A server's error as those who ask expect to catch it, with the code that the server gave.
 
@@ -258,15 +240,9 @@ def refused(error: ProtocolError) -> McpError:
     code, data = error.code, None if error.data is msgspec.UNSET else error.data
     if is_object(data):
         code = data.get("dialectCode", code)
-        data = {
-            name: value for name, value in data.items() if (name, value) not in _added(error, code)
-        } or None
+        ours = {"kind": error.kind, "dialectCode": code}
+        data = {name: value for name, value in data.items() if ours.get(name) != value} or None
     return McpError(types.ErrorData(code=code, message=error.message, data=data))
-
-
-def _added(error: ProtocolError, code: int) -> tuple[tuple[str, Any], ...]:
-    """What ours write beside an error."""
-    return ("kind", error.kind), ("dialectCode", code)
 
 
 def _plain(answer: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from ....mcp.types import TextResourceContents
 from ...client.client import Client
@@ -76,11 +76,11 @@ class ProxyTool(Tool):
     """A tool of the server behind."""
 
     provider: Any = Field(exclude=True)
-    _name: str = PrivateAttr("")
+    behind: str = Field(exclude=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         async with self.provider.client() as client:
-            result = await client.call_tool_mcp(self._name, arguments)
+            result = await client.call_tool_mcp(self.behind, arguments)
         if result.isError:
             raise ToolError(next((one.text for one in result.content if hasattr(one, "text")), ""))
         return ToolResult(result.content, result.structuredContent, result.meta)
@@ -90,20 +90,20 @@ class ProxyResource(Resource):
     """A resource of the server behind."""
 
     provider: Any = Field(exclude=True)
-    _uri: str = PrivateAttr("")
+    behind: str = Field(exclude=True)
 
     async def read_result(self) -> ResourceResult:
-        return await self.provider.read(self._uri)
+        return await self.provider.read(self.behind)
 
 
 class ProxyTemplate(ResourceTemplate):
     """A template of the server behind."""
 
     provider: Any = Field(exclude=True)
-    _template: str = PrivateAttr("")
+    behind: str = Field(exclude=True)
 
     async def read_result(self, uri: str, arguments: dict[str, Any]) -> ResourceResult:
-        plain = self._template
+        plain = self.behind
         for name, value in arguments.items():
             plain = plain.replace("{" + name + "}", str(value)).replace("{" + name + "*}", str(value))
         return await self.provider.read(plain)
@@ -113,11 +113,11 @@ class ProxyPrompt(Prompt):
     """A prompt of the server behind."""
 
     provider: Any = Field(exclude=True)
-    _name: str = PrivateAttr("")
+    behind: str = Field(exclude=True)
 
     async def render_result(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         async with self.provider.client() as client:
-            result = await client.get_prompt(self._name, arguments)
+            result = await client.get_prompt(self.behind, arguments)
         return PromptResult(list(result.messages), result.description, result.meta)
 
 
@@ -168,55 +168,51 @@ class ProxyProvider(Provider):
 
     async def _list_tools(self) -> Sequence[Any]:
         async with self.client() as client:
-            return self._keep("tools", [self._tool(one) for one in await client.list_tools()])
-
-    def _tool(self, tool: Any) -> ProxyTool:
-        made = ProxyTool(
-            provider=self, parameters=tool.inputSchema, output_schema=tool.outputSchema, annotations=tool.annotations,
-            **_common(tool),
-        )  # fmt: skip
-        made._name = tool.name  # pyright: ignore[reportPrivateUsage]
-        return made
+            made = [
+                ProxyTool(
+                    provider=self, behind=one.name, parameters=one.inputSchema, output_schema=one.outputSchema,
+                    annotations=one.annotations, **_common(one),
+                )
+                for one in await client.list_tools()
+            ]  # fmt: skip
+        return self._keep("tools", made)
 
     async def _list_resources(self) -> Sequence[Any]:
         async with self.client() as client:
-            found = await client.list_resources()
-        made: list[Any] = []
-        for one in found:
-            resource = ProxyResource(
-                provider=self, uri=str(one.uri), mime_type=one.mimeType or "text/plain", annotations=one.annotations,
-                **_common(one),
-            )  # fmt: skip
-            resource._uri = str(one.uri)  # pyright: ignore[reportPrivateUsage]
-            made.append(resource)
+            made = [
+                ProxyResource(
+                    provider=self, behind=str(one.uri), uri=str(one.uri), mime_type=one.mimeType or "text/plain",
+                    annotations=one.annotations, **_common(one),
+                )
+                for one in await client.list_resources()
+            ]  # fmt: skip
         return self._keep("resources", made)
 
     async def _list_resource_templates(self) -> Sequence[Any]:
         async with self.client() as client:
-            found = await client.list_resource_templates()
-        made: list[Any] = []
-        for one in found:
-            template = ProxyTemplate(
-                provider=self, uri_template=one.uriTemplate, mime_type=one.mimeType or "text/plain",
-                annotations=one.annotations, **_common(one),
-            )  # fmt: skip
-            template._template = one.uriTemplate  # pyright: ignore[reportPrivateUsage]
-            made.append(template)
+            made = [
+                ProxyTemplate(
+                    provider=self, behind=one.uriTemplate, uri_template=one.uriTemplate,
+                    mime_type=one.mimeType or "text/plain", annotations=one.annotations, **_common(one),
+                )
+                for one in await client.list_resource_templates()
+            ]  # fmt: skip
         return self._keep("resource_templates", made)
 
     async def _list_prompts(self) -> Sequence[Any]:
         async with self.client() as client:
-            found = await client.list_prompts()
-        made: list[Any] = []
-        for one in found:
-            blanks = [
-                PromptArgument(name=blank.name, description=blank.description, required=bool(blank.required))
-                for blank in one.arguments or ()
+            made = [
+                ProxyPrompt(provider=self, behind=one.name, arguments=_blanks(one), **_common(one))
+                for one in await client.list_prompts()
             ]
-            prompt = ProxyPrompt(provider=self, arguments=blanks, **_common(one))
-            prompt._name = one.name  # pyright: ignore[reportPrivateUsage]
-            made.append(prompt)
         return self._keep("prompts", made)
+
+
+def _blanks(prompt: Any) -> list[PromptArgument]:
+    return [
+        PromptArgument(name=blank.name, description=blank.description, required=bool(blank.required))
+        for blank in prompt.arguments or ()
+    ]
 
 
 def _common(component: Any) -> dict[str, Any]:
