@@ -198,3 +198,17 @@ def test_a_server_does_not_pay_for_a_client_or_http() -> None:
     loaded = done.stdout.split()
     assert "dovetail.client" not in loaded
     assert not [name for name in loaded if name.startswith("dovetail.transports")]
+
+
+@pytest.mark.parametrize(
+    ("room", "unwanted"),
+    [
+        ("stdio", {"sqlite3", "pickle", "pathlib", "tempfile", "importlib.metadata"}),
+        ("http.host.serving", {"sqlite3", "tempfile", "importlib.metadata", "dovetail.auth.server"}),
+    ],
+)
+def test_a_process_that_serves_loads_nothing_it_may_never_need(room: str, unwanted: set[str]) -> None:
+    """Stores, crash reports, worker processes and logins come later: less memory at rest, and a quicker start."""
+    code = f"import sys, dovetail.transports.{room}; from dovetail import Server; Server('x'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not unwanted & set(done.stdout.split())

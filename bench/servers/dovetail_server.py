@@ -8,7 +8,6 @@ from typing import Any
 
 from dovetail import Context, Server
 from dovetail.settings import Limits
-from dovetail.stores import SqliteStore
 
 
 @dataclass
@@ -153,6 +152,8 @@ if __name__ == "__main__":
 
         server = Proxy(os.environ["BENCH_BEHIND"])
     if "BENCH_STORE" in os.environ:
+        from dovetail.stores import SqliteStore
+
         server.use_store(SqliteStore(os.environ["BENCH_STORE"]))
         server.add_tool(touch)
     if sys.argv[1] == "stdio":

@@ -15,12 +15,28 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from .. import settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Killable(Protocol):
+    """A pool of processes."""
+
+    def kill(self) -> None: ...
+
+
+KILLABLE: Final[weakref.WeakSet[Killable]] = weakref.WeakSet()
+"""Those of this process. They are noted here, because a server that has none does not load `processes`."""
+
+
+def kill_all() -> None:
+    """Kill every worker process, for a process that is about to end without ceremony."""
+    for pool in list(KILLABLE):
+        pool.kill()
 
 
 class _Job:

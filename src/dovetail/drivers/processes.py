@@ -13,9 +13,9 @@ import pickle
 import sys
 from collections.abc import Callable
 from typing import Any, cast
-from weakref import WeakSet
 
 from ..errors import DovetailError, RegistrationError
+from .pool import KILLABLE
 from .worker import HEADER, MAIN
 
 Target = tuple[str, str | None, str]
@@ -79,15 +79,6 @@ class _Worker:
         await self._stdout.read()
 
 
-_pools: WeakSet[Processes] = WeakSet()
-
-
-def kill_all() -> None:
-    """Kill every worker of this process, for one that is about to end without ceremony."""
-    for pool in list(_pools):
-        pool.kill()
-
-
 class Processes:
     """At most ``limit`` worker processes (default: one per core); calls beyond that wait their turn."""
 
@@ -97,7 +88,7 @@ class Processes:
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        _pools.add(self)
+        KILLABLE.add(self)
 
     async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call ``function`` in a worker and return its (pickled) result; cancelling kills the worker.

@@ -19,7 +19,6 @@ import traceback
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -132,8 +131,8 @@ def _what(frame: FrameType | None) -> str:
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 
-_V1: Final = Path("/sys/fs/cgroup/memory")
-_V2: Final = Path("/sys/fs/cgroup")
+_V1: Final = "/sys/fs/cgroup/memory"
+_V2: Final = "/sys/fs/cgroup"
 _UNLIMITED: Final = 1 << 60
 
 
@@ -141,7 +140,7 @@ class Memory(Struct, frozen=True):
     """How much memory there may be, and where it is told how much there is."""
 
     limit: int
-    group: Path | None = None
+    group: str | None = None
     """The folder of the control group that is limited; None for this process alone."""
 
     def used(self) -> float:
@@ -157,15 +156,15 @@ def memory(limit: int | None) -> Memory | None:
     if limit is not None:
         return Memory(limit)
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _text("/proc/self/cgroup").splitlines()
     except OSError:
         return None
     for line in lines:
         _, names, path = line.split(":", 2)
         root = _V2 if not names else _V1 if "memory" in names.split(",") else None
         # In a container the path is often that of the host, and the group is the root.
-        for folder in () if root is None else (root / path.lstrip("/"), root):
-            found = _limit(folder / ("memory.max" if root is _V2 else "memory.limit_in_bytes"))
+        for folder in () if root is None else (f"{root}{path}", root):
+            found = _limit(f"{folder}/{'memory.max' if root is _V2 else 'memory.limit_in_bytes'}")
             if found is not None:
                 return Memory(found, folder)
     return None
@@ -180,23 +179,27 @@ def release() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _limit(file: Path) -> int | None:
+def _text(file: str) -> str:
+    with open(file) as lines:
+        return lines.read()
+
+
+def _limit(file: str) -> int | None:
     try:
-        limit = int(file.read_text())
+        limit = int(_text(file))
     except (OSError, ValueError):  # none, or "max"
         return None
     return limit if limit < _UNLIMITED else None
 
 
 def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(_text("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _working_set(group: Path) -> int:
+def _working_set(group: str) -> int:
     """What the kernel cannot take back by forgetting files that nobody has used lately."""
-    current = group / "memory.current"
-    second = current.exists()
-    total = int((current if second else group / "memory.usage_in_bytes").read_text())
+    second = os.path.exists(f"{group}/memory.current")
+    total = int(_text(f"{group}/{'memory.current' if second else 'memory.usage_in_bytes'}"))
     name = "inactive_file " if second else "total_inactive_file "
-    lines = (group / "memory.stat").read_text().splitlines()
+    lines = _text(f"{group}/memory.stat").splitlines()
     return total - sum(int(line.split()[1]) for line in lines if line.startswith(name))

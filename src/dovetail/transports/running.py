@@ -20,8 +20,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from ..drivers.duplex import Duplex
-from ..drivers.pool import DaemonExecutor, Threads
-from ..drivers.processes import kill_all
+from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
     COLLECT_AFTER,
     DRAIN_SECONDS,

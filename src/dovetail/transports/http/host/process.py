@@ -23,7 +23,6 @@ from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
 from ....stores.memory import MemoryStore
-from ....stores.sqlite import SqliteStore
 from ....telemetry.crash import reported
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
 from ..server.app import HttpApp
@@ -181,6 +180,8 @@ def give_store(service: HttpService, folder: str) -> None:
     if isinstance(service.store, MemoryStore):
         raise DovetailError("several workers need a store that all of them see: a file, or Redis")
     if service.store is None:
+        from ....stores.sqlite import SqliteStore  # one process alone needs none
+
         service.use_store(SqliteStore(os.path.join(folder, STATE)))
 
 

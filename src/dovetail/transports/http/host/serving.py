@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from importlib import import_module
 from typing import Any, Final
 
@@ -37,6 +36,8 @@ def run(
     """
     if workers <= 1:
         return _run(service, options)
+    import tempfile  # 0.7 MiB that one process alone does without
+
     hosting, allow_remote = _hosting(options.pop("server", "granian")), options.pop("allow_remote", False)
     quiet, face = options.pop("quiet", False), options.pop("face", "rsgi")
     open_ = allow_remote or service.auth is not None

@@ -9,16 +9,17 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ....auth.core.resource import WELL_KNOWN
-from ....auth.server.gate import Gate, plain_challenge
 from ....core.principal import Principal, as_principal
 from ....core.rights import MissingScope
 from ....drivers.run import mask
 from ....errors import DovetailError, http_status
 from ....settings import LONGEST_TIMER, HttpOptions
 from .exchange import TEXT_TYPE, Exchange, Head, Headers, HttpService
+
+if TYPE_CHECKING:
+    from ....auth.server.gate import Gate
 
 
 class Identity:
@@ -30,8 +31,14 @@ class Identity:
             raise DovetailError("give auth or principal, not both: one of them says who is calling")
         self._service = service
         self._principal = options.principal
-        self._gate = None
+        self._gate: Gate | None = None
+        self.places: tuple[str, ...] = ()
+        """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
         if auth is not None:
+            from ....auth.core.resource import WELL_KNOWN  # a server that asks nobody does without all this
+            from ....auth.server.gate import Gate
+
+            self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
             self._gate = Gate(
                 auth,
                 name=service.name,
@@ -44,10 +51,6 @@ class Identity:
         """Whether anybody wants to know who calls."""
         self.headers: tuple[str, ...] = () if self._gate is None else self._gate.headers
         """Those that say who it is: each may come once."""
-        self.places: tuple[str, ...] = ()
-        """Where the metadata lies. RFC 9728: the well-known part stands before the path of the resource."""
-        if self._gate is not None:
-            self.places = (WELL_KNOWN, WELL_KNOWN + options.path.rstrip("/"))
 
     @property
     def pages(self) -> Iterable[str]:
@@ -90,7 +93,11 @@ class Identity:
         """What goes with the ``error`` of a call: a challenge where further scopes would help."""
         if not isinstance(error, MissingScope):
             return ()
-        said = plain_challenge(error) if self._gate is None else self._gate.challenge(error, head)
+        if self._gate is None:
+            from ....auth.server.gate import plain_challenge
+
+            return (("www-authenticate", plain_challenge(error)),)
+        said = self._gate.challenge(error, head)
         return (("www-authenticate", said),)
 
     async def describe(self, exchange: Exchange) -> bool:
