@@ -128,11 +128,13 @@ def test_a_rate_limit_costs_a_microsecond_at_most() -> None:
 
     limited = RateLimit(per_principal="1000000000/s").wrap(respond)
 
-    def per_call(function: Any, count: int = 20_000) -> float:
-        begun = time.perf_counter()
+    def per_call(function: Any, count: int = 1000) -> float:
+        begun = time.thread_time()
         for _ in range(count):
             function(call, None)
-        return (time.perf_counter() - begun) / count
+        return (time.thread_time() - begun) / count
 
-    best = min(per_call(limited) - per_call(respond) for _ in range(20))
+    best = min(
+        per_call(limited) - per_call(respond) for _ in range(200)
+    )  # batches shorter than a slice of time
     assert best <= RATE_SECONDS, f"{best * 1e6:.2f} µs"

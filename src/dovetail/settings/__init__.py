@@ -26,6 +26,8 @@ LONGEST_EVENT_ID: Final = 1024
 SHALLOW_BYTES: Final = 4096
 SHALLOW_DEPTH: Final = 8
 """How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
+REWRITTEN_BYTES: Final = 4 << 10
+"""Bytes up to which a message is written again to see whether a key came twice; parts of longer ones are counted."""
 REREAD_BYTES: Final = 256 << 10
 """Bytes from which on a broken message is not worth reading a second time in full."""
 DEEPEST_FRONTMATTER: Final = 32

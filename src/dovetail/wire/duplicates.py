@@ -2,9 +2,9 @@
 
 Nobody counts keys while decoding, but there is a cheap proof that none came twice: the shortest text that decodes to
 these members has a known length, and a text of just that length has no room for one more. Usual messages are written
-that way; `frames.decode` has the arithmetic. Python's json writes a space after each comma and colon: whatever a text
-has more than the shortest one must be as many spaces. For all others (other spaces, escapes in keys) the text is walked
-from key to key.
+that way, and `frames.decode` measures it by writing a small one again. Python's json writes a space after each comma
+and colon: whatever a text has more than the shortest one must be as many spaces. For all others (other spaces, escapes
+in keys) the text is walked from key to key.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from ..settings import (
     LONGEST_ID,
     NAME_ECHO,
     REREAD_BYTES,
+    REWRITTEN_BYTES,
     SHALLOW_BYTES,
     SHALLOW_DEPTH,
     Limits,
@@ -124,34 +125,19 @@ def decode(data: bytes | Raw) -> Frame:
         _refuse(frame, "the message has neither a method nor exactly one of result and error")
     elif id is UNSET and frame.error is UNSET:
         _refuse(frame, "the response lacks its id")
-    # What is more than the shortest text with these members: nothing, or spaces between them. See `duplicates`.
-    more = len(data) - 17  # {"jsonrpc":"2.0"}
-    if id is not UNSET:
-        more -= 6 + len(str(id)) + (0 if type(id) is int else 2)
-    if method is not UNSET:
-        more -= 12 + len(method)
-    inside: Raw | bytes = b""
-    if frame.params is not UNSET:
-        inside = frame.params
-        size = len(inside)
-        more -= 10 + size
-        try:
-            members = decode_members(inside)
-        except msgspec.ValidationError:
-            members = {}  # no object: it has no keys, and whoever reads params will say so
-        size -= 1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members)
-        if size:
-            parts = b"".join(members.values()).count(b" ") + "".join(members).count(" ")
-            if size != bytes(inside).count(b" ") - parts:
-                _refuse_twice(frame, inside, "params has")
-    elif frame.result is not UNSET:
-        inside = frame.result
-        more -= 10 + len(inside)
-    elif frame.error is not UNSET:
-        inside = frame.error
-        more -= 9 + len(inside)
-    if more and more != data.count(b" ") - bytes(inside).count(b" ") - f"{id}{method}".count(" "):
-        _refuse_twice(frame, data, "the message has")
+    # The shortest text with these members has no room for a key that comes twice. See `duplicates`.
+    params = frame.params
+    if len(data) <= REWRITTEN_BYTES:
+        if params is not UNSET:
+            try:
+                frame.params = decode_members(params)  # pyright: ignore[reportAttributeAccessIssue]
+            except msgspec.ValidationError:
+                pass  # no object: it has no keys, and whoever reads params will say so
+        size = len(encode(frame))
+        frame.params = params
+        if size == len(data):
+            return frame
+    _look_for_twice(frame, data)
     return frame
 
 
@@ -287,6 +273,36 @@ def _legal(id: Any) -> RequestId | None:
 
 def _refuse(frame: Frame, message: str) -> NoReturn:
     raise RemoteProtocolError("invalid_request", message, id=_legal(frame.id), answers=frame.method is UNSET)
+
+
+def _look_for_twice(frame: Frame, data: bytes) -> None:
+    """Whatever a message has more than the shortest text with its members must be spaces between them."""
+    id, method, inside = frame.id, frame.method, b""
+    more = len(data) - 17  # {"jsonrpc":"2.0"}
+    if id is not UNSET:
+        more -= 6 + len(str(id)) + (0 if type(id) is int else 2)
+    if method is not UNSET:
+        more -= 12 + len(method)
+    if frame.params is not UNSET:
+        inside = bytes(frame.params)
+        more -= 10 + len(inside)
+        try:
+            members = decode_members(inside)
+        except msgspec.ValidationError:
+            members = {}
+        size = len(inside) - (1 + sum(map(len, members)) + sum(map(len, members.values())) + 4 * len(members))
+        if size:
+            parts = b"".join(members.values()).count(b" ") + "".join(members).count(" ")
+            if size != inside.count(b" ") - parts:
+                _refuse_twice(frame, frame.params, "params has")
+    elif frame.result is not UNSET:
+        inside = bytes(frame.result)
+        more -= 10 + len(inside)
+    elif frame.error is not UNSET:
+        inside = bytes(frame.error)
+        more -= 9 + len(inside)
+    if more and more != data.count(b" ") - inside.count(b" ") - f"{id}{method}".count(" "):
+        _refuse_twice(frame, data, "the message has")
 
 
 def _refuse_twice(frame: Frame, data: bytes | Raw, what: str) -> None:
