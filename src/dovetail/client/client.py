@@ -375,12 +375,7 @@ class Client:
         request = msgspec.convert(msgspec.to_builtins(params), m.CreateMessageRequestParams)
         return await self._calls.call("sampling/createMessage", request, options, repeat=False)
 
-    async def request(
-        self,
-        method: str,
-        params: Any = None,
-        **options: Unpack[RequestOptions],
-    ) -> Any:
+    async def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
         """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
 
         The params of any other method are whatever is an object in JSON: a mapping, Struct or dataclass. Its server

@@ -126,12 +126,7 @@ class Conversation(PlainChannel):
 
     # --- Receiver -------------------------------------------------------------------------------------------------
 
-    def connected(
-        self,
-        link: Link,
-        exchange: Exchange | None = None,
-        attend: Attend | None = None,
-    ) -> None:
+    def connected(self, link: Link, exchange: Exchange | None = None, attend: Attend | None = None) -> None:
         """HTTP brings an ``exchange`` for each request, and ``attend`` to hear what belongs to none."""
         self.link = link
         self.attend = attend

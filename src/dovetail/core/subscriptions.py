@@ -330,9 +330,7 @@ def _with(task: m.DetailedTask, meta: dict[str, Any] | UnsetType) -> m.DetailedT
 
 
 def _tell(
-    interested: Mapping[Subscriber, None],
-    method: str,
-    params: Callable[[dict[str, Any] | UnsetType], Struct],
+    interested: Mapping[Subscriber, None], method: str, params: Callable[[dict[str, Any] | UnsetType], Struct]
 ) -> int:
     shared = SharedParams(params)
     to_sessions = ParamsFor(shared)

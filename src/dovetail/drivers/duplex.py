@@ -38,15 +38,7 @@ from ..core.endpoint import CANCELLED, LISTEN, PROGRESS, Endpoint
 from ..core.principal import Principal
 from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
-from ..settings import (
-    AT_ONCE,
-    FLUSH_SECONDS,
-    GRACE_SECONDS,
-    SMALL_MESSAGE,
-    VIOLATIONS,
-    Limits,
-    Timeouts,
-)
+from ..settings import AT_ONCE, FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
 from ..wire.frames import decode, too_large
 from .pacing import in_turns
 from .pulse import Pulse

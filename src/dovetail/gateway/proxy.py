@@ -51,12 +51,7 @@ class Proxy(Server):
         layers = options.pop("layers", ())
         super().__init__(name or _UNSAID, layers=layers, revisions=revisions)
         self.remote = RemotePart(
-            target,
-            options,
-            name=name,
-            connections=connections,
-            timeout=timeout,
-            pass_headers=pass_headers,
+            target, options, name=name, connections=connections, timeout=timeout, pass_headers=pass_headers
         )
         self._named, self._required = name is not None, required
         self._quoted = False

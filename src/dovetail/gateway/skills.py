@@ -165,11 +165,7 @@ class MergedSkills:
         return [(mount, inner) for mount, inner in self._mounts.owners_of_uri(uri) if mount in offering]
 
     async def _pages(
-        self,
-        call: Call,
-        channel: Channel,
-        ask: Ask,
-        params: Callable[..., Struct] = m.PaginatedRequestParams,
+        self, call: Call, channel: Channel, ask: Ask, params: Callable[..., Struct] = m.PaginatedRequestParams
     ) -> list[Any]:
         """All pages of a list of one of us."""
         found: list[Any] = []

@@ -21,13 +21,7 @@ from typing import Any
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
-from ..settings import (
-    COLLECT_AFTER,
-    DRAIN_SECONDS,
-    GRACE_SECONDS,
-    INTERRUPT_SECONDS,
-    TEARDOWN_SECONDS,
-)
+from ..settings import COLLECT_AFTER, DRAIN_SECONDS, GRACE_SECONDS, INTERRUPT_SECONDS, TEARDOWN_SECONDS
 from ..telemetry.crash import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT

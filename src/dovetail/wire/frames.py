@@ -259,9 +259,7 @@ encode = msgspec.json.Encoder().encode
 def too_large(limit: int, what: str = "message") -> RemoteProtocolError:
     """What a peer is told whose message exceeds ``limit`` bytes."""
     return RemoteProtocolError(
-        "message_too_large",
-        f"the {what} exceeds {limit} bytes",
-        data={"maxSize": limit, "unit": "bytes"},
+        "message_too_large", f"the {what} exceeds {limit} bytes", data={"maxSize": limit, "unit": "bytes"}
     )
 
 

@@ -44,10 +44,7 @@ class ClientCredentials(Authorizer):
             method=None if private_key is None else PRIVATE_KEY,
         )
         super().__init__(
-            Credentials(identity, signer),
-            scopes=scopes,
-            store=store,
-            allow_private=allow_private,
+            Credentials(identity, signer), scopes=scopes, store=store, allow_private=allow_private
         )
 
 

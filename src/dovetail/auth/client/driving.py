@@ -14,20 +14,7 @@ from ...errors import TransportError
 from ...settings import REDIRECTS
 from ..core import urls
 from ..core.problems import AuthError
-from ..core.steps import (
-    Answer,
-    Ask,
-    Browse,
-    Flow,
-    Listen,
-    Load,
-    Pause,
-    Progress,
-    Save,
-    Show,
-    Step,
-    Supply,
-)
+from ..core.steps import Answer, Ask, Browse, Flow, Listen, Load, Pause, Progress, Save, Show, Step, Supply
 from ..settings import AUTHORIZATION_SECONDS, METADATA_SIZE
 from .guarding import AddressGuard, pinned
 from .storage import TokenStorage

@@ -13,14 +13,7 @@ from .exchange import IssuedToken, ask_exchange, known_endpoint
 from .oauth_errors import refused
 from .pkce import check_s256
 from .problems import AuthError
-from .registration import (
-    PRIVATE_KEY,
-    Identity,
-    Registration,
-    preregistered,
-    register,
-    registration_key,
-)
+from .registration import PRIVATE_KEY, Identity, Registration, preregistered, register, registration_key
 from .scope_choice import with_offline
 from .steps import Browse, Flow, Listen, Pause, Progress, Quiet, Show, Sources, Supply, ask, load, post
 from .token_endpoint import Signer, recognised, request_tokens

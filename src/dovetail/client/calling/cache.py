@@ -52,11 +52,7 @@ class ResponseCache:
     """
 
     def __init__(
-        self,
-        *,
-        entries: int = CACHE_ENTRIES,
-        size: int = CACHE_BYTES,
-        clock: Callable[[], float] = monotonic,
+        self, *, entries: int = CACHE_ENTRIES, size: int = CACHE_BYTES, clock: Callable[[], float] = monotonic
     ) -> None:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._limit = entries

@@ -28,10 +28,7 @@ class StarletteWithLifespan(Starlette):
 
 
 def create_base_app(
-    routes: Sequence[BaseRoute],
-    middleware: Sequence[Any] = (),
-    debug: bool = False,
-    lifespan: Any = None,
+    routes: Sequence[BaseRoute], middleware: Sequence[Any] = (), debug: bool = False, lifespan: Any = None
 ) -> StarletteWithLifespan:
     """An application of these routes."""
     return StarletteWithLifespan(

@@ -51,9 +51,7 @@ def tool_result(
         else:
             blocks.append(block(one))
     result = m.CallToolResult(
-        blocks,
-        structured_content=UNSET if structured is None else structured,
-        is_error=is_error,
+        blocks, structured_content=UNSET if structured is None else structured, is_error=is_error
     )
     if meta:
         result.meta = meta

@@ -21,13 +21,7 @@ from ...settings import LONGEST_DESCRIPTION, Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
 from ..running import Runner
-from ..signatures.functions import (
-    Function,
-    Prepared,
-    PromptFunction,
-    ResourceFunction,
-    prepare_tool,
-)
+from ..signatures.functions import Function, Prepared, PromptFunction, ResourceFunction, prepare_tool
 from .addresses import check_media_type, check_uri
 from .completions import Completer, completer_of
 from .options import (

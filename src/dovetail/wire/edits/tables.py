@@ -26,10 +26,7 @@ from .schemas import with_object_output, with_object_schema
 _without_completions = without_capabilities("completions")
 
 CAME_2025_03 = Edits(
-    without={
-        m.Tool: ("annotations",),
-        m.ProgressNotificationParams: ("message",),
-    },
+    without={m.Tool: ("annotations",), m.ProgressNotificationParams: ("message",)},
     convert={
         m.ServerCapabilities: _without_completions,
         m.InitializeResult: on_member("capabilities", _without_completions),

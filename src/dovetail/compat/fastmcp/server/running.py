@@ -193,11 +193,7 @@ class Running:
         self._placed(transport, {"path": path})
         if transport == "sse":
             return create_sse_app(
-                self,
-                settings.message_path,
-                path or settings.sse_path,
-                middleware=middleware,
-                **options,
+                self, settings.message_path, path or settings.sse_path, middleware=middleware, **options
             )
         return create_streamable_http_app(
             self, _path(path or settings.streamable_http_path), event_store, retry_interval,

@@ -70,10 +70,7 @@ def _is_plain(annotation: Any) -> bool:
 
 
 async def elicit_with_validation(
-    session: ServerSession,
-    message: str,
-    schema: type[ElicitSchemaModelT],
-    related_request_id: Any = None,
+    session: ServerSession, message: str, schema: type[ElicitSchemaModelT], related_request_id: Any = None
 ) -> ElicitationResult[ElicitSchemaModelT]:
     """Ask the user to fill in a form made of a flat model, and check what comes back."""
     _check(schema)

@@ -2,16 +2,7 @@
 
 from typing import Any, Literal
 
-from .base import (
-    BaseMetadata,
-    Icon,
-    Notification,
-    NotificationParams,
-    Open,
-    Request,
-    RequestParams,
-    Result,
-)
+from .base import BaseMetadata, Icon, Notification, NotificationParams, Open, Request, RequestParams, Result
 
 
 class Implementation(BaseMetadata):

@@ -23,14 +23,7 @@ from ....core.principal import Principal
 from ....drivers.duplex import accept
 from ....drivers.layering import doors
 from ....drivers.run import Runner, ShuttingDown, mask
-from ....errors import (
-    DovetailError,
-    ProtocolError,
-    Refusal,
-    RemoteProtocolError,
-    TransportError,
-    http_status,
-)
+from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
 from ....settings import USUAL_HEADS, HttpOptions
 from ....telemetry.scraping import Scraping, wanted
 from ....wire.frames import Frame, decode

@@ -126,9 +126,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         )
 
     def get_capabilities(
-        self,
-        notification_options: NotificationOptions,
-        experimental_capabilities: dict[str, dict[str, Any]],
+        self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
         """What there are handlers for."""
         handlers, changed = self.request_handlers, notification_options
