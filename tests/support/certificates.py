@@ -29,11 +29,13 @@ class Authority:
         self.path = folder / "authority.pem"
         self.path.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
-    def certificate(self, *names: str) -> Path:
-        """A file with key and certificate of a server that is called ``names``."""
+    def certificate(self, *names: str, days: float = 1) -> Path:
+        """A file with key and certificate of a server that is called ``names``, good for ``days`` from now on."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.SubjectAlternativeName([_subject(name) for name in names])
-        made = _builder(_name(names[0]), self._name, key.public_key()).add_extension(subject, critical=False)
+        made = _builder(_name(names[0]), self._name, key.public_key(), days).add_extension(
+            subject, critical=False
+        )
         # Python 3.13 wants to be told whose key has signed.
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = made.add_extension(issuer, critical=False)
@@ -71,7 +73,7 @@ def _subject(name: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: float = 1
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -80,6 +82,6 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=90))
+        .not_valid_after(now + datetime.timedelta(days=days))
     )

@@ -3,6 +3,9 @@
 import asyncio
 import http.server
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +16,11 @@ import pytest
 from dovetail import Server
 from dovetail.cli.main import main
 from tests.support.aio import run
+from tests.support.certificates import Authority
+from tests.support.proxy import forward_proxy
 from tests.support.web import served
 
+CLI = [sys.executable, "-m", "dovetail.cli.main"]
 Captured = pytest.CaptureFixture[str]
 
 
@@ -96,6 +102,64 @@ def test_a_careless_server_is_told_what_to_do(careless: str, capsys: Captured) -
         assert found[check]["advice"]
     assert main(["doctor", careless]) == 1
     assert "BROKEN CORS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("days", "trusted", "state", "said"),
+    [
+        (90, True, "ok", "good for"),
+        (5, True, "note", "good for"),
+        (-1, True, "broken", "expired"),
+        (90, False, "broken", "issuer certificate"),
+    ],
+)
+def test_a_certificate_is_looked_at(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    days: int,
+    trusted: bool,
+    state: str,
+    said: str,
+) -> None:
+    authority = Authority(tmp_path)
+    file = str(authority.certificate("127.0.0.1", days=days))
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    (tmp_path / "server.py").write_text("from dovetail import Server\nserver = Server('secure')\n")
+    words = ["run", str(tmp_path / "server.py"), "--http", "--port", "0", "--server", "uvicorn", "--json"]
+    words += ["--certfile", file, "--keyfile", file]
+    with subprocess.Popen([*CLI, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("{"))
+        try:
+            status, found = findings(json.loads(line)["serving"], capsys)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+    assert (status, found["TLS"]["state"]) == (int(state == "broken"), state)
+    assert said in found["TLS"]["detail"]
+    assert bool(found["TLS"].get("advice")) is (state != "ok")
+    assert ("CORS" in found) is (state != "broken")  # what cannot be reached is not asked
+
+
+@run
+async def test_a_proxy_is_named_whether_it_lets_us_through_or_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    server = Server("behind")
+    async with served(server, allowed_hosts=("server.example",)) as site, forward_proxy() as proxy:
+        monkeypatch.setenv("http_proxy", f"http://user:secret@127.0.0.1:{proxy.port}")
+        url = f"http://server.example:{site.port}/mcp"
+        status, found = await asyncio.to_thread(findings, url, capsys)
+        assert (status, found["proxy"]["state"]) == (0, "note")
+        proxy.refusal = b"HTTP/1.1 403 Not for you\r\nContent-Length: 0\r\n\r\n"
+        status, found = await asyncio.to_thread(findings, url, capsys)
+    assert status == 1
+    assert found["connection"]["state"] == "broken"
+    assert (found["proxy"]["state"], str(proxy.port) in found["proxy"]["detail"]) == ("broken", True)
+    assert "NO_PROXY" in found["proxy"]["advice"]
+    assert "secret" not in str(found)
 
 
 def test_a_server_that_is_not_there_is_broken(capsys: Captured) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
-import os
 import re
 import socket
 import ssl
@@ -30,6 +29,8 @@ from ..errors import DovetailError, ProtocolError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validator import Validator
 from ..layers.quirks import QUIRKS
+from ..transports.http.client.addresses import address_of
+from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, newest
 
 State = Literal["ok", "note", "broken"]
@@ -39,7 +40,6 @@ _SECONDS: Final = 10.0
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _BOTH: Final = "application/json, text/event-stream"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class Finding(Struct, omit_defaults=True):
@@ -110,10 +110,11 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
                 )
     except DovetailError as error:
         found.append(_broken("connection", error.message, "start it, or look at its log; is the URL right?"))
-    if not any(one.state == "broken" and one.check == "connection" for one in found):
+    reached = not any(one.state == "broken" and one.check == "connection" for one in found)
+    if reached:
         found += await _revisions(options)
     if options.target.startswith(("http://", "https://")):
-        found += await asyncio.to_thread(_over_http, options.target)
+        found += await asyncio.to_thread(_over_http, options.target, reached)
     return found
 
 
@@ -193,19 +194,25 @@ async def _timing(client: Client) -> Finding:
 # --- over HTTP --------------------------------------------------------------------------------------------------
 
 
-def _over_http(url: str) -> list[Finding]:
-    found: list[Finding] = []
-    at = urlsplit(url)
+def _over_http(url: str, reached: bool) -> list[Finding]:
+    at, proxy = urlsplit(url), proxy_for(address_of(url).origin)
     local = at.hostname in ("localhost", "127.0.0.1", "::1")
-    proxies = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.upper())]
-    if proxies and not local:
-        found.append(Finding("proxy", "note", f"{', '.join(proxies)} stands between", "unset it to compare"))
+    if proxy is not None:  # it would be what answers, and not the server
+        if reached:
+            return [
+                _note("proxy", f"{proxy.name} stands between", f"put {at.hostname} into NO_PROXY to compare")
+            ]
+        advice = f"have it let {at.hostname} through, or put that into NO_PROXY"
+        return [_broken("proxy", f"{proxy.name} stands between, and nothing came through", advice)]
+    found: list[Finding] = []
     if at.scheme == "http" and not local:
         found.append(
             _broken("TLS", "tokens and data travel in the clear", "serve HTTPS: --certfile, --keyfile")
         )
     elif at.scheme == "https":
         found.append(_tls(at.hostname or "", at.port or 443))
+        if found[0].state == "broken":
+            return found
     for check in (_foreign_origin, _foreign_host, _media_types, _unknown_session, _quirks):
         if check is _foreign_host and not local:
             continue
