@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
-from shlex import join
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
+from ..client import Client
 from ..errors import DovetailError, TransportError
+from ..settings import Timeouts
 from . import recordings, revisions, saved, wishes
 from .bounds import METRICS_SECONDS, METRICS_SIZE, ROWS_SENT
 from .calls import perform
@@ -226,17 +226,17 @@ async def metrics(inspector: Inspector, asked: Asked) -> Any:
 
 async def doctor(inspector: Inspector, asked: Asked) -> Any:
     """What `dovetail doctor` finds out about the server: it connects anew, in every revision."""
-    wish = inspector.connection(asked.get("connection")).wish
-    target = wish.target
-    if target.kind not in ("http", "child") or wish.env or wish.cwd:
+    connection = inspector.connection(asked.get("connection"))
+    target = connection.wish.target
+    if target.kind not in ("http", "child"):
         raise DovetailError("the doctor comes to URLs, files and commands")
     from ..tooling.doctor import examine
 
-    options = Namespace(
-        target=target.url or join(target.command), revision="auto", auth=None, json=True,
-        header=[f"{name}: {value}" for name, value in wish.headers.items()],
-    )  # fmt: skip
-    return {"findings": msgspec.to_builtins(await examine(options))}
+    def connect(revision: str | None) -> Client:
+        options = connection.options(revision or connection.wish.revision)
+        return Client(target, **{**options, "reconnect": False, "timeouts": Timeouts()})
+
+    return {"findings": msgspec.to_builtins(await examine(target.url or "", connect))}
 
 
 async def app(inspector: Inspector, asked: Asked) -> Any:

@@ -7,7 +7,6 @@ line, else 0. ``dovetail doctor auth URL`` is about logging in.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import http.client
 import re
@@ -16,7 +15,9 @@ import ssl
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, newest
 
+Connect = Callable[[str | None], Client]
 State = Literal["ok", "note", "broken"]
 _SLOW: Final = 0.5
 _PINGS: Final = 5
@@ -75,7 +77,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     escape_logs()
     try:
-        found = asyncio.run(examine(options))
+        found = asyncio.run(examine(options.target, partial(_client, options)))
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail doctor: {error}\n")
         return 2
@@ -86,6 +88,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
     return 1 if broken else 0
 
 
+def _client(options: Namespace, revision: str | None) -> Client:
+    return client_of(Namespace(**{**vars(options), "revision": revision or options.revision}))
+
+
 def _lines(finding: Finding) -> list[str]:
     mark, style = {"ok": ("ok    ", Good), "note": ("note  ", Doubtful), "broken": ("BROKEN", Bad)}[
         finding.state
@@ -94,12 +100,12 @@ def _lines(finding: Finding) -> list[str]:
     return [*found, f"         → {finding.advice}"] if finding.advice else found
 
 
-async def examine(options: argparse.Namespace) -> list[Finding]:
-    """Every finding, in the order of the looks."""
+async def examine(target: str, connect: Connect) -> list[Finding]:
+    """Every finding, in the order of the looks; ``connect`` makes a client of a revision, None: as it was asked for."""
     found: list[Finding] = []
     begun = time.perf_counter()
     try:
-        async with client_of(options) as client:
+        async with connect(None) as client:
             found.append(_connected(client, time.perf_counter() - begun))
             found += await _offered(client)
             found.append(await _timing(client))
@@ -112,9 +118,9 @@ async def examine(options: argparse.Namespace) -> list[Finding]:
         found.append(_broken("connection", error.message, "start it, or look at its log; is the URL right?"))
     reached = not any(one.state == "broken" and one.check == "connection" for one in found)
     if reached:
-        found += await _revisions(options)
-    if options.target.startswith(("http://", "https://")):
-        found += await asyncio.to_thread(_over_http, options.target, reached)
+        found += await _revisions(connect)
+    if target.startswith(("http://", "https://")):
+        found += await asyncio.to_thread(_over_http, target, reached)
     return found
 
 
@@ -124,14 +130,14 @@ def _connected(client: Client, seconds: float) -> Finding:
     return _ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
-async def _revisions(options: argparse.Namespace) -> list[Finding]:
+async def _revisions(connect: Connect) -> list[Finding]:
     """Whether it can be reached by clients of every age."""
     spoken: list[str] = []
     found: list[Finding] = []
     for revision in BY_NAME:
         try:
             async with asyncio.timeout(_SECONDS):
-                async with client_of(argparse.Namespace(**{**vars(options), "revision": revision})) as client:
+                async with connect(revision) as client:
                     if client.server_capabilities.has("tools"):
                         await client.list_tools()
             spoken.append(revision)
