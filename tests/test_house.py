@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 86_000
+WHOLE = 88_000
 CENTRE = 41_000
 AROUND = (
     "auth",
