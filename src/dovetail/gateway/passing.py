@@ -164,9 +164,9 @@ class Passing:
 
     async def send(self, params: Any) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
-        call, upstream, name = self.call, self.upstream, None
-        meta = self._meta()
-        raw = upstream.revision is call.revision and self.channel.asking is None and upstream.plain
+        call, upstream, name, meta = self.call, self.upstream, None, self._meta()
+        same = upstream.revision is call.revision and call.codec.dialect.name == "official"
+        raw = same and self.channel.asking is None and upstream.plain
         params = replace(params, meta=UNSET)  # what goes along of it is in the options
         if call.method == "tools/call":
             name = params.name
