@@ -68,5 +68,5 @@ async def _beside(scenario: Scenario, found: Site, report: Report) -> None:
 
 def _check(report: Report, found: Found) -> None:
     wanted = WANTED.get(report.scenario)
-    if report.transport == "http" and found.refusal != wanted is not None:
+    if found.refusal != wanted:
         report.problem += f"refused with {found.refusal}, not {wanted}"

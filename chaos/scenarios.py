@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from attacks.victim import http, modern_headers, modern_post
+from attacks.victim import http, modern, modern_headers, modern_post
 
 from dovetail import DovetailError
 
 from .report import Broken, Found
-from .site import HttpLine, PipeLine, Site, children, code_of, refused, served, tool
+from .site import HttpLine, PipeLine, Site, children, code_of, refusal_of, refused, served, tool
 
 Scenario = Callable[[Site], Awaitable[Found]]
 
@@ -33,7 +33,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "supervisor_cascade": {"workers": 2},
     "memory_exhaustion": {"CHAOS_LIMITS": '{"memory": 209715200}'},
     "message_flood": {"CHAOS_RATE": "2"},
-    "connection_leak": {"CHAOS_LIMITS": '{"streams": 16, "in_flight": 32}'},
+    "connection_leak": {"CHAOS_LIMITS": '{"streams": 16}'},
     "slow_consumer": {"CHAOS_LIMITS": '{"all_answers": 8388608}'},
     "cpu_saturation": {"CHAOS_LIMITS": '{"loop_lag": 0.3}'},
 }
@@ -122,31 +122,36 @@ async def message_flood(site: Site) -> Found:
 
 
 async def invalid_payload(site: Site) -> Found:
-    """What is no message at all; the official wire has a number of its own for 1066."""
+    """What is no message at all."""
     broken = b'{"jsonrpc": "2.0", "id": 1, "method": '
     begun = time.monotonic()
     answer = await site.line.say(http(body=broken) if site.transport == "http" else broken)
     detected = (time.monotonic() - begun) * 1000
-    if code_of(answer) != -32700:
-        raise Broken(f"what cannot be read was answered with {answer}")
-    return Found(detected, await served(echo(site)), -32700, "(1066)")
+    return Found(detected, await served(echo(site)), refusal_of(answer), f"as {code_of(answer)}")
 
 
 async def connection_leak(site: Site) -> Found:
-    """Connections are opened and never used again; on a pipe, calls that never end."""
+    """Connections are opened and never used again; a pipe is one connection, and there listen streams are."""
     begun = time.monotonic()
     line = site.line
+    asked = {"notifications": {"toolsListChanged": True}}
     if isinstance(line, PipeLine):
-        for _ in range(32):
-            line.stdin.write(json.dumps(tool("nap", seconds=1.5)).encode() + b"\n")
-        code = code_of(await line.ask("echo", text="one more"))
+        listening = [modern("subscriptions/listen", asked, id=f"leaked-{number}") for number in range(17)]
+        for one in listening:
+            line.stdin.write(json.dumps(one).encode() + b"\n")
+        code = refusal_of(await line.answer(listening[-1]["id"]))
         detected = (time.monotonic() - begun) * 1000
-        for _ in range(32):
-            await line.hear()
-        return Found(detected, await served(echo(site)), code, "a pipe is one connection: its calls leak")
+        leave = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        for one in listening[:-1]:
+            params = {"requestId": one["id"], "_meta": one["params"]["_meta"]}
+            line.stdin.write(json.dumps({**leave, "params": params}).encode() + b"\n")
+        again = modern("subscriptions/listen", asked, id="again")
+        line.stdin.write(json.dumps(again).encode() + b"\n")
+        await line.until(lambda message: "acknowledged" in message.get("method", ""))
+        return Found(detected, await served(echo(site)), code, "listen streams leak")
     assert isinstance(line, HttpLine)
     leaked = [await line.wire() for _ in range(17)]
-    listen = modern_post("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    listen = modern_post("subscriptions/listen", asked)
     try:
         for wire in leaked:
             wire.send(listen)
@@ -161,7 +166,7 @@ async def connection_leak(site: Site) -> Found:
         for wire in leaked:
             wire.drop()
     return Found(
-        detected, await served(echo(site)), code_of(body), f"retry-after={_header(head, b'retry-after')}"
+        detected, await served(echo(site)), refusal_of(body), f"retry-after={_header(head, b'retry-after')}"
     )
 
 
@@ -171,18 +176,18 @@ def _header(head: bytes, name: str | bytes) -> str:
 
 
 async def slow_consumer(site: Site) -> Found:
-    """Large answers that nobody takes. A pipe has one reader: there the server waits, and nothing is lost."""
+    """Large answers that nobody takes; they are refused, and those who read again get all of theirs."""
     line, begun = site.line, time.monotonic()
     if isinstance(line, PipeLine):
-        asked = 0
-        while line.stdin.transport.get_write_buffer_size() == 0 and asked < 5000:
-            line.stdin.write(json.dumps(tool("big", size=100_000)).encode() + b"\n")
-            asked += 1
-            await asyncio.sleep(0)
-        detected, begun = (time.monotonic() - begun) * 1000, time.monotonic()
-        for _ in range(asked):
-            await line.hear()
-        return Found(detected, (time.monotonic() - begun) * 1000, None, f"all {asked} answers came")
+        asked = [
+            modern("tools/call", {"name": "big", "arguments": {"size": 3 << 20}}, id=f"{n}") for n in range(8)
+        ]
+        line.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in asked))
+        codes = [refusal_of(await line.answer(one["id"])) for one in asked]
+        detected = (time.monotonic() - begun) * 1000
+        code = next((code for code in codes if code is not None), None)
+        large = lambda: line.ask("big", size=3 << 20)  # noqa: E731
+        return Found(detected, await served(large), code, f"{codes.count(None)} of {len(asked)} answers came")
     assert isinstance(line, HttpLine)
     message = tool("big", size=3 << 20)
     request = http(headers=modern_headers(message), body=message)
@@ -217,9 +222,9 @@ async def cpu_saturation(site: Site) -> Found:
 
 
 async def large_payload(site: Site) -> Found:
-    """A message of 100 MB; the official wire has a number of its own for 1068."""
-    begun = time.monotonic()
+    """A message of 100 MB."""
     message = json.dumps(tool("echo", text="x" * (100 << 20))).encode()
+    begun = time.monotonic()
     if isinstance(site.line, HttpLine):
         # What is too large is refused on its announcement: nobody waits for it.
         head = http(headers=modern_headers(tool("echo", text="")), body=message[:1]).replace(
@@ -229,10 +234,8 @@ async def large_payload(site: Site) -> Found:
     else:
         answer = await site.line.say(message)
     detected = (time.monotonic() - begun) * 1000
-    if code_of(answer) != -32600:
-        raise Broken(f"100 MB were answered with {str(answer)[:200]}")
-    status = f"(1068) status={answer['status']}" if "status" in answer else "(1068)"
-    return Found(detected, await served(echo(site)), -32600, status)
+    note = f"as {code_of(answer)}" + (f" status={answer['status']}" if "status" in answer else "")
+    return Found(detected, await served(echo(site)), refusal_of(answer), note)
 
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -241,9 +244,9 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 )  # fmt: skip
 WANTED: Final = {
     "memory_exhaustion": 1089, "message_flood": 1056, "connection_leak": 1060, "slow_consumer": 1069,
-    "disk_full": 1079, "cpu_saturation": 1078,
+    "disk_full": 1079, "cpu_saturation": 1078, "invalid_payload": 1066, "large_payload": 1068,
 }  # fmt: skip
-"""The refusals that have to be seen over HTTP."""
+"""The refusals that have to be seen."""
 
 
 class NoDisk(Exception):

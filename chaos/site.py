@@ -34,6 +34,11 @@ def code_of(answer: Json) -> int | None:
     return answer["error"]["code"] if "error" in answer else None
 
 
+def refusal_of(answer: Json) -> int | None:
+    """The refusal in an answer: its code, or the one that stands beside a code of JSON-RPC's own."""
+    return answer["error"]["data"].get("refusalCode", code_of(answer)) if "error" in answer else None
+
+
 class Line:
     """The one who makes trouble, on a connection or pipe of its own."""
 
@@ -78,13 +83,27 @@ class PipeLine(Line):
         assert process.stdin is not None
         assert process.stdout is not None
         self.process, self.stdin, self.stdout = process, process.stdin, process.stdout
+        self._kept: list[Json] = []
 
     async def say(self, data: bytes) -> Json:
         self.stdin.write(data + b"\n")
+        return await self.until(lambda message: "id" in message or "error" in message)
+
+    async def answer(self, id: str) -> Json:
+        """The answer to a request that was written before; what comes before it is kept."""
+        return await self.until(lambda message: message.get("id") == id)
+
+    async def until(self, wanted: Callable[[Json], bool]) -> Json:
+        """The next message that is ``wanted``; others are kept for whoever asks for them."""
+        for message in self._kept:
+            if wanted(message):
+                self._kept.remove(message)
+                return message
         while True:
-            answer = json.loads(await self.hear())
-            if "id" in answer or "error" in answer:
-                return answer
+            message = json.loads(await self.hear())
+            if wanted(message):
+                return message
+            self._kept.append(message)
 
     async def hear(self) -> bytes:
         line = await self.stdout.readline()
@@ -158,7 +177,7 @@ async def refused(
     """Ask until the answer has one of ``codes``: which one, and after how many milliseconds."""
     begun = time.monotonic()
     while time.monotonic() - begun < seconds:
-        code = code_of(await ask())
+        code = refusal_of(await ask())
         if code in codes:
             return code, (time.monotonic() - begun) * 1000
     raise Broken(f"nobody was refused with {codes} within {seconds} s")

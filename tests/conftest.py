@@ -4,6 +4,8 @@ Layers change nothing for whoever is within the limits: ``EVERY_LAYER=1 pytest t
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,9 +19,9 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _every_layer() -> None:
-    if os.environ.get("EVERY_LAYER"):
-        everywhere()
+def _every_layer() -> Iterator[None]:
+    with everywhere() if os.environ.get("EVERY_LAYER") else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 __all__ = [
     "HEADER_MISMATCH", "INTERNAL_ERROR", "INVALID_PARAMS", "INVALID_REQUEST", "KINDS", "LATER",
-    "METHOD_NOT_FOUND",
+    "MESSAGE_REFUSALS", "METHOD_NOT_FOUND",
     "MISSING_REQUIRED_CLIENT_CAPABILITY", "PARSE_ERROR", "REFUSALS", "REFUSAL_CODES", "RESERVED_REFUSALS",
     "RESOURCE_NOT_FOUND", "UNSUPPORTED_PROTOCOL_VERSION", "URL_ELICITATION_REQUIRED", "USER_REJECTED", "Delivery",
     "Kind", "delivery", "http_status", "kind_of_code", "refusal_kind",
@@ -212,6 +212,11 @@ KINDS: Final[dict[str, Kind]] = {row.name: row for row in _ROWS}
 
 REFUSALS: Final[dict[int, str]] = {row.refusal: row.name for row in _ROWS if row.refusal is not None}
 REFUSAL_CODES: Final = range(1001, 1090)
+MESSAGE_REFUSALS: Final = {
+    "parse_error": 1066, "invalid_request": 1066, "message_too_large": 1068, "invalid_encoding": 1070,
+}  # fmt: skip
+"""Refusals of what is no message. JSON-RPC and erlmcp have numbers of their own for these, so that this one travels
+beside them, as ``error.data.refusalCode``, on every revision and in every dialect."""
 RESERVED_REFUSALS: Final[tuple[tuple[range, str], ...]] = (
     (range(1011, 1021), "refused_authentication"),
     (range(1021, 1036), "refused_parameters"),

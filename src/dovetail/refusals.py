@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .kinds import KINDS, LATER, REFUSAL_CODES, Kind, refusal_kind
+from .kinds import KINDS, LATER, MESSAGE_REFUSALS, REFUSAL_CODES, refusal_kind
 
 __all__ = ["REFUSALS", "Explanation", "explain"]
 
@@ -76,7 +76,7 @@ _HINTS: Final = {
     "invalid_request": "What was sent is no JSON-RPC 2.0 request of this revision.",
 }
 """What helps, by kind; of all others the message says enough."""
-_DETAILS: Final = {1066: "invalid_request", 1068: "message_too_large", 1086: "circuit_open"}
+_DETAILS: Final = {1086: "circuit_open"} | {code: kind for kind, code in MESSAGE_REFUSALS.items()}
 """Reserved numbers with a name of their own that another number carries on the official wire."""
 _RETRYABLE: Final = frozenset({"refused_quota", "refused_server_state", "refused_health", "tool_timeout"})
 
@@ -99,17 +99,16 @@ REFUSALS: Final[tuple[Explanation, ...]] = tuple(
 """Every refusal there is, 1001 to 1089."""
 
 
-def _official(row: Kind) -> set[int]:
-    return {row.legacy, row.modern}
-
-
 def explain(code: int) -> list[Explanation]:
     """All that ``code`` may mean: a number may mean one thing officially and another to a reference system."""
     if code in REFUSAL_CODES:
         return [REFUSALS[code - REFUSAL_CODES.start]]
-    found = [_explained(code, row.name, "official") for row in KINDS.values() if code in _official(row)]
-    found += [_explained(code, row.name, "erlmcp") for row in KINDS.values() if row.erlmcp == code]
-    found += [_explained(code, row.name, "mcp_client") for row in KINDS.values() if row.elixir == code]
+    found = [
+        _explained(code, row.name, where)
+        for where in ("official", "erlmcp", "mcp_client")
+        for row in KINDS.values()
+        if code in {"official": (row.legacy, row.modern), "erlmcp": (row.erlmcp,)}.get(where, (row.elixir,))
+    ]
     # The general meaning of a number comes before the kinds that only borrow it.
     return sorted(found, key=lambda one: one.where != "official" or one.kind not in _GENERAL)
 

@@ -19,7 +19,6 @@ from tests.support.web import modern, modern_headers
 RATE_CALLS = 3
 METRIC_CALLS = 4
 GUARD_CALLS = 12
-RATE_SECONDS = 1e-6
 
 
 def serving(*layers: Any, **options: Any) -> Server:
@@ -122,19 +121,24 @@ def test_metrics_cost_four_calls_at_most_and_nothing_when_off(face: str) -> None
 
 
 def test_a_rate_limit_costs_a_microsecond_at_most() -> None:
+    """As a share of work that takes a microsecond where this was measured (the limit takes half of it): no clock of a
+    busy machine is trusted, only the best of many short rounds of each, in CPU time, taken in turns."""
     call = one_call()
+    table = dict.fromkeys(range(12), 0.0)
 
     def respond(call: Any, channel: Any) -> Any: ...
 
-    limited = RateLimit(per_principal="1000000000/s").wrap(respond)
+    def microsecond(call: Any, channel: Any) -> None:
+        for name in range(12):
+            table[name] = table.get(name, 0.0) + 1.0
 
-    def per_call(function: Any, count: int = 1000) -> float:
+    def seconds(function: Any, count: int = 500) -> float:
         begun = time.thread_time()
         for _ in range(count):
             function(call, None)
-        return (time.thread_time() - begun) / count
+        return time.thread_time() - begun
 
-    best = min(
-        per_call(limited) - per_call(respond) for _ in range(200)
-    )  # batches shorter than a slice of time
-    assert best <= RATE_SECONDS, f"{best * 1e6:.2f} µs"
+    limited = RateLimit(per_principal="1000000000/s").wrap(respond)
+    rounds = [(seconds(limited), seconds(respond), seconds(microsecond)) for _ in range(200)]
+    best, bare, unit = (min(column) for column in zip(*rounds, strict=True))
+    assert best - bare <= unit, f"{(best - bare) / unit:.2f} µs"

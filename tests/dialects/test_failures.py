@@ -40,7 +40,7 @@ def test_every_official_error_names_its_kind() -> None:
     assert wire_error(ProtocolError("parse_error"), R1, OFFICIAL) == (
         -32700,
         "Parse error",
-        {"kind": "parse_error"},
+        {"kind": "parse_error", "refusalCode": 1066},
     )
 
 

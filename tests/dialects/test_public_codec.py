@@ -105,7 +105,7 @@ def test_a_size_error_names_the_limit() -> None:
         "error": {
             "code": -32012,
             "message": "Message size exceeds maximum allowed",
-            "data": {"maxSize": 10485760, "unit": "bytes", "kind": "message_too_large"},
+            "data": {"maxSize": 10485760, "unit": "bytes", "kind": "message_too_large", "refusalCode": 1068},
         },
     }
 

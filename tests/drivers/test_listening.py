@@ -6,6 +6,7 @@ from typing import Any
 from dovetail import Server
 from dovetail.core.endpoint import Endpoint
 from dovetail.drivers.duplex import Duplex
+from dovetail.settings import Limits
 from dovetail.transports.memory import connect
 from tests.support.aio import run
 from tests.support.schemas import validate
@@ -54,5 +55,25 @@ async def test_a_listen_that_is_refused_is_not_cancelled_on_top() -> None:
     assert (await listener.next())["error"]["code"] == -32021
     link.send(b"{")
     assert (await listener.next())["error"]["code"] == -32700
+    link.close()
+    await duplex.wait_closed()
+
+
+@run
+async def test_streams_that_leak_on_a_pipe_are_refused_until_one_is_left() -> None:
+    server, listener = Server("s", limits=Limits(streams=2)), Listener()
+    duplex = Duplex(Endpoint(server.admission, server.limits), server)
+    link, _ = connect(listener, duplex)
+    for id in (1, 2):
+        link.send(listen(id))
+        assert (await listener.next())["method"] == "notifications/subscriptions/acknowledged"
+    link.send(listen(3))
+    refused = await listener.next()
+    assert (refused["id"], refused["error"]["code"]) == (3, 1060)
+    assert refused["error"]["data"]["retryAfterMs"] > 0
+    leave = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "_meta": META}}
+    link.send(json.dumps(leave).encode())
+    link.send(listen(4))
+    assert (await listener.next())["method"] == "notifications/subscriptions/acknowledged"
     link.close()
     await duplex.wait_closed()

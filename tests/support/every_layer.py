@@ -2,12 +2,12 @@
 
 import functools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dovetail import Server
-from dovetail.core.channel import Call, Channel
 from dovetail.layers import (
     Audit,
     Breaker,
@@ -24,28 +24,25 @@ from dovetail.layers import (
     Retry,
     Timing,
 )
+from dovetail.layers.audit import verify
 from dovetail.layers.quirks import QUIRKS
 
 MANY = 1_000_000
 
 
-class OpenedForALine(Audit):
-    """An audit that leaves no file open, for tests that leave their servers behind."""
+class OneForAll(Audit):
+    """One audit of all servers of this process: many tests leave theirs behind without stopping them."""
 
-    async def message(self, call: Call, channel: Channel, proceed: Any) -> Any:
-        try:
-            return await super().message(call, channel, proceed)
-        finally:
-            self.close()
+    def stopped(self) -> None:
+        pass
 
 
-def generous() -> list[Layer]:
+def generous(audit: Audit) -> list[Layer]:
     """All of them; `Cache` and `Masking`, which exist to change what is answered, with nothing to find here."""
-    folder = Path(tempfile.mkdtemp(prefix="every-layer-"))
     return [
         Log(arguments=True),
         Timing(slow=3600),
-        OpenedForALine(folder / "audit.jsonl", arguments="redacted"),
+        audit,
         RateLimit(per_client=f"{MANY}/s", per_tool=f"{MANY}/s", total=f"{MANY}/s", block=1, violations=MANY),
         Concurrency(per_tool=MANY, per_principal=MANY, total=MANY, queue=MANY),
         Policy(disabled=["nothing is called so"], allow=["*"]),
@@ -59,12 +56,23 @@ def generous() -> list[Layer]:
     ]
 
 
-def everywhere() -> None:
-    """From now on every `Server` has them outside its own."""
+@contextmanager
+def everywhere() -> Iterator[None]:
+    """Until it is left, every `Server` has them outside its own; the audit that was kept must verify at the end."""
     make: Callable[..., None] = Server.__init__
 
-    @functools.wraps(make)
-    def layered(self: Server, *args: Any, layers: Any = (), **options: Any) -> None:
-        make(self, *args, layers=[*generous(), *layers], **options)
+    with tempfile.TemporaryDirectory(prefix="every-layer-") as folder:
+        audit = OneForAll(Path(folder) / "audit.jsonl", arguments="redacted")
 
-    Server.__init__ = layered  # type: ignore[method-assign]
+        @functools.wraps(make)
+        def layered(self: Server, *args: Any, layers: Any = (), **options: Any) -> None:
+            make(self, *args, layers=[*generous(audit), *layers], **options)
+
+        Server.__init__ = layered  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Server.__init__ = make  # type: ignore[method-assign]
+            audit.close()
+            if audit.path.exists():
+                verify(audit.path)

@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.core.channel import Call, Channel
 from dovetail.errors import RequestTimeout, TransportError
+from dovetail.model import CallToolResult
 from dovetail.settings import Limits, Timeouts
 from dovetail.transports import tcp
 from dovetail.transports.loopback import is_loopback
-from tests.drivers.parrot import Gate, Parrot, call, said
+from tests.drivers.parrot import Gate, Parrot, call, said, text
 from tests.support.aio import run
 from tests.support.rawclient import MODERN, RawClient
 from tests.support.waiting import turns, until
+from tests.support.web import modern
 
 from .recorder import Recorder
 
+LARGE = 3 << 20
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 INITIALIZE = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
@@ -307,4 +311,34 @@ async def test_a_handler_learns_where_its_client_is() -> None:
     await client.request("tools/call", call("look"))
     assert seen == [("tcp", "127.0.0.1")]
     await client.close()
+    await listener.close()
+
+
+@run
+async def test_large_answers_that_nobody_takes_are_refused_and_given_again_to_who_reads() -> None:
+    async def large(request: Call, channel: Channel) -> CallToolResult:
+        return text("x" * LARGE)
+
+    parrot, client, other = Parrot(big=large), Recorder(), RawClient(MODERN)
+    parrot.admission.budget.answers.limit = 4 * LARGE
+    listener = await tcp.listen(parrot)
+    await tcp.connect(client, *listener.address)
+    await tcp.connect(other, *listener.address)
+    client.link.pause()
+    messages = [modern("tools/call", call("big"), id=number) for number in range(8)]
+    client.link.send_many([json.dumps(message).encode() for message in messages])
+    await until(lambda: parrot.admission.budget.answers.taken > 0)
+    assert said(await other.request("tools/call", call("echo"))) == "echo"
+    client.link.resume()
+    await client.until(lambda: len(client.messages) == 8)
+    errors = [answer["error"] for answer in map(json.loads, client.messages) if "error" in answer]
+    assert 0 < len(errors) < 8
+    assert {error["code"] for error in errors} == {1069}
+    assert all(error["data"]["retryAfterMs"] > 0 for error in errors)
+    await until(lambda: parrot.admission.budget.answers.taken == 0)
+    client.link.send(json.dumps(modern("tools/call", call("big"), id=9)).encode())
+    await client.until(lambda: len(client.messages) == 9)
+    assert "result" in json.loads(client.messages[-1])
+    client.link.close()
+    await other.close()
     await listener.close()

@@ -46,6 +46,13 @@ class Budget:
         """Calls of legacy sessions whose clients have hung up: that does not cancel them."""
 
 
+def unread(account: Account, held: int, size: int) -> Refusal | None:
+    """Why a peer that has not taken ``held`` bytes of large answers gets no ``size`` more; half of all is for one."""
+    if held and held + size > account.limit // 2:
+        return Refusal(1069, message="take what was sent before you ask for more", retry_after=BUSY_SECONDS)
+    return busy("large answers") if account.taken + size > account.limit else None
+
+
 def busy(what: str) -> Refusal:
     """The refusal of whoever came too late."""
     return Refusal(1004, message=f"too much at once: {what}; try again later", retry_after=BUSY_SECONDS)

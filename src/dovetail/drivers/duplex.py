@@ -44,6 +44,7 @@ from .pacing import in_turns
 from .pulse import Pulse
 from .requests import Requests
 from .run import Runner, ShuttingDown
+from .unread import Unread
 
 log = logging.getLogger("dovetail")
 
@@ -121,6 +122,7 @@ class Duplex:
         self._holder: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._pulse: Pulse | None = None
+        self._unread = Unread(endpoint.admission.budget.answers)
         self._session: Session | None = None
         endpoint.on_session = self._opened
 
@@ -250,7 +252,10 @@ class Duplex:
         if data is None:
             return
         frames = self._frames
-        if not frames and not self._tasks:
+        if len(data) > SMALL_MESSAGE and call.batch is None and self._link is not None:
+            self._flush()  # only what has been written shows whether the peer takes it
+            self._link.send(self._unread.fitting(call, data, self._link))
+        elif not frames and not self._tasks:
             if self._link is not None:
                 self._link.send(data)
         else:

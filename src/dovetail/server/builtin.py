@@ -18,8 +18,8 @@ from ..core import phases
 from ..core.channel import Call, Channel
 from ..core.rights import unknown, visible
 from ..core.subscriptions import ACKNOWLEDGED, Subscriber, acknowledgement, completion, honour
-from ..errors import ProtocolError
-from ..settings import NAME_ECHO, URI_ECHO
+from ..errors import ProtocolError, Refusal
+from ..settings import BUSY_SECONDS, NAME_ECHO, URI_ECHO
 from .listing import Listing
 from .registering.addresses import uri_fault
 from .registering.completions import completion_of
@@ -205,6 +205,8 @@ class Builtin:
     async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
         """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
         server = self._server
+        if len(server.listening) >= server.limits.streams:  # HTTP has looked before, and has others to count
+            raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
         honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
         over: list[m.DetailedTask] = []
         if server.tasks is not None:

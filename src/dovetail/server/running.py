@@ -330,7 +330,7 @@ class Lifecycle:
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
         self.health = Health(cast("Watched", self))
         """What this server needs, watched while it runs; ``/readyz`` follows."""
-        self._listening: set[asyncio.Future[None]] = set()
+        self.listening: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where subscribers are told of changes; known once the server has started, or there are any."""
 
@@ -386,7 +386,7 @@ class Lifecycle:
 
     def end_listening(self) -> None:
         """Complete every ``subscriptions/listen`` in an orderly way."""
-        for future in self._listening:
+        for future in self.listening:
             if not future.done():
                 future.set_result(None)
 
@@ -394,8 +394,8 @@ class Lifecycle:
         """Wait until the server stops."""
         self._loop = asyncio.get_running_loop()
         future = self._loop.create_future()
-        self._listening.add(future)
+        self.listening.add(future)
         try:
             await future
         finally:
-            self._listening.discard(future)
+            self.listening.discard(future)

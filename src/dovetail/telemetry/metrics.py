@@ -74,8 +74,8 @@ class Metrics:
         """OpenTelemetry reads it, too."""
         self._begin(Table())
         if sys.platform != "win32":
-            ours = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _forked(ours()))
+            ours = weakref.WeakMethod(self.forked)
+            os.register_at_fork(after_in_child=lambda: (begin := ours()) and begin())
 
     def _begin(self, table: Table) -> None:
         self._table = table
@@ -310,11 +310,6 @@ class Metrics:
                 self.observe("dovetail_store_seconds", perf_counter() - begun, verb)
 
         return timed
-
-
-def _forked(metrics: Metrics | None) -> None:
-    if metrics is not None:
-        metrics.forked()
 
 
 def _begin(uri: str) -> str:

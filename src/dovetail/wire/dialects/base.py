@@ -22,6 +22,7 @@ from msgspec import UNSET, Raw, Struct
 from ...errors import (
     KINDS,
     LATER,
+    MESSAGE_REFUSALS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     REFUSAL_CODES,
     URL_ELICITATION_REQUIRED,
@@ -314,6 +315,8 @@ def _with_kind(data: Any, kind: str, code: int, own: int | None) -> Object:
     members.setdefault("kind", kind)
     if code in REFUSAL_CODES:
         members["refusal"] = True
+    elif kind in MESSAGE_REFUSALS:
+        members["refusalCode"] = MESSAGE_REFUSALS[kind]
     if own is not None and own != code:
         members["dialectCode"] = own
     return members

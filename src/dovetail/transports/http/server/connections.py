@@ -14,10 +14,10 @@ import stat
 import sys
 from collections.abc import Hashable, Iterator
 
-from ....core.budget import Account, busy
+from ....core.budget import Account, unread
 from ....core.channel import Call
 from ....errors import Refusal
-from ....settings import ADDRESSES_KEPT, BUSY_SECONDS, UNSENT_LOOK, UNSENT_YOUNG
+from ....settings import ADDRESSES_KEPT, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 from .kernel import Peer, Seen, key_of, table
 
@@ -124,10 +124,7 @@ class Connections:
 
     def _full(self, owner: Hashable, size: int) -> Refusal | None:
         held = sum(size for size, _, one in self.owed.values() if one == owner)
-        if held > 0 and held + size > self._account.limit // 2:
-            text = "take what was sent before you ask for more"
-            return Refusal(1069, message=text, retry_after=BUSY_SECONDS)
-        return busy("large answers") if self._account.taken + size > self._account.limit else None
+        return unread(self._account, held, size)
 
     async def taken(self, peer: Peer | None) -> None:
         """Return when ``peer`` has taken all that was sent to it; for hosts that do not wait themselves.
