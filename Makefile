@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
+.PHONY: help setup run test test-layers test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,6 +34,9 @@ coverage: setup  ## how much of each package the tests reach; fails below the fl
 	$(BIN)/coverage run -m pytest $(SUITE) $(UNTRACED) || [ $$? -eq 1 ]
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python scripts/coverage_floor.py
+
+test-layers: setup ## what talks to a server, once more with every layer switched on at generous settings
+	EVERY_LAYER=1 $(BIN)/python -m pytest $(SUITE) tests/server tests/http tests/client tests/drivers tests/transports tests/workers
 
 test-slow: setup peers ## slow peers, soak and fuzz
 	$(BIN)/python -m pytest -m slow

@@ -1,6 +1,7 @@
 """With ``EVERY_LAYER=1`` every server of the tests has every layer, at settings that nobody reaches.
 
-Layers change nothing for whoever is within the limits: ``EVERY_LAYER=1 pytest tests/server tests/client tests/http``.
+Layers change nothing for whoever is within the limits: ``make test-layers``. A test that is about a server without
+them says so: ``@pytest.mark.bare(reason)``.
 """
 
 import os
@@ -28,3 +29,9 @@ def _every_layer() -> Iterator[None]:
 def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some test of this process has imported `get_context`; the others are those of a program that has not."""
     monkeypatch.setattr(current, "wanted", False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if os.environ.get("EVERY_LAYER") else ():
+        for mark in item.iter_markers("bare"):
+            item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))

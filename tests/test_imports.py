@@ -12,13 +12,13 @@ PACKAGE = "dovetail"
 # From left to right. A module may import what stands on its own rank or further left; `dovetail` itself, the
 # public face, only re-exports and may import everything.
 RANKS: tuple[frozenset[str], ...] = (
-    frozenset({"kinds", "errors", "extras", "refusals", "settings", "shapes"}),
+    frozenset({"kinds", "errors", "extras", "settings", "shapes"}),
     frozenset({"model"}),
     frozenset({"wire"}),
     frozenset({"codec", "core", "json_schema"}),
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
-    frozenset({"gateway", "openapi", "surface", "sync"}),
+    frozenset({"gateway", "openapi", "refusals", "surface", "sync"}),
     frozenset({"compat"}),
     frozenset({"testing", "cli", "inspector", "tooling"}),
 )

@@ -1,6 +1,6 @@
 """Layers change nothing for whoever is within the limits: a part of the suite with all of them switched on.
 
-``EVERY_LAYER=1 pytest tests/server tests/client tests/http`` runs the rest so.
+``make test-layers`` runs the rest so.
 """
 
 import os

@@ -10,6 +10,7 @@ import pytest
 
 from dovetail import Client, Context, ProtocolError, Refusal, RequestTimeout, Server, TextContent, ToolError
 from dovetail.layers import Budget, Cache, Deadline, Log, Masking, Policy, RateLimit, Retry, Timing
+from dovetail.layers.redaction import redacted
 from tests.layers.test_rate import Hand
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
@@ -403,3 +404,19 @@ async def test_the_time_a_user_takes_to_answer_is_not_the_tools(own: float | Non
 
     async with Client(server, revision="2025-06-18", on_elicit=think) as client:
         assert (await client.call_tool("ask")).text == "accept"
+
+
+def test_megabytes_are_not_searched_for_secrets_and_none_shows_where_they_are_cut() -> None:
+    token = f"Bearer {'a' * 4000} "
+
+    def seconds(text: str) -> float:
+        begun = time.thread_time()
+        shown = redacted(text)
+        took = time.thread_time() - begun
+        assert shown.endswith(f"… ({len(text)} characters)")
+        assert "aaaa" not in shown
+        return took
+
+    large, small = token * 2500, token * 25  # a hundred times as much
+    assert min(seconds(large) for _ in range(10)) < 10 * min(seconds(small) for _ in range(10))
+    assert redacted("x" * 600) == "x" * 500 + "… (600 characters)"

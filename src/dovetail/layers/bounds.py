@@ -10,3 +10,5 @@ REFUSAL_PAUSE: Final = 0.05
 """Seconds that a refusal waits for a client that goes on all the same."""
 REFUSALS_HELD: Final = 1000
 """Refusals that wait, of all clients together; one more is told at once."""
+LONGEST_SECRET: Final = 32 << 10
+"""Characters of whatever the patterns of `redaction.SECRETS` find; none of them finds more."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from ..settings import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT
+from .bounds import LONGEST_SECRET
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(
@@ -41,9 +42,14 @@ def sounds_secret(name: str) -> bool:
 def redacted(value: Any, depth: int = LOGGED_DEPTH) -> Any:
     """``value`` without what sounds or looks like a secret, and not too much of it."""
     if isinstance(value, str):
+        head = value[: LOGGED_TEXT + LONGEST_SECRET]  # megabytes are not searched while the event loop waits
+        masked = head
         for pattern in SECRETS.values():
-            value = pattern.sub(MASK, value)
-        return value if len(value) <= LOGGED_TEXT else f"{value[:LOGGED_TEXT]}… ({len(value)} characters)"
+            masked = pattern.sub(MASK, masked)
+        if len(head) < len(value):  # its last characters may be the beginning of a secret
+            masked = masked[:-LONGEST_SECRET]
+        cut = len(masked) > LOGGED_TEXT or len(head) < len(value)
+        return f"{masked[:LOGGED_TEXT]}… ({len(value)} characters)" if cut else masked
     if isinstance(value, dict):
         members = cast("dict[Any, Any]", value)
         if depth <= 0:
