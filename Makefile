@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-layers test-slow test-pythons coverage check format bench interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
+.PHONY: help setup run test test-layers test-slow test-pythons coverage check format bench bench-face interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -66,6 +66,10 @@ interop: setup peers ## the matrix of peers, both ways
 bench: setup     ## side by side with the peers and the limit, in one run
 	@scripts/peers.sh sdk fastmcp minimcp node
 	$(BIN)/python -m bench
+
+bench-face: setup ## the inspector and dovetail dev in a browser: first view, pictures a second, swaps
+	@scripts/packages.sh chromium
+	$(BIN)/python -m bench.face
 
 soak: setup      ## two minutes of warm-up and ten of mixed traffic, with three slope alarms
 	$(BIN)/python -m bench.soak
