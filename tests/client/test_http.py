@@ -305,6 +305,33 @@ async def test_what_is_told_to_nobody_until_a_broken_listen_stream_is_back_count
 
 
 @run
+async def test_a_listen_stream_may_break_any_number_of_times_in_its_life() -> None:
+    listens: list[Request] = []
+    enough = asyncio.Event()
+
+    def handler(request: Request) -> Reply:
+        if request.method == "server/discover":
+            return result(request, {**DISCOVERED, "capabilities": {"resources": {"subscribe": True}}})
+        if request.method != "subscriptions/listen":
+            return modern(request)
+        listens.append(request)
+        if len(listens) == 5:
+            enough.set()
+        params = {
+            "notifications": request.message["params"]["notifications"],
+            "_meta": {"io.modelcontextprotocol/subscriptionId": request.id},
+        }
+        method = "notifications/subscriptions/acknowledged"
+        return events(event({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    once = Reconnect(first=0.01, maximum=0.02, jitter=0, attempts=1)
+    async with serving(handler) as (_, url), modern_client(url, reconnect=once) as client:
+        await client.subscribe_resource("x://a")
+        async with asyncio.timeout(5):
+            await enough.wait()
+
+
+@run
 async def test_a_server_that_allows_no_pause_is_still_not_asked_without_one() -> None:
     loop = asyncio.get_running_loop()
     times: list[float] = []

@@ -1,9 +1,11 @@
 """Several processes on one address."""
 
+import asyncio
 import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.http.children import NEWEST, ask_until_complete, child
 from tests.support import web as support
 from tests.support.aio import run
 from tests.support.process import CLI
-from tests.support.waiting import until
+from tests.support.waiting import found, until
 from tests.support.web import (
     Web,
     legacy_headers,
@@ -50,6 +52,40 @@ def test_four_workers_serve_both_eras_while_one_is_killed(slow: str) -> None:
             assert "Traceback" not in served.said
 
     scenario()
+
+
+@pytest.mark.cannot(
+    "uvicorn", "it begins a successor however many have died, and takes seconds to notice each"
+)
+def test_workers_that_are_killed_as_soon_as_they_serve_do_not_end_the_others(slow: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with child(slow, "--port", "0", "--workers", "2") as served:
+            web = Web(served)  # type: ignore[arg-type]
+            killed: set[int] = set()
+            for _ in range(5):
+                victim = int(text(await served_by(web)))
+                assert victim not in killed
+                killed.add(victim)
+                os.kill(victim, signal.SIGKILL)
+                await until(lambda pid=victim: not _alive(pid))
+            assert text(await served_by(web)).isdigit()
+            served.process.send_signal(signal.SIGTERM)
+            assert await served.ended() == 0
+
+    scenario()
+
+
+async def served_by(web: Web) -> Any:
+    """The process that answers, once there is one."""
+
+    async def look() -> Any:
+        try:
+            return await web.call("pid")
+        except (OSError, EOFError, asyncio.IncompleteReadError):
+            return None  # it went to the one that was killed
+
+    return await found(look)
 
 
 def _alive(pid: int) -> bool:

@@ -132,8 +132,9 @@ class Listening:
                     self._refused(ack, error)
                     return  # the client connects again, and listens again then
                 log.info("the listen stream broke: %s", error.message)
-                self._broken = True
-            attempts = 1 if ack.done() and attempts == 0 else attempts + 1
+            # What was acknowledged in between has begun anew: a long life has many breaks.
+            attempts = attempts + 1 if self._broken else 1
+            self._broken = True
             limit = self._reconnect.attempts
             if not self._reconnect.enabled or (limit is not None and attempts > limit):
                 return

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
+import time
+from collections import deque
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +34,9 @@ LOGGING: Final[dict[str, Any]] = {
 """granian configures logging anew, which would close every handler there is; unless it is told to add nothing."""
 
 
+WORKER_DEATHS: Final = 8
+WORKER_DEATHS_SECONDS: Final = 60.0
+"""Workers that die within so many seconds of each other and soon after they began: then none will ever serve."""
 SMALLEST_BUFFER: Final = 8192
 """Bytes hyper wants for a head; with less it ends the process."""
 
@@ -64,6 +69,25 @@ class Host:
         self._server.stop()
 
 
+class _Begun(dict[int, float]):
+    """When granian began workers again. It gives up as soon as one of those dies within seconds; we, after so many.
+
+    Somebody who kills a worker twice, or the kernel when memory is short, is no reason to end all the others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deaths: deque[float] = deque(maxlen=WORKER_DEATHS)
+
+    def get(self, worker: int, default: Any = 0) -> Any:
+        begun, now = super().get(worker), time.monotonic()
+        if begun is None:
+            return default
+        self._deaths.append(now)
+        crashing = len(self._deaths) == WORKER_DEATHS and now - self._deaths[0] < WORKER_DEATHS_SECONDS
+        return begun if crashing else default
+
+
 def run_workers(work: Work) -> int:
     """Serve in processes of granian's until a signal. Returns the exit status.
 
@@ -93,6 +117,7 @@ def run_workers(work: Work) -> int:
         log_level=LogLevels.warning,
         **_options(place, bound, work.service.limits, options),
     )
+    server.respawned_wrks = _Begun()
     forget_signals_in_forks()
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
