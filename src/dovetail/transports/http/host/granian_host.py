@@ -35,8 +35,8 @@ LOGGING: Final[dict[str, Any]] = {
 
 
 WORKER_DEATHS: Final = 8
-WORKER_DEATHS_SECONDS: Final = 60.0
-"""Workers that die within so many seconds of each other and soon after they began: then none will ever serve."""
+WORKER_DEATHS_SECONDS: Final = 20.0
+"""So many workers that die in so many seconds: then none will ever serve."""
 SMALLEST_BUFFER: Final = 8192
 """Bytes hyper wants for a head; with less it ends the process."""
 
@@ -70,22 +70,19 @@ class Host:
 
 
 class _Begun(dict[int, float]):
-    """When granian began workers again. It gives up as soon as one of those dies within seconds; we, after so many.
+    """When granian began a worker again, which it asks when one has died: seconds ago means that it gives up.
 
-    Somebody who kills a worker twice, or the kernel when memory is short, is no reason to end all the others.
+    One that is killed twice is no reason to end all the others, so it hears that only after so many deaths.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._deaths: deque[float] = deque(maxlen=WORKER_DEATHS)
+        self._deaths = deque([-WORKER_DEATHS_SECONDS] * WORKER_DEATHS, maxlen=WORKER_DEATHS)
 
     def get(self, worker: int, default: Any = 0) -> Any:
-        begun, now = super().get(worker), time.monotonic()
-        if begun is None:
-            return default
-        self._deaths.append(now)
-        crashing = len(self._deaths) == WORKER_DEATHS and now - self._deaths[0] < WORKER_DEATHS_SECONDS
-        return begun if crashing else default
+        self._deaths.append(time.monotonic())
+        crashing = self._deaths[-1] - self._deaths[0] < WORKER_DEATHS_SECONDS
+        return self._deaths[-1] if crashing else default
 
 
 def run_workers(work: Work) -> int:
