@@ -61,11 +61,20 @@ def _bridge_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("--header", action="append", default=[], metavar="'Name: value'", help="sent behind")
     add_option(result)
+    _add_callers(result)
     return result
+
+
+def _add_callers(result: argparse.ArgumentParser) -> None:
+    group = result.add_argument_group("who may call over HTTP")
+    group.add_argument("--issuer", metavar="URL", help="whose tokens callers have to send")
+    group.add_argument("--audience", metavar="URL", help="for whom they have to be: the URL of this server")
+    group.add_argument("--jwks-uri", metavar="URL", help="the issuer's keys, if its metadata does not say")
 
 
 def _bridge(options: argparse.Namespace) -> Server:
     from ..gateway import Proxy
+    from ..gateway.callers import jwt_callers
 
     known = {*BY_NAME, *_ERAS}
     for name in (options.revision, *(options.front_revision or ())):
@@ -74,7 +83,8 @@ def _bridge(options: argparse.Namespace) -> Server:
     more: dict[str, Any] = {"env": _environment(options.env)} if options.env else {}
     if options.front_revision:
         more["revisions"] = options.front_revision
-    return Proxy(
+    callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
+    made = Proxy(
         read_target(options.target),
         connections="session" if options.per_session else "principal",
         timeout=options.timeout,
@@ -86,6 +96,8 @@ def _bridge(options: argparse.Namespace) -> Server:
         required=True,
         **more,
     )
+    made.auth = callers
+    return made
 
 
 def _environment(words: list[str]) -> dict[str, str]:
@@ -109,18 +121,21 @@ def _gateway_parser() -> argparse.ArgumentParser:
         "--search", action="store_true", help="list search_tools and call_tool in place of all tools"
     )
     result.add_argument("--always", action="append", metavar="TOOL", help="list this one all the same")
+    _add_callers(result)
     return result
 
 
 def _gateway(options: argparse.Namespace) -> Server | int:
     from ..gateway import Gateway
+    from ..gateway.callers import jwt_callers
     from ..gateway.config import SearchOptions, read
 
     for entry in read(options.file):
         if entry.command and not options.yes and not _trusted(entry):
             return 2
     search = SearchOptions(always=options.always or []) if options.search or options.always else None
-    return Gateway(options.file, search=search)
+    callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
+    return Gateway(options.file, search=search, auth=callers)
 
 
 # --- commands of a file are asked about once -----------------------------------------------------------------------

@@ -136,7 +136,7 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
     Raises:
         ConfigError: it is none, or one of its servers cannot be used.
     """
-    return _entries(*_loaded(source))
+    return _entries(*loaded(source))
 
 
 class SearchOptions(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -152,7 +152,7 @@ def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOpt
     Raises:
         ConfigError: as `read`.
     """
-    found, where = _loaded(source)
+    found, where = loaded(source)
     wish: Any = cast("Mapping[str, Any]", found).get("search") if isinstance(found, Mapping) else None
     if wish is None or isinstance(wish, bool):
         return SearchOptions() if wish else None
@@ -162,8 +162,12 @@ def read_search(source: str | os.PathLike[str] | Mapping[str, Any]) -> SearchOpt
         raise ConfigError(f"{where}: search: {error}") from None
 
 
-def _loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str]:
-    """What a file holds, and what to call it."""
+def loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str]:
+    """What a file holds, and what to call it.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     if isinstance(source, Mapping):
         return source, "the configuration"
     path = Path(source)
@@ -197,7 +201,7 @@ def _entry(name: str, members: Any, where: str) -> Entry | None:
     place = f"{where}: server {name!r}"
     if not isinstance(members, Mapping):
         raise ConfigError(f"{place} is no object")
-    replaced = _replace(cast("Mapping[str, Any]", members), place)
+    replaced = with_variables(cast("Mapping[str, Any]", members), place)
     try:
         given = msgspec.convert(replaced, _Members)
     except msgspec.ValidationError as error:
@@ -309,14 +313,18 @@ def _written(value: str | float | bool) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _replace(value: Any, place: str) -> Any:
-    """``value`` with the variables of the environment in every string of it."""
+def with_variables(value: Any, place: str) -> Any:
+    """``value`` with the variables of the environment in every string of it.
+
+    Raises:
+        ConfigError: one of them is not set.
+    """
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: _variable(found, place), value)
     if isinstance(value, Mapping):
-        return {key: _replace(one, place) for key, one in cast("Mapping[str, Any]", value).items()}
+        return {key: with_variables(one, place) for key, one in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_replace(one, place) for one in cast("list[Any]", value)]
+        return [with_variables(one, place) for one in cast("list[Any]", value)]
     return value
 
 

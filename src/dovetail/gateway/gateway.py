@@ -14,6 +14,7 @@ from ..server.server import Server
 from ..settings import Timeouts
 from . import config
 from .bounds import FILE_LOOK, LONGEST_CHAIN
+from .callers import read_callers
 from .config import ConfigError, Entry, SearchOptions
 from .mounting import Mounts
 from .proxy import Proxy
@@ -34,7 +35,8 @@ class Gateway(Server):
 
     While it runs, a file is looked at now and then: servers that came are mounted, those that went are ended, and
     clients in front stay connected. A file that cannot be read any more changes nothing. ``auth`` says who may call
-    over HTTP, as with every `Server`; whose tokens are to be exchanged for those of servers has to have one.
+    over HTTP, as with every `Server`; without it the file's own ``auth`` does (`callers.py`), as it is at the start.
+    Whose tokens are to be exchanged for those of servers has to have one.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Gateway(Server):
         search: SearchOptions | None = None,
         auth: Any = None,
     ) -> None:
-        super().__init__(name, auth=auth)
+        super().__init__(name, auth=auth or read_callers(source))
         self._source = source
         self._reload = reload and not isinstance(source, Mapping)
         self._entries: dict[str, Entry] = {}
