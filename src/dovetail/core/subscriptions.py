@@ -98,6 +98,8 @@ class Hub:
         """Told of everything that is published: servers this one is mounted in."""
         self.abandoned: Callable[[str], None] | None = None
         """Told of an address that nobody is subscribed to any more."""
+        self.named: Callable[[str], str] | None = None
+        """What clients call an address; None where it is what the server calls it."""
         self.rights: Callable[[str], Rights] = lambda uri: ()
         """Who may read an address: others hear nothing of it."""
 
@@ -185,8 +187,9 @@ class Hub:
         """Tell everybody who wants to hear of it, other processes and servers too; return how many were told here."""
         if self.spread is not None:
             self.spread(news)
+        told = news if self.named is None or news.uri is None else replace(news, uri=self.named(news.uri))
         for follow in self.followers:
-            follow(news)
+            follow(told)
         return self.tell(news)
 
     def tell(self, news: News) -> int:
@@ -202,10 +205,11 @@ class Hub:
         return 0 if news.uri is None else self._tell_updated(news.uri, news.meta or {})
 
     def _tell_updated(self, uri: str, more: dict[str, Any]) -> int:
+        rights = self.rights(uri)
+        uri = uri if self.named is None else self.named(uri)
         interested: dict[Subscriber, None] = {}
         for address in _above(uri):
             interested |= self._uris.get(address, {})
-        rights = self.rights(uri)
         if rights:
             interested = {one: None for one in interested if visible(rights, one.principal)}
 

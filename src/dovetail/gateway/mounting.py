@@ -40,7 +40,7 @@ from ..settings import HttpOptions
 from .bounds import LISTINGS_KEPT, ROUTES_KEPT
 from .naming import Naming
 from .parts import LISTS, LoopError, Part, ServerPart, Shown, own_entries
-from .selecting import Traits
+from .selecting import Traits, key_of_definition
 from .skills import offer_skills
 
 log = logging.getLogger("dovetail.gateway")
@@ -386,11 +386,11 @@ class Mounts:
 
     def _joined(self, kind: ListName, own: Shown, shown: list[Shown | None]) -> tuple[list[Any], list[Any]]:
         """All definitions, of two with one name the first; and the older versions of those."""
-        found = {_key(kind, one): one for one in own.entries}
+        found = {key_of_definition(kind, one): one for one in own.entries}
         origins = dict.fromkeys(found, f"server {self._server.name!r}")
         for mount, each in zip(self.mounts, shown, strict=True):
             for one in () if each is None else mount.definitions(kind, each):
-                key = _key(kind, one)
+                key = key_of_definition(kind, one)
                 if key in found:
                     self._report(f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already")
                     continue
@@ -425,7 +425,8 @@ class Mounts:
 
     def unwatch(self, uri: str) -> None:
         """Nobody is subscribed to ``uri`` any more."""
-        found = self._watched.pop(uri, None)
+        shape = self._server.shape
+        found = self._watched.pop(uri if shape is None else shape.known_as(uri), None)
         if found is not None:
             found[0].part.unwatch(found[1])
 
@@ -442,9 +443,3 @@ def _inside(server: Server) -> set[Server]:
 
 def _renamed(naming: Naming, kind: ListName, name: str) -> str:
     return naming.uri(name) if kind in ("resources", "templates") else naming.name(name)
-
-
-def _key(kind: ListName, definition: Any) -> str:
-    if kind == "resources":
-        return definition.uri
-    return definition.uri_template if kind == "templates" else definition.name

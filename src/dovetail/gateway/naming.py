@@ -8,6 +8,7 @@ A prefix joins the names of tools and prompts with an underscore. Of a URI it be
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -72,23 +73,25 @@ class Naming:
 
     def result(self, result: Any) -> Any:
         """A result with the URIs of this service as others see them: contents that were read, links in content."""
-        if not self.prefix:
-            return result
-        if isinstance(result, ReadResourceResult):
-            return replace(result, contents=[self._located(each) for each in result.contents])
-        if isinstance(result, GetPromptResult):
-            messages = [replace(each, content=self._block(each.content)) for each in result.messages]
-            return replace(result, messages=messages)
-        if isinstance(result, CallToolResult):
-            return replace(result, content=[self._block(each) for each in result.content])
-        return result
+        return relocated(result, self.uri) if self.prefix else result
 
-    def _block(self, block: Any) -> Any:
-        if isinstance(block, ResourceLink):
-            return self._located(block)
-        if isinstance(block, EmbeddedResource):
-            return replace(block, resource=self._located(block.resource))
-        return block
 
-    def _located(self, located: Any) -> Any:
-        return replace(located, uri=self.uri(located.uri)) if located.uri else located
+def relocated(result: Any, uri: Callable[[str], str]) -> Any:
+    """A result with other URIs: those of contents that were read, and of links in content."""
+
+    def located(one: Any) -> Any:
+        return replace(one, uri=uri(one.uri)) if one.uri else one
+
+    def block(one: Any) -> Any:
+        if isinstance(one, EmbeddedResource):
+            return replace(one, resource=located(one.resource))
+        return located(one) if isinstance(one, ResourceLink) else one
+
+    if isinstance(result, ReadResourceResult):
+        return replace(result, contents=[located(each) for each in result.contents])
+    if isinstance(result, GetPromptResult):
+        messages = [replace(each, content=block(each.content)) for each in result.messages]
+        return replace(result, messages=messages)
+    if isinstance(result, CallToolResult):
+        return replace(result, content=[block(each) for each in result.content])
+    return result

@@ -137,8 +137,8 @@ class ServerPart:
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
-        if kind == "tools" and server.shape is not None and server.shape.lists:
-            return await server.shape.shown(call)
+        if server.shape is not None and server.shape.lists(kind):
+            return await server.shape.shown(kind, call)
         return (
             own_entries(server, kind, call)
             if server.elsewhere is None
@@ -147,7 +147,7 @@ class ServerPart:
 
     def known(self, kind: ListName, call: Call) -> Shown | None:
         server = self.server
-        if kind == "tools" and server.shape is not None and server.shape.lists:
+        if server.shape is not None and server.shape.lists(kind):
             return None
         return (
             own_entries(server, kind, call)
@@ -157,7 +157,7 @@ class ServerPart:
 
     def steady(self, kind: ListName) -> bool:
         server = self.server
-        if kind == "tools" and server.shape is not None and server.shape.varies:
+        if server.shape is not None and server.shape.varies:
             return False
         if server.elsewhere is not None:
             return server.elsewhere.steady(kind)
@@ -168,14 +168,14 @@ class ServerPart:
         return traits_in(shown, name)
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
-        register = self.server.register
-        if kind == "tools" and self.server.shape is not None:
-            if self.server.shape.search is not None and name in self.server.shape.search.names:
+        register, shape = self.server.register, self.server.shape
+        if shape is not None:
+            if kind == "tools" and shape.search is not None and name in shape.search.names:
                 return True
-            found = await self.server.shape.find(name, call)
-            if found is None:
+            inner = await shape.inner(kind, name, call)
+            if inner is None:
                 return False
-            name = found.key
+            name = inner
         if kind in ("resources", "templates"):
             found = register.find_resource(name) is not None or name in register.templates.entries
         else:

@@ -1,8 +1,9 @@
-"""What a server makes of its tools before anybody sees them: one pipeline for lists and for calls.
+"""What a server makes of what it has before anybody sees it: one pipeline for lists and for calls.
 
 The tools that are there, all versions of them, go through the views of `Server.transform`, one after the other, then
 through what is visible to the caller; of several versions the newest that is left has the name. A call takes the same
-way backwards. Layers stand around it: they see the names that clients use.
+way backwards; `components.py` has it for all that is no tool. Layers stand around it: they see the names that clients
+use.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..core.principal import key_of
+from ..core.subscriptions import LIST_KINDS
 from ..drivers.layering import Layer
 from ..errors import ProtocolError
 from ..layers.budget import Budget
-from ..model import ListToolsResult, PaginatedRequestParams, Tool, ToolReference
+from ..model import ListToolsResult, PaginatedRequestParams, ResourceTemplateReference, Tool
+from ..server.elsewhere import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
 from ..settings import NAME_ECHO
 from .bounds import LISTINGS_KEPT
+from .components import Components
 from .parts import Shown, own_entries
 from .profiles import Profiles, needs_restoring, restored
 from .profiles import shown as in_profile
@@ -71,15 +75,16 @@ class Shape:
         self.search: Search | None = None
         self._schemas: dict[Any, tuple[int, dict[str, dict[str, Any]]]] = {}
         """By caller: the true schemas of arguments, as long as nothing changes."""
-        self._edition = 0
+        self.edition = 0
+        """How often anything was changed."""
+        self.components = Components(server, self)
         self._kept: OrderedDict[Any, Listed] = OrderedDict()
         self.stages: dict[str, Stage] = {"tools/call": self.call_tool}
         """What stands before the handler of a method."""
 
-    @property
-    def lists(self) -> bool:
+    def lists(self, kind: ListName) -> bool:
         """Whether lists differ from what is there."""
-        return "tools/list" in self.stages
+        return "tools/list" in self.stages if kind == "tools" else self.components.concerns(kind)
 
     @property
     def varies(self) -> bool:
@@ -88,13 +93,18 @@ class Shape:
 
     def change(self) -> None:
         """What is shown is different from now on."""
-        self._edition += 1
+        self.edition += 1
         self.stages |= {
             "tools/list": self.page,
             "tasks/create": self.create_task,
             "completion/complete": self.complete,
+            **self.components.stages(),
         }
-        self._server.changed("tools")
+        hub = self._server.hub
+        hub.named = self.components.outer_uri if any(view.moves for view in self.views) else None
+        for kind in LIST_KINDS:
+            if kind == "tools" or self.components.concerns(kind):
+                self._server.changed(kind)
 
     def add_view(self, view: View) -> None:
         self.views.append(view)
@@ -109,7 +119,7 @@ class Shape:
         """Give results in pages that are larger than this."""
         self.budget = Budget(bytes)
         self.budget.attach(self._server)
-        self.stages["resources/read"] = self.budget.read_resource
+        self.stages.setdefault("resources/read", self.budget.read_resource)
 
     def find_tools(self, search: Search | None) -> None:
         """List only what ``search`` lists, and let it find the rest; all of it with None."""
@@ -157,7 +167,8 @@ class Shape:
             self.visibility = Visibility(self._server)
         return self.visibility
 
-    async def _rules(self, call: Call) -> Rules:
+    async def rules(self, call: Call) -> Rules:
+        """What is hidden from whoever calls."""
         return _NONE if self.visibility is None else await self.visibility.rules(call)
 
     # --- lists --------------------------------------------------------------------------------------------------------
@@ -166,18 +177,18 @@ class Shape:
         """``tools/list``."""
         return await (await self._listed(call)).listing.page(call, channel)
 
-    async def shown(self, call: Call) -> Shown:
+    async def shown(self, kind: ListName, call: Call) -> Shown:
         """All of it, for a server this one is mounted in."""
-        return (await self._listed(call)).shown
+        return (await (self._listed(call) if kind == "tools" else self.components.listed(kind, call))).shown
 
     async def _listed(self, call: Call) -> Listed:
-        server, rules = self._server, await self._rules(call)
+        server, rules = self._server, await self.rules(call)
         elsewhere = server.elsewhere
         there = (
             own_entries(server, "tools", call) if elsewhere is None else await elsewhere.shown("tools", call)
         )
         profile = "spec" if self.profiles is None else self.profiles.of(call.client_info)
-        version = (there.version, self._edition, rules, profile)
+        version = (there.version, self.edition, rules, profile)
         key = (key_of(call.principal), rules, profile)
         kept = self._kept.get(key)
         if kept is None or kept.shown.version != version:
@@ -238,7 +249,7 @@ class Shape:
         profile = self.profiles.of(call.client_info)
         if not needs_restoring(profile):
             return arguments
-        key = (key_of(call.principal), await self._rules(call), profile)
+        key = (key_of(call.principal), await self.rules(call), profile)
         found = self._schemas.get(key)
         if found is None or found[0] != self._server.generation:
             await self._listed(call)
@@ -257,35 +268,57 @@ class Shape:
             inner = self.before(base)
         if inner is None:
             return None
-        rules = await self._rules(call)
+        rules = await self.rules(call)
         wanted = pinned or asked_for(call.meta)
         tools = self._server.register.tools
         if not rules and not any(view.by_traits for view in self.views):
             key = joined(inner, pinned)
             if tools.versions(inner):
                 key = tools.find(key, None if pinned else wanted)
-            names = self._names(inner, Traits(key), rules)
+            names = self.names(inner, Traits(key), rules)
             return None if names is None else Found(key, names)
         for traits in await self._versions(inner, wanted, call):
-            names = self._names(inner, traits, rules)
+            names = self.names(inner, traits, rules)
             if names is not None and (wanted is None or _is(traits, wanted, pinned)):
                 return Found(traits.key, names)
         return None
 
-    def before(self, name: str) -> str | None:
+    async def inner(self, kind: ListName, name: str, call: Call) -> str | None:
+        """The name or address before all views; None for what is not shown to the caller."""
+        if kind == "tools":
+            found = await self.find(name, call)
+            return None if found is None else found.key
+        if not self.components.concerns(kind):
+            return name
+        find = self.components.find_prompt if kind == "prompts" else self.components.find_address
+        return await find(name, call)
+
+    async def address(self, uri: str, call: Call) -> str:
+        """The address before all views.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        return await self.components.address(uri, call) if self.components.concerns("resources") else uri
+
+    def known_as(self, uri: str) -> str:
+        """What the server itself calls an address, whoever asks."""
+        return self.components.inner_uri(uri) or uri
+
+    def before(self, name: str, kind: ListName = "tools") -> str | None:
         """The name before all views; None for one that is called something else now."""
         found: str | None = name
         for view in reversed(self.views):
-            found = None if found is None else view.inner(found)
+            found = None if found is None else view.inner(found, kind)
         return found
 
-    def _names(self, name: str, traits: Traits, rules: Rules) -> list[str] | None:
-        """The names of a tool on its way through the views; None where it does not come through."""
+    def names(self, name: str, traits: Traits, rules: Rules) -> list[str] | None:
+        """The names of something on its way through the views; None where it does not come through."""
         names = [name]
         for view in self.views:
             if not view.admits(names[-1], traits):
                 return None
-            names.append(view.outer(names[-1]))
+            names.append(view.outer(names[-1], traits.kind))
         return names if admits(rules, names[-1], traits) else None
 
     async def _versions(self, name: str, wanted: str | None, call: Call) -> Sequence[Traits]:
@@ -325,7 +358,7 @@ class Shape:
             call = call.instead(replace(params, name=name, arguments=arguments))
         if self.budget is not None:
             return await self.budget.call_tool(call, channel, proceed)
-        return await proceed(call, channel)
+        return self.components.relocated(call, await proceed(call, channel))
 
     async def create_task(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
         """``tasks/create``, which calls a tool too."""
@@ -335,16 +368,13 @@ class Shape:
         return await proceed(call.instead(replace(call.params, action=action)), channel)
 
     async def complete(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
-        """``completion/complete``, of an argument of a tool."""
+        """``completion/complete``."""
         ref = call.params.ref
-        if isinstance(ref, ToolReference):
-            found = await self.find(ref.name, call)
-            if found is None:
-                raise ProtocolError(
-                    "completion_not_found", f"nothing to complete for {ref.name[:NAME_ECHO]!r}"
-                )
-            call = call.instead(replace(call.params, ref=replace(ref, name=found.key)))
-        return await proceed(call, channel)
+        found = await self.components.referred(ref, call)
+        if found is None:
+            name = ref.uri if isinstance(ref, ResourceTemplateReference) else ref.name
+            raise ProtocolError("completion_not_found", f"nothing to complete for {name[:NAME_ECHO]!r}")
+        return await proceed(call.instead(replace(call.params, ref=found)), channel)
 
 
 def _is(traits: Traits, wanted: str, pinned: str | None) -> bool:

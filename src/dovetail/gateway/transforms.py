@@ -1,7 +1,7 @@
-"""What is shown, and under which names: one view of the tools, for lists and for calls alike.
+"""What is shown, and under which names: one view of the components, for lists and for their use alike.
 
-A view changes tools on their way out (`shown`) and calls on their way in (`inner`, `arguments`), so that what is
-listed is exactly what can be called. `shaping.py` puts the views of a server one after the other.
+A view changes definitions on their way out (`shown`) and calls on their way in (`inner`, `arguments`), so that what is
+listed is exactly what can be used. `shaping.py` puts the views of a server one after the other.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from ..errors import ProtocolError, RegistrationError
-from ..model import Tool
-from .selecting import Selection, Traits
+from ..server.elsewhere import ListName
+from ..server.registering.uri_templates import UriTemplate
+from .selecting import KINDS, Selection, Traits, named, speaks_of
 
 
 class View:
@@ -33,11 +34,23 @@ class View:
     ) -> None:
         self._only = None if only is None else Selection(only)
         self._without = Selection(without)
-        self._renamed = dict(rename or {})
-        self._inner = {new: old for old, new in self._renamed.items()}
-        if len(self._inner) != len(self._renamed):
-            raise RegistrationError("two tools would have one name: rename them differently")
-        self._described = dict(describe or {})
+        self._limited = {
+            kind
+            for kind in KINDS
+            if self._only is not None
+            and (speaks_of(self._only.words, kind) or (kind == "tools" and not self._only.words))
+        }
+        """The kinds of which only some are shown."""
+        self._renamed = {kind: _of_kind(rename or {}, kind) for kind in KINDS}
+        self._inner = {
+            kind: {new: old for old, new in names.items()} for kind, names in self._renamed.items()
+        }
+        for kind, names in self._renamed.items():
+            if len(self._inner[kind]) != len(names):
+                raise RegistrationError(f"two {kind} would have one name: rename them differently")
+        self.families = [Family(old, new) for old, new in self._renamed["templates"].items() if "{" in old]
+        """The templates whose addresses are others now."""
+        self._described = {kind: _of_kind(describe or {}, kind) for kind in KINDS}
         self._fixed: dict[str, dict[str, Any]] = {name: dict(given) for name, given in (fix or {}).items()}
         hidden = {name: frozenset(given) for name, given in (hide or {}).items()}
         self._hidden = {
@@ -47,33 +60,65 @@ class View:
 
     @property
     def by_traits(self) -> bool:
-        """Whether more than its name decides if a tool is shown."""
+        """Whether more than its name decides if something is shown."""
         return self._without.by_traits or (self._only is not None and self._only.by_traits)
 
-    def inner(self, name: str) -> str | None:
-        """The name that a tool has before this view; None for one that is called something else now."""
-        inner = self._inner.get(name, name)
-        return inner if self._renamed.get(inner, inner) == name else None
+    def concerns(self, kind: ListName) -> bool:
+        """Whether it changes anything of this kind."""
+        names = [*self._described[kind], *self._renamed[kind], *self._without.names(kind)]
+        address = kind in ("resources", "templates")
+        may = any(not address or ":" in name for name in names)
+        return may or kind in self._limited or self._without.by_traits
 
-    def outer(self, name: str) -> str:
-        """The name that a tool has after this view."""
-        return self._renamed.get(name, name)
+    @property
+    def moves(self) -> bool:
+        """Whether an address is called something else after it."""
+        return any(":" in name for name in (*self._renamed["resources"], *self._renamed["templates"]))
+
+    def inner_uri(self, uri: str) -> str | None:
+        """The address that something has before this view; None for one that is called something else now."""
+        if uri in self._inner["resources"]:
+            return self._inner["resources"][uri]
+        found = next((inner for family in self.families if (inner := family.inner(uri)) is not None), uri)
+        return found if self.outer_uri(found) == uri else None
+
+    def outer_uri(self, uri: str) -> str:
+        """The address that something has after this view."""
+        if uri in self._renamed["resources"]:
+            return self._renamed["resources"][uri]
+        return next((outer for family in self.families if (outer := family.outer(uri)) is not None), uri)
+
+    def inner(self, name: str, kind: ListName = "tools") -> str | None:
+        """The name that something has before this view; None for one that is called something else now."""
+        inner = self._inner[kind].get(name, name)
+        return inner if self._renamed[kind].get(inner, inner) == name else None
+
+    def outer(self, name: str, kind: ListName = "tools") -> str:
+        """The name that something has after this view."""
+        return self._renamed[kind].get(name, name)
 
     def admits(self, name: str, traits: Traits) -> bool:
-        """Whether it shows a tool that is called ``name`` before it."""
-        if self._only is not None and not self._only.has(name, traits):
+        """Whether it shows what is called ``name`` before it."""
+        kind = traits.kind
+        if kind in self._limited and self._only is not None and not self._only.has(name, traits):
             return False
         # One that had the name by itself makes room for the one that was given it.
-        return not self._without.has(name, traits) and self._inner.get(self.outer(name), name) == name
+        return (
+            not self.leaves_out(name, traits) and self._inner[kind].get(self.outer(name, kind), name) == name
+        )
 
-    def shown(self, tool: Tool, name: str) -> Tool:
-        """A tool that is called ``name`` before this view, as it is after it; its own name is left as it is."""
+    def leaves_out(self, name: str, traits: Traits) -> bool:
+        """Whether it is named among those that are not shown."""
+        return self._without.has(name, traits)
+
+    def shown(self, definition: Any, name: str, kind: ListName = "tools") -> Any:
+        """A definition that is called ``name`` before this view, as it is after it; its own name is left as it is."""
         changes: dict[str, Any] = {}
-        if name in self._described:
-            changes["description"] = self._described[name]
-        if name in self._hidden:
-            changes["input_schema"] = _without(tool.input_schema, self._hidden[name])
-        return replace(tool, **changes) if changes else tool
+        if name in self._described[kind]:
+            changes["description"] = self._described[kind][name]
+        if kind == "tools" and name in self._hidden:
+            changes["input_schema"] = _without(definition.input_schema, self._hidden[name])
+        return replace(definition, **changes) if changes else definition
 
     def arguments(self, name: str, arguments: Any) -> Any:
         """The arguments with those that are fixed; what is hidden cannot be given.
@@ -101,3 +146,37 @@ def _without(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     if "required" in schema:
         left["required"] = [name for name in schema["required"] if name not in names]
     return left
+
+
+class Family:
+    """The addresses of a template that is called something else: they change as far as its first variable.
+
+    Raises:
+        RegistrationError: more of it would change, and could not be undone.
+    """
+
+    def __init__(self, old: str, new: str) -> None:
+        self._heads = (old.partition("{")[0], new.partition("{")[0])
+        if old[len(self._heads[0]) :] != new[len(self._heads[1]) :]:
+            raise RegistrationError(
+                f"{old!r} cannot be called {new!r}: only what comes before the first variable may change"
+            )
+        self._templates = (UriTemplate(old), UriTemplate(new))
+
+    def outer(self, uri: str) -> str | None:
+        """What an address of the family is called after the view; None for others."""
+        return self._moved(uri, 0)
+
+    def inner(self, uri: str) -> str | None:
+        """What it is called before the view."""
+        return self._moved(uri, 1)
+
+    def _moved(self, uri: str, side: int) -> str | None:
+        if self._templates[side].match(uri) is None:
+            return None
+        return self._heads[1 - side] + uri[len(self._heads[side]) :]
+
+
+def _of_kind(given: Mapping[str, str], kind: ListName) -> dict[str, str]:
+    found = {named(word, kind): value for word, value in given.items()}
+    return {name: value for name, value in found.items() if name is not None}

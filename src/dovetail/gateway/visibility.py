@@ -1,7 +1,7 @@
-"""What one caller sees and another does not: tools are hidden from everybody at first, and shown or hidden in calls.
+"""What one caller sees and another does not: hidden from everybody at first, and shown or hidden in calls.
 
 A rule holds for the legacy session it was made in; on 2026-07-28, which has none, for the principal. Whoever it is made
-for, and nobody else, is told that the list changed. What is hidden cannot be called.
+for, and nobody else, is told that the list changed. What is hidden cannot be used.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from ..core.channel import Call
 from ..core.principal import key_of
-from ..core.subscriptions import News
+from ..core.subscriptions import LIST_KINDS, News
 from ..errors import StateError
 from ..server.handles import owner, session_folder
 from ..settings import SESSION_STATE_SECONDS
 from ..stores.records import Records
 from .bounds import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
-from .selecting import Selection, Traits
+from .selecting import Selection, Traits, may_mean
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -87,7 +87,9 @@ class Visibility:
         await self._server.kept.put(key, _records.write(rules), ttl=lifetime)
         session = None if call.session is None else call.session.id
         principal = key_of(call.principal) if session is None else None
-        self._server.hub.publish(News(list="tools", session=session, principal=principal))
+        for kind in LIST_KINDS:
+            if kind in self._server.capabilities and may_mean(rule.words, kind):
+                self._server.hub.publish(News(list=kind, session=session, principal=principal))
 
 
 def admits(rules: Rules, name: str, traits: Traits) -> bool:

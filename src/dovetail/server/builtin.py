@@ -171,6 +171,8 @@ class Builtin:
             ProtocolError: it cannot be an address, or is none for them.
         """
         server = self._server
+        if server.shape is not None:
+            uri = await server.shape.address(uri, call)
         found = server.register.find_resource(uri)
         if found is None:
             if fault := uri_fault(uri, server.limits.uri_length):
@@ -181,10 +183,11 @@ class Builtin:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
 
     async def _may_hear(self, uri: str, call: Call) -> bool:
-        rights = self._server.hub.rights(uri)
+        shape = self._server.shape
+        rights = self._server.hub.rights(uri if shape is None else shape.known_as(uri))
         if rights and not visible(rights, call.principal):
             return False
-        if self._server.elsewhere is not None:
+        if self._server.elsewhere is not None or self._server.shape is not None:
             try:
                 await self.watch(uri, call)
             except ProtocolError:

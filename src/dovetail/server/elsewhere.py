@@ -108,7 +108,7 @@ class Composing:
     elsewhere: Elsewhere | None = None
     """What is mounted here; None without."""
     shape: Shape | None = None
-    """What is made of the tools before anybody sees them; None without."""
+    """What is made of the components before anybody sees them; None without."""
 
     @classmethod
     def from_openapi(
@@ -140,16 +140,18 @@ class Composing:
         mount(cast("Server", self), child, prefix)
 
     def transform(self, **options: Unpack[TransformOptions]) -> None:
-        """Change what is shown, for lists and calls alike: ``only`` these tools, all ``without`` those, ``rename`` and
+        """Change what is shown, for lists and use alike: ``only`` these, all ``without`` those, ``rename`` and
         ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
 
         ``schemas`` writes them as some clients need them, ``budget`` gives large results in pages.
 
-        Tools are chosen by name, or as ``tag:admin``, ``version:>=2``, ``add@1.0``. Several transforms are applied one
-        after the other, each to what the one before it shows; layers see what clients see.
+        Tools and prompts are chosen by name, resources and templates by address, tools also as ``version:>=2`` or
+        ``add@1.0``, all of them as ``tag:admin``; ``prompt:add`` is no tool. ``only`` leaves out nothing of a kind that
+        it does not speak of: names are those of tools, ``prompt:…`` those of prompts. Several transforms are applied
+        one after the other, each to what the one before it shows; layers see what clients see.
 
         Raises:
-            RegistrationError: two tools would have one name.
+            RegistrationError: two of a kind would have one name.
         """
         from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
 
@@ -162,7 +164,7 @@ class Composing:
             shape.add_view(View(**cast("ViewOptions", options)))
 
     def hide(self, *names: str, tags: Collection[str] = ()) -> None:
-        """Hide these tools, and those with one of ``tags``, until a handler shows them with ``await ctx.show(…)``.
+        """Hide these, and all with one of ``tags``, until a handler shows them with ``await ctx.show(…)``.
 
         Names may also be ``tag:admin``, ``version:<2`` or ``add@1.0``. Without any nothing is hidden yet, but handlers
         may do so: ``await ctx.hide(…)``.
@@ -196,5 +198,5 @@ class Composing:
 
 
 def chosen(names: Collection[str], tags: Collection[str]) -> list[str]:
-    """Names and tags as the words that choose tools."""
+    """Names and tags as the words that choose components."""
     return [*names, *(f"tag:{tag}" for tag in tags)]

@@ -1,0 +1,242 @@
+"""Prompts, resources and templates on their way through the views of a server, as `shaping.py` has it for tools.
+
+What can be listed can be used, and nothing else: a prompt is asked for by its name, an address is that of a resource or
+one that a template matches. What neither is in a list is taken at its word, and left out where only some are shown.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..core.channel import Call, Channel
+from ..core.principal import key_of
+from ..errors import ProtocolError, RegistrationError
+from ..layers.budget import REST
+from ..model import (
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedResult,
+    ResourceTemplateReference,
+    ToolReference,
+)
+from ..server.elsewhere import ListName
+from ..server.listing import Listing
+from ..server.registering.uri_templates import UriTemplate
+from ..settings import NAME_ECHO, URI_ECHO
+from ..wire.methods import METHODS
+from .bounds import LISTINGS_KEPT
+from .naming import relocated
+from .parts import Shown, own_entries
+from .selecting import Traits
+from .visibility import Rules, admits
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+    from .shaping import Proceed, Shape, Stage
+
+OTHERS: Final[tuple[ListName, ...]] = ("prompts", "resources", "templates")
+_RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
+    "prompts": ListPromptsResult,
+    "resources": ListResourcesResult,
+    "templates": ListResourceTemplatesResult,
+}
+_NAMES: Final[Mapping[ListName, str]] = {
+    "prompts": "name",
+    "resources": "uri",
+    "templates": "uri_template",
+}
+
+
+class ListedOthers(Struct, frozen=True):
+    """What a caller is shown of one kind, and what is there."""
+
+    shown: Shown
+    listing: Listing
+    there: Mapping[str, Traits]
+    templates: tuple[tuple[UriTemplate, Traits], ...]
+
+
+class Components:
+    """The pipeline of everything but tools."""
+
+    def __init__(self, server: Server, shape: Shape) -> None:
+        self._server, self._shape = server, shape
+        self._kept: OrderedDict[Any, ListedOthers] = OrderedDict()
+
+    def concerns(self, kind: ListName) -> bool:
+        """Whether anything of ``kind`` is changed, or may be."""
+        shape = self._shape
+        return shape.visibility is not None or any(view.concerns(kind) for view in shape.views)
+
+    def stages(self) -> dict[str, Stage]:
+        """What stands before the handlers of methods."""
+        found: dict[str, Stage] = {}
+        if self.concerns("prompts"):
+            found |= {"prompts/list": partial(self._page, "prompts"), "prompts/get": self._get_prompt}
+        if self.concerns("resources") or self.concerns("templates"):
+            found |= {
+                "resources/list": partial(self._page, "resources"),
+                "resources/templates/list": partial(self._page, "templates"),
+                "resources/read": self._read,
+            }
+        return found
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def _page(self, kind: ListName, call: Call, channel: Channel, proceed: Proceed) -> Raw:
+        return await (await self.listed(kind, call)).listing.page(call, channel)
+
+    async def listed(self, kind: ListName, call: Call) -> ListedOthers:
+        """What is there of ``kind``, and what of it is shown."""
+        server, rules = self._server, await self._shape.rules(call)
+        elsewhere = server.elsewhere
+        there = own_entries(server, kind, call) if elsewhere is None else await elsewhere.shown(kind, call)
+        version = (there.version, self._shape.edition, rules)
+        key = (kind, key_of(call.principal), rules)
+        kept = self._kept.get(key)
+        if kept is None or kept.shown.version != version:
+            traits = {one.key: one for one in (Traits.of(each, kind) for each in there.entries)}
+            shown = Shown(version, self._built(kind, there, traits, rules))
+            entries = shown.entries
+            listing = Listing(
+                server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
+            )
+            matching = _compiled(traits.values()) if kind == "templates" else ()
+            kept = self._kept[key] = ListedOthers(shown, listing, traits, matching)
+            if len(self._kept) > LISTINGS_KEPT:
+                self._kept.popitem(last=False)
+        return kept
+
+    def _built(self, kind: ListName, there: Shown, traits: Mapping[str, Traits], rules: Rules) -> list[Any]:
+        found: dict[str, Any] = {}
+        for definition, one in zip(there.entries, traits.values(), strict=True):
+            names = self._shape.names(one.key, one, rules)
+            if names is None:
+                continue
+            for view, name in zip(self._shape.views, names, strict=False):
+                definition = view.shown(definition, name, kind)
+            if names[-1] != one.key:
+                definition = replace(definition, **{_NAMES[kind]: names[-1]})
+            found.setdefault(names[-1], definition)
+        return list(found.values())
+
+    # --- use ----------------------------------------------------------------------------------------------------------
+
+    async def find_prompt(self, name: str, call: Call) -> str | None:
+        """The name of a prompt before all views; None for one that is not shown to the caller."""
+        inner = self._shape.before(name, "prompts")
+        if inner is None:
+            return None
+        there = (await self.listed("prompts", call)).there
+        traits = there.get(inner, Traits(inner, kind="prompts"))
+        return None if self._shape.names(inner, traits, await self._shape.rules(call)) is None else inner
+
+    async def find_address(self, uri: str, call: Call) -> str | None:
+        """The address before all views; None for one that is not shown to the caller."""
+        inner = self.inner_uri(uri)
+        if inner is None:
+            return None
+        rules = await self._shape.rules(call)
+        resource = (await self.listed("resources", call)).there.get(inner)
+        template = None
+        if resource is None:
+            templates = (await self.listed("templates", call)).templates
+            template = next((traits for each, traits in templates if each.match(inner) is not None), None)
+        if template is None:
+            resource = resource or Traits(inner, kind="resources")
+            return None if self._shape.names(inner, resource, rules) is None else inner
+        alone, name = Traits(inner, kind="resources"), inner
+        for view in self._shape.views:
+            if view.leaves_out(name, alone):
+                return None
+            name = view.outer_uri(name)
+        admitted = admits(rules, name, alone) and self._shape.names(template.key, template, rules) is not None
+        return inner if admitted else None
+
+    def inner_uri(self, uri: str) -> str | None:
+        """An address before all views; None for one that is called something else now."""
+        found: str | None = uri
+        for view in reversed(self._shape.views):
+            found = None if found is None else view.inner_uri(found)
+        return found
+
+    def outer_uri(self, uri: str) -> str:
+        """An address after all views."""
+        for view in self._shape.views:
+            uri = view.outer_uri(uri)
+        return uri
+
+    async def address(self, uri: str, call: Call) -> str:
+        """The same as `find_address`.
+
+        Raises:
+            ProtocolError: it is not shown to the caller.
+        """
+        found = await self.find_address(uri, call)
+        if found is None:
+            raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
+        return found
+
+    async def _get_prompt(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+        name = call.params.name
+        found = await self.find_prompt(name, call)
+        if found is None:
+            shown = name[:NAME_ECHO]
+            raise ProtocolError("prompt_not_found", f"Unknown prompt: {shown}", data={"prompt": shown})
+        if found != name:
+            call = call.instead(replace(call.params, name=found))
+        return self.relocated(call, await proceed(call, channel))
+
+    async def _read(self, call: Call, channel: Channel, proceed: Proceed) -> Struct | Raw:
+        uri, budget = call.params.uri, self._shape.budget
+        if budget is not None and uri.startswith(REST):
+            return await budget.read_resource(call, channel, proceed)
+        found = await self.address(uri, call)
+        if found != uri:
+            call = call.instead(replace(call.params, uri=found))
+        return self.relocated(call, await proceed(call, channel))
+
+    def relocated(self, call: Call, result: Struct | Raw) -> Struct | Raw:
+        """A result with the addresses that clients know."""
+        if not any(view.moves for view in self._shape.views):
+            return result
+        if isinstance(result, Raw):
+            if b'"uri"' not in bytes(result):
+                return result
+            result = call.codec.decode_result(METHODS[call.method], result)
+        return relocated(result, self.outer_uri)
+
+    async def referred(self, ref: Any, call: Call) -> Any:
+        """What a completion is for, as it is called before all views; None for what is not shown to the caller."""
+        if isinstance(ref, ToolReference):
+            found = await self._shape.find(ref.name, call)
+            return None if found is None else replace(ref, name=found.key)
+        if not isinstance(ref, ResourceTemplateReference):
+            name = await self.find_prompt(ref.name, call) if self.concerns("prompts") else ref.name
+            return None if name is None else replace(ref, name=name)
+        if not (self.concerns("templates") or self.concerns("resources")):
+            return ref
+        inner = self._shape.before(ref.uri, "templates")
+        traits = None if inner is None else (await self.listed("templates", call)).there.get(inner)
+        if inner is None or traits is None:  # an address of a template, or of nobody
+            uri = await self.find_address(ref.uri, call)
+            return None if uri is None else replace(ref, uri=uri)
+        names = self._shape.names(inner, traits, await self._shape.rules(call))
+        return None if names is None else replace(ref, uri=inner)
+
+
+def _compiled(found: Any) -> tuple[tuple[UriTemplate, Traits], ...]:
+    compiled: list[tuple[UriTemplate, Traits]] = []
+    for traits in found:
+        try:
+            compiled.append((UriTemplate(traits.key), traits))
+        except RegistrationError:
+            continue  # a stranger's, of a kind that we do not read: nobody is let through by it
+    return tuple(compiled)
