@@ -19,6 +19,10 @@ from tests.support.web import modern, modern_headers
 RATE_CALLS = 3
 METRIC_CALLS = 4
 GUARD_CALLS = 12
+REFUSED_CALLS = 40
+"""All of a message that a rate limit refuses: it is read and answered, and nothing is looked for twice."""
+BLOCKED_CALLS = 24
+"""All of one whose client is blocked: it is not read."""
 
 
 def serving(*layers: Any, **options: Any) -> Server:
@@ -68,6 +72,21 @@ def test_a_rate_limit_costs_three_calls_at_most(face: str, options: dict[str, st
         assert await cost(serving(RateLimit(**options)), face) - bare <= RATE_CALLS
 
     scenario()
+
+
+@pytest.mark.parametrize(
+    ("options", "most"), [({}, REFUSED_CALLS), ({"block": 60, "violations": 1}, BLOCKED_CALLS)]
+)
+@run
+async def test_a_refused_message_costs_little_and_that_of_a_blocked_client_less(
+    options: Any, most: int
+) -> None:
+    measured = Measured(serving(RateLimit(per_client="1/h", **options)), "rsgi")
+    message = modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    for _ in range(4):
+        _, body = await measured.post(message, modern_headers(message))
+    assert b'"error"' in body
+    assert len(measured.calls) <= most, "\n".join(measured.calls)
 
 
 @run

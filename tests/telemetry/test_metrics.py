@@ -327,6 +327,23 @@ async def test_what_layers_store_and_health_know_is_shown() -> None:
 
 
 @run
+async def test_what_a_store_cannot_do_is_counted() -> None:
+    class Full(MemoryStore):
+        async def put(self, key: str, *args: Any, **options: Any) -> Any:
+            if key == "a/b":
+                raise OSError("no space left")
+            return await super().put(key, *args, **options)
+
+    metrics = (server := shop(store=Full())).metrics
+    async with server.running():
+        assert server.store is not None
+        with pytest.raises(OSError, match="no space"):
+            await server.store.put("a/b", b"1")
+    assert metrics.read("dovetail_store_failures_total", verb="put") == 1
+    assert metrics.read("dovetail_store_failures_total", verb="get") == 0
+
+
+@run
 async def test_calls_that_wait_for_a_place_are_the_queue() -> None:
     guard = Concurrency(total=1)
     server, begun, go = Server("narrow", layers=[guard]), asyncio.Event(), asyncio.Event()

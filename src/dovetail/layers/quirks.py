@@ -29,7 +29,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     bent: str
     """What is done in place of a refusal."""
     seen_in: tuple[str, ...]
-    """Clients that were seen to do so; later versions of them may not."""
+    """Clients that were reported to do so (`docs/layers.md`: by whom); later versions of them may not."""
 
 
 QUIRKS: Final = (
@@ -55,7 +55,7 @@ QUIRKS: Final = (
         name="modern-header-on-legacy",
         breaks="initialize, or a message of a session, comes with an MCP-Protocol-Version that has no sessions",
         bent="the header is ignored: who has discovered and then initializes gets a session",
-        seen_in=("AI SDK MCP", "Hermes Agent"),
+        seen_in=("Claude", "AI SDK MCP", "Hermes Agent"),
     ),
 )
 """Every quirk there is."""

@@ -197,7 +197,7 @@ class RateLimit(Layer):
         def limited(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             now = clock()
             if blocked and (error := self._check_block(call, now)) is not None:
-                return self._refused(call, error, now)
+                return self._refused(client_of(call), error, now)
             for rule, name_of, methods, buckets, used in rules:
                 if methods is not None and call.method not in methods:
                     continue
@@ -220,7 +220,7 @@ class RateLimit(Layer):
                     else:
                         young[name] = full + buckets.interval
                 if wait:
-                    return self._refuse(call, rule, wait, now)
+                    return self._refuse(call, name, rule, wait, now)
                 if used is not None:
                     used[name] = used.get(name, 0) + 1
             if sharing is not None and not sharing.waiting:
@@ -275,9 +275,9 @@ class RateLimit(Layer):
 
     # --- refusing -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, call: Call, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
+    def _refuse(self, call: Call, name: Hashable, rule: Rule, wait: float, now: float) -> Awaitable[NoReturn]:
         self.refused += 1
-        client, error = client_of(call), None
+        client, error = name if rule.scope == "client" else client_of(call), None
         if self._block is not None and self._violations.take(client, now):
             self._set_blocked(client, now + self._block)
             if self._sharing is not None:
@@ -285,15 +285,15 @@ class RateLimit(Layer):
             error = self._check_block(call, now)
         if rule.scope == "address" and error is None:
             self._shut(call, wait, rule.scope, now)
-        return self._refused(call, error or _too_fast(wait, rule.scope), now)
+        return self._refused(client, error or _too_fast(wait, rule.scope), now)
 
-    def _refused(self, call: Call, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
+    def _refused(self, client: Hashable, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
         """Tell it at once, or in a moment to whoever does not listen.
 
         Raises:
             ProtocolError: at once.
         """
-        if self._held >= REFUSALS_HELD or not self._told.take(client_of(call), now):
+        if self._held >= REFUSALS_HELD or not self._told.take(client, now):
             raise error
         return self._hold(error)
 
