@@ -107,6 +107,21 @@ async def test_a_legacy_stream_is_resumed_where_it_broke_after_the_time_it_named
     assert 0.14 <= times[1] - times[0] <= 2
 
 
+@run
+async def test_a_legacy_stream_that_cannot_be_resumed_leaves_open_whether_its_call_was_made() -> None:
+    def handler(request: Request) -> Reply:
+        if request.verb == "GET" and "last-event-id" in request.headers:
+            return Reply(400)  # what followed was lost with the process that wrote it
+        if request.method == "tools/call":
+            return events(event(None, id="e1", retry=1))
+        return legacy(request)
+
+    async with serving(handler) as (_, url), legacy_client(url) as client:
+        with pytest.raises(SessionLost, match="resuming tools/call") as caught:
+            await client.call_tool("x")
+        assert caught.value.maybe_executed
+
+
 @pytest.mark.parametrize("make", [modern_client, legacy_client])
 @run
 async def test_a_stream_that_ends_without_an_answer_says_so(make: Any) -> None:

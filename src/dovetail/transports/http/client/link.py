@@ -271,10 +271,12 @@ class StreamableLink(HttpLink):
                 continue
             try:
                 if response.status != 200 or media_type(response.headers) != "text/event-stream":
-                    raise await status_error(response, f"resuming {outgoing.method}")
+                    # What became of the call is not said with it: this is a loss like any other.
+                    refusal = await status_error(response, f"resuming {outgoing.method}")
+                    raise TransportError(refusal.message, cause="broken")
                 await self._hear(response, stream, outgoing)
             except TransportError as error:
-                if error.cause in ("status", "protocol"):
+                if error.cause in ("broken", "protocol"):
                     raise
             finally:
                 response.close()
