@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, Principal, ProtocolError, Server, StateError, ToolError
+from dovetail import Client, Context, Principal, ProtocolError, Refusal, Server, StateError, ToolError
 from dovetail.auth import StaticTokens
 from dovetail.gateway import Proxy
+from dovetail.stores import MemoryStore
 from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import served
@@ -147,3 +148,47 @@ async def test_a_session_in_front_of_a_proxy_sees_what_its_connection_sees() -> 
         await until(lambda: "tools" in told)
         assert await seen(client) == {"unlock", "lock", "erase", "logs"}
         assert await seen(other) == {"unlock", "lock"}
+
+
+@pytest.mark.parametrize("way", ["plain", "mounted", "viewed"])
+@pytest.mark.parametrize("revision", [MODERN, LEGACY])
+@run
+async def test_the_newest_version_is_the_newest_that_the_caller_may_use(way: str, revision: str) -> None:
+    auth = StaticTokens({"a": Principal("ann", scopes=frozenset({"new"})), "b": Principal("bob")})
+    server = Server("shop", "1", auth=auth)
+    for version, scopes in (("1.0", []), ("2.0", []), ("3.0", ["new"])):
+        server.add_tool(
+            lambda version=version: version, name="price", description=version, version=version, scopes=scopes
+        )
+    if way == "viewed":
+        server.transform(without=["tag:nothing"])
+    if way == "mounted":
+        child, server = server, Server("around", "1", auth=auth)
+        server.mount(child)
+    async with served(server) as site:
+        url = f"http://127.0.0.1:{site.port}/mcp"
+        for token, newest in (("a", "3.0"), ("b", "2.0")):
+            async with Client(url, auth=token, revision=revision) as client:
+                listed = [(tool.name, tool.description) for tool in await client.list_tools()]
+                assert listed == [("price", newest)]
+                assert (await client.call_tool("price")).text == newest
+                assert (await client.call_tool("price", version="1.0")).text == "1.0"
+        async with Client(url, auth="b", revision=revision) as client:
+            with pytest.raises(Refusal, match="needs the scopes: new"):
+                await client.call_tool("price", version="3.0")
+
+
+@run
+async def test_what_a_mounted_server_shows_to_a_principal_every_worker_shows() -> None:
+    store = MemoryStore()
+    auth = StaticTokens({"a": Principal("ann")})
+    workers: list[Server] = []
+    for _ in range(2):
+        worker = Server("around", "1", auth=auth, store=store)
+        worker.mount(house(), prefix="h")
+        workers.append(worker)
+    async with served(workers[0]) as one, served(workers[1]) as other:
+        async with Client(f"http://127.0.0.1:{one.port}/mcp", auth="a", revision=MODERN) as client:
+            await client.call_tool("h_unlock")
+        async with Client(f"http://127.0.0.1:{other.port}/mcp", auth="a", revision=MODERN) as client:
+            assert (await client.call_tool("h_erase")).text == "boom"

@@ -130,6 +130,9 @@ class ServerPart:
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.
         self.server.seal = Seal(parent.seal.keys, self.server.limits.request_state, owner=self.server.name)
+        shape = self.server.shape
+        if self.server.store is None and shape is not None and shape.visibility is not None:
+            shape.visibility.store = parent.kept  # what all workers of the parent know
         await self.server.start()
 
     async def stop(self) -> None:
@@ -216,8 +219,15 @@ def own_entries(server: Server, kind: ListName, call: Call) -> Shown:
     entries = list(server.register.table(kind))
     seen = tuple(not entry.rights or visible(entry.rights, call.principal) for entry in entries)
     shown = [entry for entry, sees in zip(entries, seen, strict=True) if sees]
-    newest = [entry.definition for entry in shown if not entry.older]
-    older = [replace(entry.definition, name=entry.name) for entry in shown if entry.older]
+    # Of a tool with versions the name is that of the newest one that the caller may use.
+    find = server.register.tools.newest
+    behind = {
+        entry.name
+        for entry in shown
+        if entry.older and find(entry.definition.name, call.principal) != entry.name
+    }
+    newest = [entry.definition for entry in shown if entry.name not in behind]
+    older = [replace(entry.definition, name=entry.name) for entry in shown if entry.name in behind]
     return Shown((server.generation, None if all(seen) else seen), newest, older)
 
 

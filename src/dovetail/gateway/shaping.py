@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..core.principal import key_of
+from ..core.rights import visible
 from ..core.subscriptions import LIST_KINDS
 from ..drivers.layering import Layer
 from ..errors import ProtocolError
@@ -273,7 +274,9 @@ class Shape:
         tools = self._server.register.tools
         if not rules and not any(view.by_traits for view in self.views):
             key = joined(inner, pinned)
-            if tools.versions(inner):
+            if wanted is None:
+                key = tools.newest(inner, call.principal)
+            elif tools.versions(inner):
                 key = tools.find(key, None if pinned else wanted)
             names = self.names(inner, Traits(key), rules)
             return None if names is None else Found(key, names)
@@ -326,7 +329,8 @@ class Shape:
         server = self._server
         own = server.register.tools.versions(name)
         if own:
-            return [Traits(one.name, one.version, one.tags) for one in own]
+            usable = [one for one in own if wanted is not None or visible(one.rights, call.principal)]
+            return [Traits(one.name, one.version, one.tags) for one in usable or own]
         found = () if server.elsewhere is None else await server.elsewhere.traits(name, call)
         if wanted is not None and not any(_is(one, wanted, None) for one in found):
             tags = found[0].tags if found else frozenset[str]()

@@ -7,6 +7,7 @@ for, and nobody else, is told that the list changed. What is hidden cannot be us
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from ..core.subscriptions import LIST_KINDS, News
 from ..errors import StateError
 from ..server.handles import owner, session_folder
 from ..settings import SESSION_STATE_SECONDS
+from ..stores.base import Store
 from ..stores.records import Records
 from .bounds import LISTINGS_KEPT, RULES_KEPT, RULES_LENGTH
 from .selecting import Selection, Traits, may_mean
@@ -42,6 +44,9 @@ class Visibility:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.store: Store | None = None
+        """Where rules are kept, if not with the rest: with that of the server this one is mounted in."""
+        self._place = f"visible/{sha256(server.name.encode()).hexdigest()[:16]}-"
         self._always: tuple[Kept, ...] = ()
         self._read: dict[bytes, Rules] = {}
 
@@ -52,8 +57,8 @@ class Visibility:
 
     async def rules(self, call: Call) -> Rules:
         """What holds for whoever calls; the same object as long as nothing changes."""
-        key = _key(call, new=False)
-        data = None if key is None else await self._server.kept.get(key)
+        key = self._key(call, new=False)
+        data = None if key is None else await self._kept.get(key)
         found = self._read.get(data or b"")
         if found is None:
             kept = () if data is None else _records.read(data)
@@ -69,13 +74,13 @@ class Visibility:
         Raises:
             StateError: there is neither; or there are too many rules already.
         """
-        key = _key(call, new=True)
+        key = self._key(call, new=True)
         if key is None:
             raise StateError(
                 "nobody is known for whom this could be changed: neither a session nor a principal"
             )
         rule = Kept(show, tuple(sorted(Selection(words).words)))
-        data = await self._server.kept.get(key)
+        data = await self._kept.get(key)
         kept = () if data is None else _records.read(data)
         rules = (*(one for one in kept if one.words != rule.words), rule)
         length = sum(len(word) for one in rules for word in one.words)
@@ -84,12 +89,21 @@ class Visibility:
                 f"at most {RULES_KEPT} rules of {RULES_LENGTH} characters are kept for one session or principal"
             )
         lifetime = None if call.session is None else SESSION_STATE_SECONDS
-        await self._server.kept.put(key, _records.write(rules), ttl=lifetime)
+        await self._kept.put(key, _records.write(rules), ttl=lifetime)
         session = None if call.session is None else call.session.id
         principal = key_of(call.principal) if session is None else None
         for kind in LIST_KINDS:
             if kind in self._server.capabilities and may_mean(rule.words, kind):
                 self._server.hub.publish(News(list=kind, session=session, principal=principal))
+
+    @property
+    def _kept(self) -> Store:
+        return self._server.kept if self.store is None else self.store
+
+    def _key(self, call: Call, *, new: bool) -> str | None:
+        if call.session is not None:
+            return None if call.session.id is None and not new else self._place + session_folder(call.session)
+        return None if call.principal is None else self._place + owner(call.principal)
 
 
 def admits(rules: Rules, name: str, traits: Traits) -> bool:
@@ -98,9 +112,3 @@ def admits(rules: Rules, name: str, traits: Traits) -> bool:
         if selection.has(name, traits):
             return show
     return True
-
-
-def _key(call: Call, *, new: bool) -> str | None:
-    if call.session is not None:
-        return None if call.session.id is None and not new else f"visible/{session_folder(call.session)}"
-    return None if call.principal is None else f"visible/{owner(call.principal)}"

@@ -7,12 +7,14 @@ so that cached pages are dropped and ``list_changed`` goes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
 
-from ...core.rights import Rights, needed
+from ...core.principal import Principal
+from ...core.rights import Right, Rights, needed, visible
 from ...errors import ProtocolError, RegistrationError
 from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..running import Runnable
@@ -164,6 +166,20 @@ class ToolTable(Table[RegisteredTool]):
         found = self.entries.get(name)
         return self._versions.get(name) or ([] if found is None else [found])
 
+    def newest(self, name: str, principal: Principal | None) -> str:
+        """The key of the newest version that ``principal`` may use; where there is none, of the newest."""
+        there = self._versions.get(name, ())
+        return next((one.name for one in there if visible(one.rights, principal)), name)
+
+    def shown(self) -> Iterator[tuple[Any, Rights]]:
+        """The newest versions; and older ones, for those who may use none that is newer."""
+        yield from super().shown()
+        for versions in self._versions.values():
+            for place, one in enumerate(versions):
+                newer = [each.rights for each in versions[:place]]
+                if newer and all(newer):
+                    yield one.definition, (*one.rights, Right(allows=partial(_none_visible, newer)))
+
     def find(self, name: str, version: str | None) -> str:
         """The key of a version of a tool, of which the version may also stand in the name.
 
@@ -200,6 +216,10 @@ class ToolTable(Table[RegisteredTool]):
         if not versions:
             self.entries.pop(name, None)
         self._changed(self._kind)
+
+
+def _none_visible(newer: list[Rights], principal: Principal | None) -> bool:
+    return not any(visible(rights, principal) for rights in newer)
 
 
 class Register:
