@@ -44,6 +44,8 @@ async def test_a_good_server_over_http_is_found_good(capsys: Captured) -> None:
         found[check]["state"] for check in ("CORS", "Host", "headers", "sessions", "tools", "timing")
     } == {"ok"}
     assert found["quirks"]["state"] == "note"
+    assert found["conformance 2026-07-28"]["detail"] == "6 of 6 checks"
+    assert found["conformance 2024-11-05"]["detail"] == "4 of 4 checks"
     assert "Quirks(" in found["quirks"]["advice"]
 
 
@@ -58,6 +60,45 @@ def test_what_is_odd_about_tools_is_said(tmp_path: Path, capsys: Captured) -> No
     assert "description" in found["tool quiet"]["detail"]
     assert "refuse its name" in found["tool a.b"]["detail"]
     assert found["revisions"]["detail"] == "it speaks 2025-06-18"
+
+
+WRONG = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, result = message["method"], {}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}},
+                  "serverInfo": {"name": "wrong", "version": "0"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "t", "description": "d", "inputSchema": {"type": "string"}}]}
+    elif method == "resources/list":
+        result = {"resources": []}
+    elif method == "tools/call":
+        result = {"content": []}
+    elif method == "resources/read":
+        result = {"contents": []}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def test_what_breaks_the_protocol_is_found_over_any_transport(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "wrong.txt").write_text(WRONG)
+    status = main(
+        ["doctor", f"{sys.executable} {tmp_path / 'wrong.txt'}", "--revision", "2025-06-18", "--json"]
+    )
+    found = [
+        one for one in json.loads(capsys.readouterr().out)["findings"] if one["check"].startswith("conf")
+    ]
+    assert status == 1
+    assert [(one["state"], one["detail"]) for one in found] == [
+        ("broken", "an unknown method is answered with a result"),
+        ("broken", "a call of an unknown tool succeeds"),
+        ("note", "an unknown resource is answered with a result"),
+        ("broken", "the input schema of t is no object"),
+    ]
+    assert all(one["advice"] for one in found)
 
 
 @pytest.fixture

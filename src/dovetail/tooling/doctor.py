@@ -33,6 +33,7 @@ from ..layers.quirks import QUIRKS
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, newest
+from .conformance import judge
 
 Connect = Callable[[str | None], Client]
 State = Literal["ok", "note", "broken"]
@@ -138,9 +139,13 @@ async def _revisions(connect: Connect) -> list[Finding]:
         try:
             async with asyncio.timeout(_SECONDS):
                 async with connect(revision) as client:
-                    if client.server_capabilities.has("tools"):
-                        await client.list_tools()
+                    count, wrong = await judge(client)
             spoken.append(revision)
+            about = f"conformance {revision}"
+            for look, problem in wrong:
+                found.append((_broken if look.must else _note)(about, problem, look.advice))
+            if not wrong:
+                found.append(_ok(about, f"{count} of {count} checks"))
         except (DovetailError, TimeoutError) as error:
             if isinstance(error, TimeoutError):
                 advice = "clients of this revision wait for ever: answer initialize with a version you speak"
