@@ -64,6 +64,7 @@ HTTP = (
     (TYPESCRIPT, LEGACY),
 )
 PAIRS = {"stdio": STDIO, "http": HTTP, "tcp": tuple((peer, MODERN) for peer in TCP)}
+JUDGED = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN)
 
 
 class Key(NamedTuple):
@@ -107,8 +108,8 @@ def _echo(drivers: dict[tuple[Peer, str], Driver], options: Options) -> dict[Key
     cases: dict[Key, Callable[[], Sample]] = {}
     for (peer, era), driver in drivers.items():
         cases[Key(peer.name, era, "echo", "sequential")] = _sequential(driver, ECHO, options.sequential)
-        for in_flight in (64, 256):
-            case = _throughput(driver, ECHO, in_flight, options.throughput)
+        for in_flight in options.in_flight:
+            case = _throughput(driver, ECHO, in_flight, _seconds(peer, options.throughput, options))
             cases[Key(peer.name, era, "echo", f"rate_{in_flight}")] = case
     return cases
 
@@ -135,7 +136,8 @@ def _everyday(
                 continue
             key = Key(peer.name, era, workload.name, "sequential")
             cases[key] = _sequential(speaker, workload, options.workload)
-            cases[key._replace(how="rate_64")] = _throughput(speaker, workload, 64, options.workload)
+            seconds = _seconds(peer, options.workload, options) if workload.asks else options.workload
+            cases[key._replace(how="rate_64")] = _throughput(speaker, workload, 64, seconds)
     return cases
 
 
@@ -163,6 +165,10 @@ def _speaker(
     except (workloads.WrongReply, OSError, RuntimeError) as error:
         figures.skipped.append(f"{transport} {peer.name} {era} {workload.name}: {error}"[:400])
         return None
+
+
+def _seconds(peer: Peer, usual: float, options: Options) -> float:
+    return usual * options.judged if peer in JUDGED else usual
 
 
 def _sequential(driver: Driver, workload: Workload, seconds: float) -> Callable[[], Sample]:
