@@ -95,8 +95,10 @@ class EventStream(Struct, eq=False):
         if not self.pending or self._flushed is not None:
             return
         data = b"".join(self.pending)
+        if self._sink is None:
+            self._sink = self.exchange.stream(self.headers)
         try:
-            if self._sink is None or not self._sink.take(data):
+            if not self._sink.take(data):
                 self._task = asyncio.get_running_loop().create_task(self._flush())
                 return
         except TransportError:

@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import types
 from collections.abc import Generator, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -261,9 +262,11 @@ class RsgiSink(Struct, eq=False):
     """What `take` would have had to wait for."""
 
     def take(self, data: bytes) -> bool:
-        if self.transport is None or self.rest is not None or self.unsent + len(data) > UNSENT_STREAM:
+        if self.rest is not None or self.unsent + len(data) > UNSENT_STREAM:
             return False
         try:
+            if self.transport is None:
+                self.transport = self.protocol.response_stream(200, self.head)
             # Granian takes it with the call, and what it returns has nothing to wait for.
             steps = self.transport.send_bytes(data).__await__()
             first = next(steps, _TAKEN)
@@ -290,9 +293,12 @@ class RsgiSink(Struct, eq=False):
             await self.connections.taken(self.peer)
 
     async def close(self) -> None:
+        if self.rest is not None:
+            with suppress(*GONE):
+                await self.rest
         if self.transport is None:
             self.protocol.response_empty(200, self.head)  # ignored where an answer has begun
-        self.transport = None
+        self.transport = self.rest = None
 
 
 @types.coroutine
