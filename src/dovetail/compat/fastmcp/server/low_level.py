@@ -45,8 +45,6 @@ def _start(cursor: str) -> int:
 class LowLevelServer(Server[Any, Any]):
     """What `FastMCP._mcp_server` is."""
 
-    wraps_results = False
-
     def __init__(self, fastmcp: FastMCP[Any], **options: Any) -> None:
         super().__init__(**options)
         self.fastmcp = fastmcp

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..types import URL_ELICITATION_REQUIRED, ElicitRequestURLParams, ErrorData
+from .. import types
+from ..types import URL_ELICITATION_REQUIRED, ErrorData
 
 
 class McpError(Exception):
@@ -20,14 +21,14 @@ class McpError(Exception):
 class UrlElicitationRequiredError(McpError):
     """The user has to visit these addresses before the request can be served."""
 
-    def __init__(self, elicitations: list[ElicitRequestURLParams], message: str | None = None) -> None:
+    def __init__(self, elicitations: list[types.ElicitRequestURLParams], message: str | None = None) -> None:
         words = f"URL elicitation{'s' if len(elicitations) > 1 else ''} required"
         data = {"elicitations": [one.model_dump(by_alias=True, exclude_none=True) for one in elicitations]}
         super().__init__(ErrorData(code=URL_ELICITATION_REQUIRED, message=message or words, data=data))
         self._elicitations = elicitations
 
     @property
-    def elicitations(self) -> list[ElicitRequestURLParams]:
+    def elicitations(self) -> list[types.ElicitRequestURLParams]:
         return self._elicitations
 
     @classmethod
@@ -36,5 +37,5 @@ class UrlElicitationRequiredError(McpError):
         if error.code != URL_ELICITATION_REQUIRED:
             raise ValueError(f"Expected error code {URL_ELICITATION_REQUIRED}, got {error.code}")
         data = cast("dict[str, Any]", error.data or {})
-        asked = [ElicitRequestURLParams.model_validate(one) for one in data.get("elicitations", [])]
+        asked = [types.ElicitRequestURLParams.model_validate(one) for one in data.get("elicitations", [])]
         return cls(asked, error.message)

@@ -5,26 +5,43 @@ Start with `base`, which has what all of them share.
 
 # ruff: noqa: F403, F405
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import AnyUrl, FileUrl
 
-from .asked import *
-from .base import *
-from .capabilities import *
-from .content import *
-from .offered import *
-from .tasks import *
-
 if TYPE_CHECKING:
+    from .asked import *
+    from .base import *
+    from .capabilities import *
+    from .content import *
+    from .envelopes import *
+    from .offered import *
+    from .opening import *
+    from .tasks import *
     from .unions import *
+
+_PARTS: Final = (
+    "base",
+    "content",
+    "offered",
+    "capabilities",
+    "opening",
+    "asked",
+    "envelopes",
+    "tasks",
+    "unions",
+)
+"""Each needs some of those before it, and fewer servers need it."""
 
 
 def __getattr__(name: str) -> Any:
-    """The unions of all messages: made when first asked for, since few servers name them."""
-    if name in __all__:
-        globals()[name] = value = vars(import_module(".unions", __name__))[name]
-        return value
+    """The first part that has ``name`` is loaded, with those before it: making models costs more than using them."""
+    if name in _NAMES:
+        for part in _PARTS:
+            names = vars(import_module(f".{part}", __name__))
+            if name in names:
+                value = globals()[name] = names[name]
+                return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -75,3 +92,4 @@ __all__ = [
     "ToolListChangedNotification", "ToolResultContent", "ToolUseContent", "ToolsCapability",
     "UnsubscribeRequest", "UnsubscribeRequestParams", "UrlElicitationCapability",
 ]  # fmt: skip
+_NAMES: Final = frozenset(__all__)

@@ -5,9 +5,9 @@ The models are pydantic's, as those who use them expect (``model_dump(by_alias=T
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.networks import AnyUrl, UrlConstraints
 
 LATEST_PROTOCOL_VERSION: Final = "2025-11-25"
@@ -74,7 +74,19 @@ NotificationParamsT = TypeVar("NotificationParamsT", bound=NotificationParams | 
 MethodT = TypeVar("MethodT", bound=str)
 
 
-class Request(Open, Generic[RequestParamsT, MethodT]):
+class Unbound(Open):
+    """Generic, as its users expect; where it says nothing about its parameters, no further model is made."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            named = given if isinstance(given, tuple) else (given,)
+            if all(one is Any or one is str for one in named):
+                return cls
+            return super().__class_getitem__(given)
+
+
+class Request(Unbound, Generic[RequestParamsT, MethodT]):
     method: MethodT
     params: RequestParamsT
 
@@ -83,7 +95,7 @@ class PaginatedRequest(Request[Any, MethodT], Generic[MethodT]):
     params: PaginatedRequestParams | None = None
 
 
-class Notification(Open, Generic[NotificationParamsT, MethodT]):
+class Notification(Unbound, Generic[NotificationParamsT, MethodT]):
     method: MethodT
     params: NotificationParamsT
 
@@ -99,38 +111,10 @@ class PaginatedResult(Result):
 class EmptyResult(Result): ...
 
 
-class JSONRPCRequest(Request[Any, str]):
-    jsonrpc: Literal["2.0"]
-    id: RequestId
-    method: str
-    params: dict[str, Any] | None = None
-
-
-class JSONRPCNotification(Notification[Any, str]):
-    jsonrpc: Literal["2.0"]
-    params: dict[str, Any] | None = None
-
-
-class JSONRPCResponse(Open):
-    jsonrpc: Literal["2.0"]
-    id: RequestId
-    result: dict[str, Any]
-
-
 class ErrorData(Open):
     code: int
     message: str
     data: Any | None = None
-
-
-class JSONRPCError(Open):
-    jsonrpc: Literal["2.0"]
-    id: str | int
-    error: ErrorData
-
-
-class JSONRPCMessage(RootModel[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]):
-    model_config = ConfigDict(defer_build=True)
 
 
 class BaseMetadata(Closed):

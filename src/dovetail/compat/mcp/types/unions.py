@@ -9,6 +9,7 @@ from .asked import *
 from .base import *
 from .capabilities import *
 from .offered import *
+from .opening import *
 from .tasks import *
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from pydantic import AnyUrl
 from typing_extensions import TypeVar
 
 from ...shared.context import RequestContext
-from ..elicitation import ElicitationResult, UrlElicitationResult, elicit_url, elicit_with_validation
 from ..lowlevel.helper_types import ReadResourceContents
 from ..session import ServerSession, current
 
 if TYPE_CHECKING:
+    from ..elicitation import ElicitationResult, UrlElicitationResult
     from .server import FastMCP
 
 SessionT = TypeVar("SessionT", default=Any)
@@ -73,10 +73,14 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
 
     async def elicit(self, message: str, schema: type[Any]) -> ElicitationResult[Any]:
         """Ask the user to fill in a form made of a flat model."""
+        from ..elicitation import elicit_with_validation  # whoever asks has it
+
         return await elicit_with_validation(self.session, message, schema)
 
     async def elicit_url(self, message: str, url: str, elicitation_id: str) -> UrlElicitationResult:
         """Ask the user to visit ``url``."""
+        from ..elicitation import elicit_url
+
         return await elicit_url(self.session, message, url, elicitation_id)
 
     async def log(

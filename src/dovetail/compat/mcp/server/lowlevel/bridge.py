@@ -43,25 +43,25 @@ request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx
 in_task: ContextVar[bool] = ContextVar("in_task", default=False)
 """Whether what is done here is the work of a task."""
 
-REQUESTS: Final[Mapping[str, type[types.Request[Any, Any]]]] = {
-    "tools/list": types.ListToolsRequest,
-    "tools/call": types.CallToolRequest,
-    "resources/list": types.ListResourcesRequest,
-    "resources/templates/list": types.ListResourceTemplatesRequest,
-    "resources/read": types.ReadResourceRequest,
-    "resources/subscribe": types.SubscribeRequest,
-    "resources/unsubscribe": types.UnsubscribeRequest,
-    "prompts/list": types.ListPromptsRequest,
-    "prompts/get": types.GetPromptRequest,
-    "completion/complete": types.CompleteRequest,
-    "logging/setLevel": types.SetLevelRequest,
+REQUESTS: Final[Mapping[str, str]] = {
+    "tools/list": "ListToolsRequest",
+    "tools/call": "CallToolRequest",
+    "resources/list": "ListResourcesRequest",
+    "resources/templates/list": "ListResourceTemplatesRequest",
+    "resources/read": "ReadResourceRequest",
+    "resources/subscribe": "SubscribeRequest",
+    "resources/unsubscribe": "UnsubscribeRequest",
+    "prompts/list": "ListPromptsRequest",
+    "prompts/get": "GetPromptRequest",
+    "completion/complete": "CompleteRequest",
+    "logging/setLevel": "SetLevelRequest",
 }
-"""The requests that handlers may be registered for."""
-NOTIFICATIONS: Final[Mapping[str, type[types.Notification[Any, Any]]]] = {
-    "notifications/progress": types.ProgressNotification,
-    "notifications/cancelled": types.CancelledNotification,
-    "notifications/initialized": types.InitializedNotification,
-    "notifications/roots/list_changed": types.RootsListChangedNotification,
+"""The requests that handlers may be registered for, by the names of their types: most are never looked at."""
+NOTIFICATIONS: Final[Mapping[str, str]] = {
+    "notifications/progress": "ProgressNotification",
+    "notifications/cancelled": "CancelledNotification",
+    "notifications/initialized": "InitializedNotification",
+    "notifications/roots/list_changed": "RootsListChangedNotification",
 }
 _OURS: Final = ("inputResponses", "requestState")
 """Members of params that belong to the rounds of 2026-07-28, not to the handler."""
@@ -148,7 +148,7 @@ class Bridge(Server):
         handled = {
             method.partition("/")[0]
             for method, kind in REQUESTS.items()
-            if kind in self.front.request_handlers
+            if getattr(types, kind) in self.front.request_handlers
         }
         for name in ("tools", "resources", "prompts"):
             if name in handled:
@@ -180,7 +180,7 @@ class Bridge(Server):
 
     async def answer(self, method: str, call: Call, channel: Channel) -> Struct | Raw:
         """Have the handler of ``method`` answer."""
-        kind = REQUESTS[method]
+        kind: Any = getattr(types, REQUESTS[method])
         handler = self.front.request_handlers.get(kind)
         if handler is None:
             raise ProtocolError("method_not_found", "Method not found")
@@ -241,7 +241,9 @@ class Bridge(Server):
 
     def take_note(self, notice: Notice) -> None:
         """Give notifications to the handlers that were registered for them."""
-        kind = NOTIFICATIONS.get(notice.method)
+        name = NOTIFICATIONS.get(notice.method)
+        # Without handlers there is no need to know the types.
+        kind: Any = getattr(types, name) if name is not None and self.front.notification_handlers else None
         handler = None if kind is None else self.front.notification_handler(kind)
         if kind is None or handler is None:
             super().take_note(notice)

@@ -55,9 +55,6 @@ async def lifespan(_: Any) -> AsyncGenerator[dict[str, Any], None]:
 class Server(Served, Generic[LifespanResultT, RequestT]):
     """A server made of handlers. `native` is the server of ours that carries it."""
 
-    wraps_results = True
-    """Its handlers return one of the unions of all results."""
-
     def __init__(
         self, name: str, version: str | None = None, instructions: str | None = None,
         website_url: str | None = None, icons: list[types.Icon] | None = None,
@@ -86,10 +83,6 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         """As `native`, with what ``options`` say about it."""
         options = options or self.create_initialization_options()
         if self._native is None:
-            if self.wraps_results:
-                types.ServerResult(
-                    types.EmptyResult()
-                )  # pydantic builds it now, and not within the first call
             icons = [icon.model_dump(by_alias=True, exclude_none=True) for icon in options.icons or ()]
             self._native = Bridge(
                 self,
@@ -168,7 +161,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
                     found = result(**{member: found})
                 if member == "tools":
                     self._remember(found.tools)
-                return types.ServerResult(found)
+                return types.ServerResult.model_construct(found)  # nothing is left to validate
 
             self._handle(kind, handler)
             return function
@@ -298,7 +291,7 @@ def _library_version() -> str:
 
 
 async def _pong(_: Any) -> types.ServerResult:
-    return types.ServerResult(types.EmptyResult())
+    return types.ServerResult.model_construct(types.EmptyResult())
 
 
 def _with_request(function: Callable[..., Any], kind: type) -> Handler:

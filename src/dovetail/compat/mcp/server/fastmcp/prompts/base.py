@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, Field, PrivateAttr, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter
 from pydantic_core import to_json
 
 from .....common.schemas import dereferenced
@@ -17,6 +17,8 @@ from ..utilities.context_injection import find_context_parameter
 
 class Message(BaseModel):
     """A message of a prompt."""
+
+    model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant"]
     content: ContentBlock
@@ -45,11 +47,13 @@ class AssistantMessage(Message):
         super().__init__(content, **kwargs)
 
 
-_message: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_message: TypeAdapter[Any] = TypeAdapter(dict[str, Any], config=ConfigDict(defer_build=True))
 
 
 class PromptArgument(BaseModel):
     """A blank of a prompt."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     description: str | None = None
@@ -58,6 +62,8 @@ class PromptArgument(BaseModel):
 
 class Prompt(BaseModel):
     """A prompt that a function fills in."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str
     title: str | None = None

@@ -21,7 +21,7 @@ from ....types import Annotations, Icon
 class Resource(BaseModel, ABC):
     """Something that can be read."""
 
-    model_config = ConfigDict(validate_default=True)
+    model_config = ConfigDict(validate_default=True, defer_build=True)
 
     uri: Annotated[AnyUrl, UrlConstraints(host_required=False)]
     name: str | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from pydantic import AnyUrl, BaseModel, Field, PrivateAttr
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, PrivateAttr
 
 from .....common.signatures import Arguments, name_of
 from ....types import Annotations, Icon
@@ -18,6 +18,8 @@ from .base import FunctionResource, Resource
 
 class ResourceTemplate(BaseModel):
     """A template whose resources a function reads."""
+
+    model_config = ConfigDict(defer_build=True)
 
     uri_template: str
     name: str

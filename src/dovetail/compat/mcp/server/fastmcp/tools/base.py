@@ -19,7 +19,7 @@ from ..utilities.func_metadata import FuncMetadata, func_metadata
 class Tool(BaseModel):
     """A tool as it was registered."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, defer_build=True)
 
     fn: Callable[..., Any] = Field(exclude=True)
     name: str

@@ -44,7 +44,7 @@ class ArgModelBase(BaseModel):
 class FuncMetadata(BaseModel):
     """How a function is called, and how what it returns is written."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, defer_build=True)
 
     arg_model: Annotated[type[ArgModelBase], WithJsonSchema(None)]
     output_schema: dict[str, Any] | None = None
