@@ -129,7 +129,9 @@ async def test_an_older_version_has_its_own_rights_and_runs_as_a_task() -> None:
         return -n
 
     async with Client(server) as client:
-        assert await client.list_tools() == []
+        (shown,) = await client.list_tools()
+        assert (shown.name, (shown.meta or {})["dovetail/version"]) == ("draw", "1")
         assert (await client.call_tool("draw", {"n": 3}, version="1")).data == 3
+        assert (await client.call_tool("draw", {"n": 3})).data == 3, "the newest that the caller may use"
         with pytest.raises(ProtocolError, match="Unknown tool"):
-            await client.call_tool("draw", {"n": 3})
+            await client.call_tool("draw", {"n": 3}, version="2")
