@@ -408,6 +408,29 @@ async def test_nobody_sees_the_socket_of_a_process_before_it_listens(
     assert sockets() == 0
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_whoever_is_cancelled_while_the_store_begins_to_listen_leaves_nothing_behind(
+    tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
+
+    def left() -> list[Path]:
+        return list(short_folder.glob("dovetail-*/*/*.sock"))
+
+    async def scenario() -> None:
+        for number in range(8):
+            store = SqliteStore(tmp_path / "s.db")
+            telling = asyncio.create_task(store.publish("news", b"1"))
+            await turns(number)
+            telling.cancel()
+            await asyncio.wait([telling])
+            await store.close()
+            assert not left(), number
+
+    with asyncio.Runner(loop_factory=pytest.importorskip(loop).new_event_loop) as runner:
+        runner.run(scenario())
+
+
 @run
 async def test_urls_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -72,11 +72,13 @@ class Bus:
             listening.bind(os.fspath(path.with_suffix(".new")))
             listening.listen(BUS_QUEUE)
             path.with_suffix(".new").rename(path)
-            self._server = await asyncio.start_unix_server(self._listen, sock=listening)
+            # In two steps: who is cancelled in the second leaves what `close` finds.
+            self._server = await asyncio.start_unix_server(self._listen, sock=listening, start_serving=False)
         except OSError as error:
             listening.close()
             raise StoreUnavailable("the store cannot listen to other processes") from error
         self._socket = path
+        await self._server.start_serving()
 
     async def publish(self, topic: str, message: bytes) -> None:
         """Tell listeners here at once, and hand the message to all other processes.
