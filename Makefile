@@ -7,7 +7,7 @@ SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 
-.PHONY: help setup run test test-layers test-slow test-pythons coverage check format bench bench-face interop attack chaos fuzz conformance compat-proof soak tables peers lock docs clean
+.PHONY: help setup run test test-layers test-slow test-pythons coverage check format bench bench-face interop attack chaos fuzz conformance compat-proof compat-suites soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,9 @@ peers: setup     ## the other implementations the tests talk to, each in an envi
 
 compat-proof: setup ## real servers of others, on their original library and on ours
 	$(BIN)/python scripts/compat_proof.py --write results/compat.json
+
+compat-suites: setup ## the originals' own tests of their servers, on ours
+	$(BIN)/python scripts/compat_suites.py --write results/compat-suites.json
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json

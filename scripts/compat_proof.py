@@ -3,8 +3,10 @@
     python scripts/compat_proof.py [NAME …] [--home FOLDER] [--write FILE]
 
 Each server of ``tests/compat/real/servers.json`` is installed from the package registry, with its original library,
-into an environment of its own. It is recorded on the original over stdio; then ours serves the same installation,
-over stdio and HTTP, on three revisions. Names, schemas, texts and the class of every error have to be the same.
+into an environment of its own. It is recorded on the original over stdio, and over HTTP where it can serve that
+(``http`` in its entry; the others know stdio only, so what they say there is compared with both of ours). Then ours
+serves the same installation, over stdio and HTTP, on three revisions. Names, schemas, texts and the class of every
+error have to be the same. In an entry ``{folder}`` is a folder, empty before each recording, ``{port}`` a free port.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from typing import Any
 import msgspec
 
 from dovetail import Client, DovetailError, ProtocolError
+from dovetail.settings import Timeouts
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVERS = ROOT / "tests" / "compat" / "real" / "servers.json"
@@ -54,9 +59,18 @@ def installed(home: Path, name: str, entry: dict[str, Any]) -> Path:
         ]
         subprocess.run([str(word) for word in command], check=True, timeout=600, capture_output=True)
         (folder / "done").touch()
-    packages = next((folder / "lib").glob("python*/site-packages"))
-    (packages / "dovetail_sources.pth").write_text(f"{ROOT / 'src'}\n")
     return python
+
+
+def filled(value: Any, **words: str) -> Any:
+    """``value`` with what stands in braces in its texts put in."""
+    if isinstance(value, dict):
+        return {name: filled(one, **words) for name, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one, **words) for one in value]
+    for word, text in words.items():
+        value = value.replace(f"{{{word}}}", text) if isinstance(value, str) else value
+    return value
 
 
 def original(python: Path, entry: dict[str, Any]) -> list[str]:
@@ -84,8 +98,16 @@ def ours(python: Path, entry: dict[str, Any], *ways: str) -> list[str]:
 
 async def record(target: Any, revision: str, entry: dict[str, Any], env: dict[str, str]) -> Recording:
     """What a server lists and answers."""
+    await asyncio.to_thread(_emptied, Path(env["PROOF_FOLDER"]))
     options: dict[str, Any] = {"env": env, "on_stderr": lambda data: None} if isinstance(target, list) else {}
-    client = Client(target, revision=revision, validate="off", probe_timeout=LIMIT, **options)
+    client = Client(
+        target,
+        revision=revision,
+        validate="off",
+        probe_timeout=LIMIT,
+        **options,
+        timeouts=Timeouts(connect=LIMIT),
+    )
     async with asyncio.timeout(2 * LIMIT), client:
         told = client.server_capabilities
         found: Recording = {}
@@ -105,6 +127,11 @@ async def record(target: Any, revision: str, entry: dict[str, Any], env: dict[st
         for name, arguments in calls if told.has("tools") else []:
             found[f"call {name} {json.dumps(arguments)}"] = await _called(client, name, arguments)
         return found
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
 def _shown(item: Any) -> dict[str, Any]:
@@ -155,10 +182,15 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-async def over_http(python: Path, entry: dict[str, Any], env: dict[str, str]) -> dict[str, Recording]:
-    """Ours over HTTP, one process for all revisions."""
-    port = free_port()
-    line = ours(python, entry, "--http", "--port", str(port))
+async def over_http(
+    line: list[str],
+    port: int,
+    revisions: tuple[str, ...],
+    entry: dict[str, Any],
+    env: dict[str, str],
+    path: str = "/mcp",
+) -> dict[str, Recording]:
+    """What a server says over HTTP, one process for all revisions."""
     child = await asyncio.create_subprocess_exec(
         *line, env=env, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
@@ -173,8 +205,8 @@ async def over_http(python: Path, entry: dict[str, Any], env: dict[str, str]) ->
                     if child.returncode is not None:
                         raise DovetailError(f"it ended with exit status {child.returncode}") from None
                     await asyncio.sleep(0.1)
-        url = f"http://127.0.0.1:{port}/mcp"
-        return {revision: await record(url, revision, entry, env) for revision in REVISIONS}
+        url = f"http://127.0.0.1:{port}{path}"
+        return {revision: await record(url, revision, entry, env) for revision in revisions}
     finally:
         if child.returncode is None:
             child.terminate()
@@ -184,19 +216,29 @@ async def over_http(python: Path, entry: dict[str, Any], env: dict[str, str]) ->
 async def prove(name: str, entry: dict[str, Any], home: Path) -> list[str]:
     """The differences between the original and ours for one server."""
     python = await asyncio.to_thread(installed, home, name, entry)
+    folder = Path(tempfile.gettempdir()) / f"dovetail-proof-{name}"
+    entry = filled(entry, folder=str(folder))
     env = {**os.environ, **entry.get("environment", {}), "HOME": str(home), "PYTHONHASHSEED": "0"}
-    env.pop("PYTHONPATH", None)
-    # The revision that the originals know of; the newest one has to show the same.
-    theirs = {
-        revision: await record(original(python, entry), revision, entry, env) for revision in REVISIONS[:2]
-    }
+    env |= {"PYTHONPATH": str(ROOT / "src"), "PROOF_FOLDER": str(folder)}
+    # The originals do not know the newest revision, which has to show the same as the one before.
+    theirs = {one: await record(original(python, entry), one, entry, env) for one in REVISIONS[:2]}
     theirs[REVISIONS[2]] = theirs[REVISIONS[1]]
     found: list[str] = []
     for revision in REVISIONS:
         mine = await record(ours(python, entry), revision, entry, env)
         found += differences(f"{name} stdio {revision}", theirs[revision], mine)
-    for revision, mine in (await over_http(python, entry, env)).items():
+    if "http" in entry:
+        port = free_port()
+        served = filled({**entry, **entry["http"]}, port=str(port))
+        path = served.get("path", "/mcp")
+        there = {**env, **served.get("environment", {})}
+        theirs = await over_http(original(python, served), port, REVISIONS[:2], entry, there, path)
+        theirs[REVISIONS[2]] = theirs[REVISIONS[1]]
+    port = free_port()
+    line = ours(python, entry, "--http", "--port", str(port))
+    for revision, mine in (await over_http(line, port, REVISIONS, entry, env)).items():
         found += differences(f"{name} http {revision}", theirs[revision], mine)
+    shutil.rmtree(folder, ignore_errors=True)
     return found
 
 

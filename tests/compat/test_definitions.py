@@ -11,7 +11,10 @@ from dovetail import ProtocolError
 from dovetail.compat.fastmcp import Client, FastMCP
 from dovetail.compat.fastmcp.utilities.docstrings import parse
 from dovetail.compat.mcp import types
-from dovetail.compat.mcp.client.session import refused
+from dovetail.compat.mcp.client.session import ClientSession, refused
+from dovetail.compat.mcp.client.ways import Way
+from dovetail.compat.mcp.server.fastmcp import Context as SdkContext
+from dovetail.compat.mcp.server.fastmcp import FastMCP as SdkFastMCP
 from dovetail.compat.mcp.server.fastmcp.exceptions import InvalidSignature
 from dovetail.compat.mcp.server.fastmcp.resources import FunctionResource
 from dovetail.compat.mcp.server.fastmcp.utilities.func_metadata import func_metadata
@@ -19,6 +22,7 @@ from dovetail.compat.mcp.server.lowlevel import Server
 from dovetail.compat.mcp.shared.exceptions import McpError
 from dovetail.compat.mcp.shared.memory import create_connected_server_and_client_session
 from tests.support.aio import run
+from tests.support.waiting import until
 
 GOOGLE = """Do.
 
@@ -128,3 +132,32 @@ async def test_sessions_in_memory_speak_the_newest_revision_of_theirs() -> None:
         with pytest.raises(McpError) as caught:
             await session.read_resource("x://y")
     assert caught.value.error.code == -32001
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_message_handler_hears_of_the_log_in_every_era(revision: str) -> None:
+    mcp = SdkFastMCP("talking")
+
+    @mcp.tool()
+    async def talk(ctx: SdkContext[Any, Any, Any]) -> str:
+        await ctx.info("hello")
+        return "done"
+
+    heard: list[Any] = []
+
+    async def handler(message: Any) -> None:
+        heard.append(message.root.params.data)
+
+    way = Way(mcp.native, {"revision": revision})
+    async with ClientSession(way, way, message_handler=handler) as session:
+        await session.initialize()
+        await session.call_tool("talk", {})
+        await until(lambda: heard == ["hello"])
+
+
+def test_a_session_manager_says_what_it_was_told() -> None:
+    manager = SdkFastMCP(
+        "bounds", max_request_body_size=8, session_idle_timeout=5, max_sessions=7
+    ).session_manager
+    assert (manager.max_request_body_size, manager.session_idle_timeout, manager.max_sessions) == (8, 5, 7)

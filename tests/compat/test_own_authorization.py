@@ -167,7 +167,7 @@ both = pytest.mark.parametrize("make", [fastmcp, sdk])
 def test_a_client_registers_itself_logs_in_and_calls(make: Callable[[str], Any]) -> None:
     async def browse(url: str) -> None:
         status, headers, _ = await send("GET", url)
-        assert status == 303
+        assert status == 302
         assert (await fetch(headers["location"]))[0] == 200
 
     async def test(base: str) -> None:

@@ -49,10 +49,10 @@ def error_page(text: str, status: int = 400, headers: Sequence[tuple[str, str]] 
     return page(status, "This login cannot go on", f"<p>{html.escape(text)}</p>", headers)
 
 
-def redirect(url: str, headers: Sequence[tuple[str, str]] = ()) -> PageAnswer:
+def redirect(url: str, headers: Sequence[tuple[str, str]] = (), status: int = 303) -> PageAnswer:
     """See other: what was posted is not posted again."""
     lines = (("location", url), ("cache-control", "no-store"), ("referrer-policy", "no-referrer"), *headers)
-    return PageAnswer(303, headers=lines)
+    return PageAnswer(status, headers=lines)
 
 
 def consent_page(

@@ -15,6 +15,7 @@ from ....client import Client
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....model import Implementation
 from ....shapes import is_object
+from ....wire.revisions import BY_NAME
 from .. import types
 from ..shared.context import RequestContext
 from ..shared.exceptions import McpError
@@ -46,9 +47,10 @@ class ClientSession:
             "on_sample": sampling_callback and self._sampled(sampling_callback),
             "on_elicit": elicitation_callback and self._elicited(elicitation_callback),
             "on_roots": list_roots_callback and self._rooted(list_roots_callback),
-            "on_log": logging_callback and self._logged(logging_callback),
+            "on_log": (logging_callback or message_handler)
+            and self._logged(logging_callback, message_handler),
+            "on_list_changed": message_handler and _changed(message_handler),
         }
-        self._handler = message_handler
         self._info = client_info
         self._client: Client | None = None
 
@@ -72,6 +74,8 @@ class ClientSession:
                 options["client_info"] = Implementation(self._info.name, self._info.version)
             self._client = Client(self._way.target, **options)
             await self._answered(self._client.open())
+            if "on_log" in options and BY_NAME[self._client.revision or ""].modern:
+                await self._client.set_logging_level("debug")  # nothing is sent unasked since 2026-07-28
         return greeting(self._client)
 
     def get_server_capabilities(self) -> types.ServerCapabilities | None:
@@ -216,12 +220,24 @@ class ClientSession:
 
         return roots
 
-    def _logged(self, callback: LoggingFnT) -> Callback:
+    def _logged(self, callback: LoggingFnT | None, handler: MessageHandlerFnT | None) -> Callback:
         async def log(message: Any) -> None:
-            wire = msgspec.to_builtins(message)
-            await callback(types.LoggingMessageNotificationParams.model_validate(wire))
+            params = types.LoggingMessageNotificationParams.model_validate(msgspec.to_builtins(message))
+            if callback is not None:
+                await callback(params)
+            if handler is not None:
+                said = types.LoggingMessageNotification(method="notifications/message", params=params)
+                await handler(types.ServerNotification(said))
 
         return log
+
+
+def _changed(handler: MessageHandlerFnT) -> Callback:
+    async def changed(kind: str) -> None:
+        said = {"method": f"notifications/{kind}/list_changed"}
+        await handler(types.ServerNotification.model_validate(said))
+
+    return changed
 
 
 def greeting(client: Client) -> types.InitializeResult:

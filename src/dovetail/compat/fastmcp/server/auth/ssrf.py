@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from .....auth.client.guarding import PUBLIC, addresses_of, level
+from .....auth.client.guarding import addresses_of
+from .....auth.core.privacy import PUBLIC, level
 
 
 class SSRFError(Exception):

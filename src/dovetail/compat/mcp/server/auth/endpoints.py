@@ -72,7 +72,7 @@ class Endpoints:
             where = await self._provider.authorize(client, _wanted(client, given, back))
         except _ERRORS as error:
             where = redirect_to(str(back), {**_said(error), "state": given.get("state")})
-        return redirect(where)
+        return redirect(where, status=302)  # as theirs
 
     # --- tokens -------------------------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class Running:
     @property
     def session_manager(self) -> SessionManager:
         """What runs the sessions of HTTP, for whoever mounts the application without its lifespan."""
-        return SessionManager(self.native)
+        return SessionManager(self.native, self.settings)
 
 
 def _tell_mount(mount_path: str | None) -> None:
@@ -141,8 +141,11 @@ def _tell_mount(mount_path: str | None) -> None:
 class SessionManager:
     """``async with mcp.session_manager.run()``: the server lives as long as the block."""
 
-    def __init__(self, native: Native) -> None:
+    def __init__(self, native: Native, settings: Any) -> None:
         self._native = native
+        self.max_request_body_size: int = settings.max_request_body_size
+        self.session_idle_timeout: float | None = settings.session_idle_timeout
+        self.max_sessions: int | None = settings.max_sessions
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
