@@ -27,7 +27,7 @@ RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
 # The protocol of the stores, and how what is kept is written, are neighbours of the core; what implements it stands
 # further right.
 NEIGHBOURS = dict.fromkeys(
-    (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "records")), RANK["core"]
+    (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "places", "records")), RANK["core"]
 )
 # Every server has its health; it needs nothing but threads and the loop.
 NEIGHBOURS |= dict.fromkeys(("dovetail.layers.health", "dovetail.layers.vitals"), RANK["drivers"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from ipaddress import IPv6Address
 from typing import Final
 
 from msgspec import Struct
@@ -145,12 +144,3 @@ class Windows(Buckets):
 
     def __len__(self) -> int:
         return len(self._counts) + len(self._earlier)
-
-
-def network_of(host: str) -> str:
-    """Of an IPv6 address the network, since one client has a whole one; an address that hides an IPv4 one is that."""
-    try:
-        found = IPv6Address(host)
-    except ValueError:
-        return host
-    return str(found.ipv4_mapped) if found.ipv4_mapped is not None else found.exploded[:19]

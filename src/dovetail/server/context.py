@@ -365,8 +365,9 @@ class Context:
 
         Raises:
             TypeError, ValueError: the value has no JSON form, or is too large.
+            StoreFull: as many are kept as may be, for whoever calls or for all.
         """
-        return await keep(self._server.kept, self._call.principal, value, ttl)
+        return await keep(self._server.kept, self._call, value, ttl)
 
     @property
     def state(self) -> State:

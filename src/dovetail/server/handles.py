@@ -27,6 +27,8 @@ from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
 from ..stores.base import Store, StoreUnreadable
+from ..stores.bounds import HANDLES_ALL, HANDLES_OWN
+from ..stores.places import Places, free, owner_of, renew
 from ..stores.records import Records
 from .signatures.depends import CONTEXT
 from .signatures.plain_types import encode
@@ -47,6 +49,7 @@ _ON_THE_WIRE: Final = typing.Annotated[
 class _Kept(Struct, array_like=True):
     value: Raw
     ttl: float | None
+    places: tuple[str, ...] = ()
 
 
 _records = Records(_Kept)
@@ -74,35 +77,47 @@ def written(value: Any) -> bytes:
 class Handle(Generic[T]):
     """A kept value: ``value`` is what was loaded, ``id`` what travels. Change the value and `save` it."""
 
-    __slots__ = ("_folder", "_store", "_ttl", "id", "value")
+    __slots__ = ("_folder", "_places", "_store", "_ttl", "id", "value")
 
-    def __init__(self, store: Store, folder: str, id: str, value: T, ttl: float | None) -> None:
+    def __init__(
+        self, store: Store, folder: str, id: str, value: T, ttl: float | None, places: tuple[str, ...]
+    ) -> None:
         self._store = store
         self._folder = folder
         self._ttl = ttl
+        self._places = places
         self.id = id
         self.value = value
 
     async def save(self, *, ttl: float | None = None) -> None:
         """Keep ``value`` as it is now, for ``ttl`` seconds or as long as it was kept for at first."""
         self._ttl = self._ttl if ttl is None else ttl
-        data = _records.write(_Kept(Raw(written(self.value)), self._ttl))
+        data = _records.write(_Kept(Raw(written(self.value)), self._ttl, self._places))
+        await renew(self._store, self._places, self._ttl)
         await self._store.put(f"{self._folder}/{self.id}", data, ttl=self._ttl)
 
     async def release(self) -> None:
         """Forget it: from now on the handle is unknown. Releasing twice is fine."""
-        await self._store.delete(f"{self._folder}/{self.id}")
+        if await self._store.delete(f"{self._folder}/{self.id}"):
+            await free(self._store, self._places)
 
     def __repr__(self) -> str:
         return f"Handle({self.value!r})"
 
 
-async def keep(store: Store, principal: Principal | None, value: Any, ttl: float | None) -> str:
-    """Keep ``value`` for ``principal`` and return the id of its handle."""
-    ttl = HANDLE_SECONDS if ttl is None else ttl
-    handle = Handle(store, _folder(principal), secrets.token_urlsafe(24), value, ttl)
-    await handle.save()
-    return handle.id
+async def keep(store: Store, call: Call, value: Any, ttl: float | None) -> str:
+    """Keep ``value`` for whoever calls and return the id of its handle."""
+    data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
+    places = await Places(store, "handle", own=HANDLES_OWN, total=HANDLES_ALL).take(
+        owner_of(call.principal, call.scope), ttl
+    )
+    id = secrets.token_urlsafe(24)
+    try:
+        await store.put(f"{_folder(call.principal)}/{id}", _records.write(_Kept(data, ttl, places)), ttl=ttl)
+    except BaseException:
+        await free(store, places)
+        raise
+    return id
 
 
 async def load(store: Store, principal: Principal | None, id: str, read: Callable[[Raw], Any]) -> Handle[Any]:
@@ -120,7 +135,7 @@ async def load(store: Store, principal: Principal | None, id: str, read: Callabl
         StoreUnreadable,
     ):  # of another type, or version: none of this parameter
         raise ProtocolError("handle_not_found") from None
-    return Handle(store, folder, id, value, kept.ttl)
+    return Handle(store, folder, id, value, kept.ttl, kept.places)
 
 
 def _folder(principal: Principal | None) -> str:

@@ -87,3 +87,10 @@ LETTERS_WAITING: Final = 100_000
 LETTER_SECONDS: Final = 15.0
 LETTER_LOOK: Final = 1.0
 """How long a process may take to answer a letter, and when it is first asked whether it still lives."""
+HANDLES_OWN: Final = 2000
+HANDLES_ALL: Final = 200_000
+"""Handles that are kept for one owner, and for all."""
+SESSIONS_KEPT: Final = 10
+"""Sessions of one principal that a store keeps for each that one process may have in memory."""
+SESSIONS_ALL_KEPT: Final = 100
+"""The same of everybody's. Of one address without a principal there may be twice as many as a process has."""

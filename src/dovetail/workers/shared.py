@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -28,8 +28,9 @@ from ..drivers.uncancelled import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
 from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.bounds import EVENTS_UNKEPT, SESSION_ATTEMPTS
+from ..stores.bounds import EVENTS_UNKEPT, SESSION_ATTEMPTS, SESSIONS_ALL_KEPT, SESSIONS_KEPT
 from ..stores.listeners import GAP
+from ..stores.places import Places, free, owner_of
 from ..stores.records import Records
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.exchange import HttpService
@@ -57,6 +58,7 @@ class KeptSession(Struct, frozen=True, omit_defaults=True):
     """The process that has the general stream."""
     version: int = 0
     """Of two that arrive in the wrong order the greater one holds."""
+    places: tuple[str, ...] = ()
 
 
 _records = Records(KeptSession)
@@ -133,11 +135,20 @@ class SharedSessions:
     def left(self, live: LiveSession) -> None:
         self._here.pop(name_of(live.id), None)
 
-    async def open(self, live: LiveSession) -> None:
+    async def open(self, live: LiveSession, scope: Mapping[str, Any]) -> None:
         """Keep a session that has just been opened. Raises: StoreError."""
-        lifetime = self._options.session_lifetime
-        live.kept = KeptSession(self._clock() + lifetime, live.session.phase)
-        await self._store.put(_key(live), _records.write(live.kept), ttl=lifetime)
+        lifetime, who, limits = self._options.session_lifetime, live.session.principal, self._service.limits
+        own = 2 * limits.sessions if who is None else SESSIONS_KEPT * limits.sessions_per_principal
+        shares = Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.sessions)
+        places: tuple[str, ...] = ()
+        try:
+            places = await shares.take(owner_of(who, scope), lifetime)
+            live.kept = KeptSession(self._clock() + lifetime, live.session.phase, places=places)
+            await self._store.put(_key(live), _records.write(live.kept), ttl=lifetime)
+        except BaseException:
+            self._sessions.leave(live)  # nobody has its id
+            await free(self._store, places)
+            raise
 
     async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id as any process has left it, or why there is none."""
@@ -215,9 +226,11 @@ class SharedSessions:
         await to_the_end(self._end(live))
 
     async def _end(self, live: LiveSession) -> None:
-        await self._store.delete(_key(live))
+        gone, places = await self._store.delete(_key(live)), live.kept.places
         self.mail.tell(None, Ended(name_of(live.id)))
         self._sessions.end(live)
+        if gone:
+            await free(self._store, places)
 
     def end_soon(self, live: LiveSession) -> None:
         """`end` for those who cannot wait."""
@@ -430,4 +443,5 @@ def _merged(kept: KeptSession, before: KeptSession, session: Session, listener: 
         tasks=tasks,
         listener=kept.listener if listener is None else listener,
         version=kept.version + 1,
+        places=kept.places,
     )

@@ -1,23 +1,21 @@
 """What the tasks of one principal are counted and named by, without a look at the tasks themselves.
 
-A principal has so many places; every task takes one for as long as it is kept, so counting them is one write, however
-many there are and whichever worker asks. A client's own name for a task stands beside them.
+A principal has so many places (`stores/places.py`), and every task takes one. A client's own name for a task stands
+beside them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import random
 import re
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
-from ...stores.base import Store, split
+from ...stores.base import Store
+from ...stores.places import take_place
 
-_TRIES: Final = 3
-"""Places tried blindly before all that are taken are looked at."""
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 GENERATED: Final = re.compile(r"[0-9a-f]{43}")
 """Ids that we made."""
@@ -41,23 +39,9 @@ class Owned:
 
     async def take_place(self, machine: TaskMachine) -> bool:
         """Count the task among those of its principal; False: it has as many as it may."""
-        folder = f"task-place/{owner(machine.principal)}"
-        tried = [random.randrange(self._share) for _ in range(_TRIES)]
-        for number in tried:
-            if await self._put(f"{folder}/{number:06x}", machine):
-                machine.place = f"{folder}/{number:06x}"
-                return True
-        taken: set[str] = set()
-        at = ""
-        while entries := await self._store.scan(folder, after=at):
-            at = entries[-1][0]
-            taken |= {split(key)[1] for key, _ in entries}
-        free = [name for name in map("{:06x}".format, range(self._share)) if name not in taken]
-        for name in random.sample(free, len(free)):
-            if await self._put(f"{folder}/{name}", machine):
-                machine.place = f"{folder}/{name}"
-                return True
-        return False
+        folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
+        machine.place = await take_place(self._store, folder, self._share, machine.id.encode(), ttl)
+        return machine.place is not None
 
     async def name(self, machine: TaskMachine, label: str) -> None:
         """Let the principal's ``label`` stand for the task.
@@ -81,8 +65,11 @@ class Owned:
             await self._store.delete(_name(task.principal, task.label))
 
     async def _put(self, key: str, machine: TaskMachine) -> bool:
-        ttl = None if machine.ttl is None else machine.ttl / 1000
-        return await self._store.put(key, machine.id.encode(), ttl=ttl, only_new=True)
+        return await self._store.put(key, machine.id.encode(), ttl=_ttl(machine), only_new=True)
+
+
+def _ttl(machine: TaskMachine) -> float | None:
+    return None if machine.ttl is None else machine.ttl / 1000
 
 
 def checked(label: str) -> str:

@@ -288,7 +288,7 @@ class Legacy:
         try:
             live = self.sessions.open(event.session, endpoint)
             if self.shared is not None:
-                await self.shared.open(live)
+                await self.shared.open(live, exchange.scope)
         except (Refusal, StoreError) as error:
             await refuse(exchange, self.service.admission, error, id=event.id, status=503)
             return
