@@ -1,15 +1,17 @@
-"""What a store costs calls that touch no state: a Python call or two, and no work of the store."""
+"""What a store costs calls that touch no state: one Python call, and no work of the store."""
+
+from pathlib import Path
 
 import pytest
 
 from dovetail import Server
-from dovetail.stores import MemoryStore
+from dovetail.stores import MemoryStore, SqliteStore
 from tests.budget.test_http import Measured, opened, serving
 from tests.support.aio import run
 from tests.support.web import modern, modern_headers, request
 
-MORE = 2
-"""Calls that a store may add."""
+MORE = 1
+"""Calls that a store may add: the look whether there is an idempotency key. That is 3 % of the CPU time at most."""
 
 
 class Counting(MemoryStore):
@@ -50,13 +52,14 @@ async def cost(server: Server, era: str) -> list[str]:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_call_that_touches_no_state_costs_the_same_with_a_store(era: str) -> None:
+def test_a_call_that_touches_no_state_costs_the_same_with_a_store(era: str, tmp_path: Path) -> None:
     @run
     async def scenario() -> None:
         without = await cost(serving(2), era)
-        kept = serving(2)
-        kept.use_store(Counting())
-        with_store = await cost(kept, era)
-        assert len(with_store) <= len(without) + MORE, sorted(set(with_store) - set(without))
+        for store in (Counting(), SqliteStore(tmp_path / "s.db")):
+            kept = serving(2)
+            kept.use_store(store)
+            with_store = await cost(kept, era)
+            assert len(with_store) <= len(without) + MORE, sorted(set(with_store) - set(without))
 
     scenario()

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -73,14 +73,13 @@ class Once:
         self._under_way: set[asyncio.Task[Any]] = set()
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        # No coroutine of its own: a call without a key pays for one look.
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
-        if key is None:
-            return await self._inner(call, channel)
-        return await self._once(call, channel, _name(call, _checked(key)), _mark(call))
+        return self._inner(call, channel) if key is None else self._once(call, channel, key)
 
-    async def _once(self, call: Call, channel: Channel, name: str, mark: str) -> Struct | Raw:
-        me = secrets.token_hex(8)
+    async def _once(self, call: Call, channel: Channel, key: Any) -> Struct | Raw:
+        name, mark, me = _name(call, _checked(key)), _mark(call), secrets.token_hex(8)
         while True:
             record = await self._read(name, mark)
             if record is not None and not _open(record):
