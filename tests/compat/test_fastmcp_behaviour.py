@@ -326,21 +326,52 @@ def test_a_mounted_server_shows_what_it_gains_and_runs_in_its_own_context() -> N
         inner.mount(outer, "circle")
 
 
-def test_a_proxy_passes_questions_on() -> None:
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("revision", ERAS)
+def test_proxies_in_one_process_pass_questions_logs_and_progress_on(
+    revision: str, depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    front = FastMCP("behind")
+
+    @front.tool
+    async def ask(ctx: Context) -> str:
+        await ctx.report_progress(1, 2, "half")
+        await ctx.info("asking")
+        return str((await ctx.elicit("Name?", str)).data)
+
+    for number in range(depth):
+        front = FastMCP.as_proxy(front, name=f"front {number}")
+
+    async def conversation() -> None:
+        progress: list[Any] = []
+        logs: list[Any] = []
+        async with Native(
+            front.native,
+            revision=revision,
+            on_elicit=lambda asked: {"action": "accept", "content": {"value": f"answer to {asked.message}"}},
+            on_log=lambda said: logs.append(said.data["msg"]),
+        ) as client:
+            await client.set_logging_level("info")
+            result = await client.call_tool("ask", {}, on_progress=lambda *said: progress.append(said))
+        assert result.text == "answer to Name?"
+        assert (set(progress), set(logs)) == ({(1, 2, "half")}, {"asking"})
+
+    asyncio.run(conversation())
+    assert not caplog.records
+
+
+def test_a_proxy_says_that_the_client_in_front_cannot_be_asked() -> None:
     behind = FastMCP("behind")
 
     @behind.tool
     async def ask(ctx: Context) -> str:
         return str((await ctx.elicit("Name?", str)).data)
 
-    async def answer(message: str, *_: Any) -> Any:
-        return {"value": f"answer to {message}"}
-
     async def conversation() -> str:
-        async with Client(FastMCP.as_proxy(behind, name="front"), elicitation_handler=answer) as client:
-            return await text(client, "ask")
+        async with Native(FastMCP.as_proxy(behind).native, revision="2025-11-25") as client:
+            return (await client.call_tool("ask", {}, check=False)).text
 
-    assert asyncio.run(conversation()) == "answer to Name?"
+    assert "did not declare the capability" in asyncio.run(conversation())
 
 
 def test_tools_made_of_tools_have_other_names_and_arguments() -> None:

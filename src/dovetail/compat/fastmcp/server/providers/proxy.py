@@ -5,16 +5,22 @@ from __future__ import annotations
 import base64
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from pydantic import Field
 
-from ....mcp.types import TextResourceContents
+from .....errors import ProtocolError
+from .....kinds import kind_of_code
+from .....server.asking.ask import Unwind
+from ....mcp.server.session import current as served
+from ....mcp.shared.exceptions import McpError
+from ....mcp.types import ElicitRequestURLParams, TextResourceContents
 from ...client.client import Client
 from ...exceptions import ResourceError, ToolError
 from ...generation import generation
+from ...injection import current
 from ...prompts.base import Prompt, PromptArgument, PromptResult
 from ...resources.base import Resource, ResourceContent, ResourceResult
 from ...resources.template import ResourceTemplate
@@ -22,54 +28,86 @@ from ...tools.base import Tool, ToolResult
 from ..server import FastMCP
 from .base import Provider, named
 
+if TYPE_CHECKING:
+    from ..context import Context
+
 CACHE_SECONDS: Final = 300.0
 """How long FastMCP 3 knows the lists of the server behind; FastMCP 2 asks each time."""
 
 
 class ProxyClient(Client):
-    """A client for proxies: what the server behind asks, it asks the client in front."""
+    """A client for proxies: what the server behind asks and tells goes to the client in front."""
 
     def __init__(self, transport: Any, **options: Any) -> None:
-        options.setdefault("sampling_handler", _sample)
-        options.setdefault("elicitation_handler", _elicit)
-        options.setdefault("log_handler", _log)
-        options.setdefault("progress_handler", _progress)
-        super().__init__(transport, **options)
-        # To a server in this process the newest revision: there a question comes back to the call that it belongs to,
-        # and is not asked in the middle of the call behind, whose context is another.
-        self._options.pop("revision", None)
+        self._given = options
+        self._front = front = _Front()
+        handlers: dict[str, Any] = {
+            "sampling_handler": front.sample, "elicitation_handler": front.elicit, "log_handler": front.log,
+            "progress_handler": front.progress,
+        }  # fmt: skip
+        super().__init__(transport, **handlers | options)
+
+    async def __aenter__(self) -> Self:
+        self._front.context = current.get() or self._front.context
+        return await super().__aenter__()
+
+    def new(self) -> Client:
+        other = cast("ProxyClient", super().new())
+        ProxyClient.__init__(other, self.transport, **self._given)  # with a front of its own
+        return other
 
 
 StatefulProxyClient = ProxyClient
 
 
-def _session() -> Any:
-    from ..dependencies import get_context
+class _Front:
+    """The request in front of a proxy: the one that its client was entered for.
 
-    return get_context().session
+    Whoever asks may be a server in this process, in the middle of its own call: it would be sent back to itself.
+    """
 
+    context: Context | None = None
 
-async def _sample(messages: Any, params: Any, _: Any) -> Any:
-    return await _session().create_message(
-        messages, max_tokens=params.maxTokens, system_prompt=params.systemPrompt, temperature=params.temperature,
-        stop_sequences=params.stopSequences, metadata=params.metadata, model_preferences=params.modelPreferences,
-    )  # fmt: skip
+    @contextmanager
+    def _there(self) -> Generator[Context, None, None]:
+        """Be in the request in front."""
+        context = self.context
+        if context is None:
+            raise RuntimeError("No active context found.")
+        inner, outer = served.set(context.native), current.set(context)
+        try:
+            yield context
+        except Unwind:
+            # The call in front ends here and comes again with the answer; the one behind is not to wait for it.
+            raise ProtocolError("invalid_request", "the client is being asked") from None
+        except McpError as error:
+            kind = kind_of_code(error.error.code, modern=False)
+            raise ProtocolError(kind, error.error.message, code=error.error.code) from error
+        finally:
+            current.reset(outer)
+            served.reset(inner)
 
+    async def sample(self, messages: Any, params: Any, _: Any) -> Any:
+        with self._there() as context:
+            return await context.session.create_message(
+                messages, max_tokens=params.maxTokens, system_prompt=params.systemPrompt,
+                temperature=params.temperature, stop_sequences=params.stopSequences, metadata=params.metadata,
+                model_preferences=params.modelPreferences,
+            )  # fmt: skip
 
-async def _elicit(message: str, _: Any, params: Any, __: Any) -> Any:
-    if getattr(params, "url", None) is not None:
-        return await _session().elicit_url(message, params.url, params.elicitationId)
-    return await _session().elicit(message, params.requestedSchema)
+    async def elicit(self, message: str, _: Any, params: Any, __: Any) -> Any:
+        with self._there() as context:
+            if isinstance(params, ElicitRequestURLParams):
+                return await context.session.elicit_url(message, params.url, params.elicitationId)
+            return await context.session.elicit(message, params.requestedSchema)
 
+    async def log(self, said: Any) -> None:
+        with self._there() as context:
+            await context.session.send_log_message(said.level, said.data, said.logger)
 
-async def _log(said: Any) -> None:
-    await _session().send_log_message(said.level, said.data, said.logger)
-
-
-async def _progress(progress: float, total: float | None, message: str | None) -> None:
-    from ..dependencies import get_context
-
-    await get_context().report_progress(progress, total, message)
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        with self._there() as context:
+            await context.report_progress(progress, total, message)
 
 
 class ProxyTool(Tool):
