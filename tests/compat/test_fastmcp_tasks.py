@@ -32,7 +32,8 @@ def slow(mode: Any) -> FastMCP[Any]:
 
     @mcp.tool(task=config)
     async def where(ctx: Context) -> str:
-        return "task" if ctx.is_background_task else "call"
+        assert ctx.is_background_task == (ctx.task_id is not None)
+        return ctx.task_id or "call"
 
     @mcp.tool
     async def plain() -> str:
@@ -61,8 +62,9 @@ def test_a_tool_runs_as_a_task_and_as_a_call(revision: str, mounted: bool) -> No
             task = await client.create_task("add", {"a": 1, "b": 2})
             assert (await task.result()).structured_content == {"result": 3}
             assert (await (await client.create_task("ask", {})).result()).text == "3"
-            assert (await (await client.create_task("where", {})).result()).text == "task"
-            assert (await client.call_tool("where", {})).text == ("task" if modern else "call")
+            where = await client.create_task("where", {})
+            assert (await where.result()).text == where.id
+            assert ((await client.call_tool("where", {})).text != "call") == modern
             assert (await client.call_tool("plain", {})).text == "at once"
             assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 

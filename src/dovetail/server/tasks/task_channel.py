@@ -161,11 +161,13 @@ class TaskChannel(PlainChannel):
 
     def __init__(
         self,
+        task_id: str,
         say: Callable[[ProgressNotificationParams], None],
         tell: Callable[[str, Struct], None],
         before: Channel | None = None,
         detach: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self.task_id = task_id
         self._say = say
         self._tell = tell
         self._before = before

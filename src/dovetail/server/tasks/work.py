@@ -83,7 +83,7 @@ class Tasks:
             machine.queued = True
             await self._remember(job)
             return machine
-        job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
+        job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))
         here = face == "erlmcp"
         job.channel.asking = LegacyAsking(self._server, job.call, channel) if here else self._asking(job)
         await self._remember(job, partial(self._executor.start, machine.id, partial(self._run, job)))
@@ -92,9 +92,8 @@ class Tasks:
     async def attempt(self, call: Call, channel: Channel) -> Struct:
         """Run a handler that asks first: what it ends with, or the created task once it has detached."""
         job = self._job(call, "extension", _NO_WISH)
-        job.channel = TaskChannel(
-            partial(self._say, job), partial(tell, job), channel, partial(self._detach, job)
-        )
+        say, detach = partial(self._say, job), partial(self._detach, job)
+        job.channel = TaskChannel(job.machine.id, say, partial(tell, job), channel, detach)
         job.channel.asking = DetachableAsking(asking_for(self._server, job.call, channel), self._asking(job))
         first = job.first = asyncio.get_running_loop().create_future()
         self._executor.start(job.machine.id, partial(self._run, job))
@@ -432,7 +431,7 @@ class Tasks:
         machine.start_again(self._server.clock())
         job = Job(machine, call)
         job.fence = fence
-        job.channel = TaskChannel(partial(self._say, job), partial(tell, job))
+        job.channel = TaskChannel(job.machine.id, partial(self._say, job), partial(tell, job))
         job.channel.asking = self._asking(job)
         self._jobs[machine.id] = job
         try:

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from ...common.asking import NotAsked
 from ...mcp import types as t
-from ...mcp.server.lowlevel.bridge import http_request, in_task
+from ...mcp.server.lowlevel.bridge import http_request, task_id
 from ...mcp.server.session import ServerSession, Unasked, session_of
 from ...mcp.shared.context import RequestContext
 from ..generation import generation
@@ -154,12 +154,13 @@ class Context:
 
     @property
     def task_id(self) -> str | None:
-        return None
+        """The task that this is the work of."""
+        return task_id.get()
 
     @property
     def is_background_task(self) -> bool:
         """Whether this is the work of a task, and no call that somebody waits for."""
-        return in_task.get()
+        return task_id.get() is not None
 
     def client_supports_extension(self, extension_id: str) -> bool:
         """Whether the client declared this extension."""

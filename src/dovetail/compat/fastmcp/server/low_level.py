@@ -218,6 +218,10 @@ class LowLevelServer(Server[Any, Any]):
         result = await self._in_context(self.fastmcp.render_prompt(asked.name, asked.arguments))
         return result if isinstance(result, t.GetPromptResult) else result.to_mcp_prompt_result()
 
+    @property
+    def hears(self) -> bool:
+        return bool(self.fastmcp.middleware) or super().hears
+
     def notification_handler(self, kind: type) -> Handler | None:
         handler = super().notification_handler(kind)
         if not self.fastmcp.middleware:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -32,6 +32,7 @@ from ...shared.exceptions import McpError
 from ..session import Unasked, current, session_of
 
 if TYPE_CHECKING:
+    from .....server.tasks.task_channel import TaskChannel
     from .....server.tasks.task_methods import TaskMethods
     from .server import Server as LowLevel
 
@@ -40,8 +41,8 @@ Handler = Callable[[Any], Awaitable[Any]]
 request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx")
 """The request that is being served here."""
 
-in_task: ContextVar[bool] = ContextVar("in_task", default=False)
-"""Whether what is done here is the work of a task."""
+task_id: ContextVar[str | None] = ContextVar("task_id", default=None)
+"""The task that what is done here is the work of."""
 
 REQUESTS: Final[Mapping[str, str]] = {
     "tools/list": "ListToolsRequest",
@@ -172,11 +173,11 @@ class Bridge(Server):
         return await self.plain_call(call, channel)
 
     async def run_task(self, call: Call, channel: Channel) -> Struct | Raw:
-        token = in_task.set(True)
+        token = task_id.set(cast("TaskChannel", channel).task_id)
         try:
             return await self.plain_call(call, channel)
         finally:
-            in_task.reset(token)
+            task_id.reset(token)
 
     async def answer(self, method: str, call: Call, channel: Channel) -> Struct | Raw:
         """Have the handler of ``method`` answer."""
@@ -243,7 +244,7 @@ class Bridge(Server):
         """Give notifications to the handlers that were registered for them."""
         name = NOTIFICATIONS.get(notice.method)
         # Without handlers there is no need to know the types.
-        kind: Any = getattr(types, name) if name is not None and self.front.notification_handlers else None
+        kind: Any = getattr(types, name) if name is not None and self.front.hears else None
         handler = None if kind is None else self.front.notification_handler(kind)
         if kind is None or handler is None:
             super().take_note(notice)

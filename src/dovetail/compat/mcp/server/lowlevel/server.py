@@ -267,6 +267,11 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
         return decorate
 
+    @property
+    def hears(self) -> bool:
+        """Whether anybody hears of any notification."""
+        return bool(self.notification_handlers)
+
     def notification_handler(self, kind: type) -> Handler | None:
         """Who hears of notifications of ``kind``."""
         return self.notification_handlers.get(kind)
