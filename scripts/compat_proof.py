@@ -34,8 +34,9 @@ SERVERS = ROOT / "tests" / "compat" / "real" / "servers.json"
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 LIMIT = 60.0
 UNKNOWN = "no_such_tool_anywhere"
-ORIGINALS = ("mcp<2", "fastmcp<4")
-OURS = ("msgspec", "granian", "httptools", "pydantic>=2.11", "jsonschema")
+ORIGINALS = ("mcp<=1.30.0", "fastmcp<=3.4.10")
+"""The newest of their libraries; some servers ask for older ones."""
+OURS = ("msgspec==0.22.0", "granian==2.8.7", "httptools==0.9.0", "pydantic==2.14.3", "jsonschema==4.26.0")
 
 Recording = dict[str, Any]
 
