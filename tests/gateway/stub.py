@@ -36,6 +36,8 @@ for line in sys.stdin:
         if MODE == "gibberish":
             sys.stdout.write("HTTP/1.1 400 \xff\x00\n{}\n[]\n" * 10)
         capabilities = {"tools": {"listChanged": True}}
+        if MODE == "templates":
+            capabilities["resources"] = {}
         told = {"protocolVersion": "2025-06-18", "capabilities": capabilities}
         say(id=id, result={**told, "serverInfo": {"name": "stub", "version": "1"}})
     elif method == "tools/list":
@@ -69,6 +71,13 @@ for line in sys.stdin:
                 text(id, f"{name} {os.getpid()}")
             else:
                 say(id=id, error={"code": -32602, "message": f"Unknown tool: {name}"})
+    elif method == "resources/list":
+        say(id=id, result={"resources": []})
+    elif method == "resources/templates/list":
+        templates = [{"name": one, "uriTemplate": one} for one in ("file://host{/path*}", "open://{name}")]
+        say(id=id, result={"resourceTemplates": templates})
+    elif method == "resources/read":
+        say(id=id, result={"contents": [{"uri": message["params"]["uri"], "text": "read"}]})
     elif id == "q1":
         sys.exit(4)  # it dies with the answer in its hands
     elif method == "ping":

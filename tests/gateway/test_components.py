@@ -1,5 +1,7 @@
 """`Server.transform` and `Server.hide` for prompts, resources and templates: what is listed can be used, no more."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.support.web import served
 
 MODERN, LEGACY = "2026-07-28", "2025-06-18"
 BOTH = pytest.mark.parametrize("revision", [MODERN, LEGACY])
+STUB = str(Path(__file__).with_name("stub.py"))
 WAYS = pytest.mark.parametrize("way", ["alone", "mounted", "behind"])
 
 
@@ -268,3 +271,75 @@ def test_a_template_is_renamed_as_far_as_its_first_variable() -> None:
         atlas().transform(rename={"land://{name}/{part}": "land://{part}/{name}"})
     with pytest.raises(RegistrationError, match="one name"):
         atlas().transform(rename={"city://oslo": "city://x", "city://hidden": "city://x"})
+
+
+def archive() -> Server:
+    server = Server("archive", "1")
+
+    @server.resource("page://{number}")
+    def page(number: int) -> str:
+        return f"page {number}"
+
+    @server.resource("page://{title}", tags=["inner"])
+    def titled(title: str) -> str:
+        return f"secret {title}"
+
+    @server.resource("city://{name}")
+    def city(name: str) -> str:
+        return name
+
+    @server.resource("find://all{?q}")
+    def found(q: str = "") -> str:
+        return q
+
+    return server
+
+
+SPELLINGS = ("city://oslo", "city://%6Fslo", "city://os%6co", "find://all?q=a", "find://all?q=%61&x=1")
+
+
+@run
+@WAYS
+@pytest.mark.parametrize("hidden", [True, False])
+async def test_what_is_left_out_is_not_read_under_another_spelling(way: str, hidden: bool) -> None:
+    server = archive()
+    if hidden:
+        server.hide("city://oslo", "find://all?q=a", tags=["inner"])
+    else:
+        server.transform(rename={"city://{name}": "town://{name}"})
+        server.transform(without=["town://oslo", "find://all?q=a", "tag:inner"])
+    async with Client(put(server, way)) as client:
+        for uri in SPELLINGS:
+            await unreadable(client, uri if hidden else uri.replace("city:", "town:"))
+        kept = "city://bergen" if hidden else "town://bergen"
+        assert (await client.read_resource(kept)).contents[0].text == "bergen"
+        assert (await client.read_resource("find://all?q=b")).contents[0].text == "b"
+
+
+@run
+@WAYS
+async def test_a_template_that_takes_over_from_another_is_hidden_all_the_same(way: str) -> None:
+    server = archive()
+    server.transform(without=["tag:inner"])
+    async with Client(put(server, way)) as client:
+        assert (await client.read_resource("page://7")).contents[0].text == "page 7"
+        await unreadable(client, "page://plans")  # no number: the other template would read it
+
+
+@run
+@pytest.mark.parametrize("way", ["mounted", "behind"])
+async def test_a_template_elsewhere_that_is_hidden_reads_nothing_for_others(way: str) -> None:
+    front = put(archive(), way)
+    front.transform(without=["page://{title}"])
+    async with Client(front) as client:
+        await unreadable(client, "page://plans")
+        assert (await client.read_resource("city://oslo")).contents[0].text == "oslo"
+
+
+@run
+async def test_a_hidden_template_of_a_kind_we_do_not_read_reads_nothing() -> None:
+    front = Proxy([sys.executable, STUB, "templates"])
+    front.transform(without=["file://host{/path*}"])
+    async with Client(front) as client:
+        await unreadable(client, "file://host/etc/passwd")
+        assert (await client.read_resource("open://door")).contents[0].text == "read"

@@ -7,7 +7,7 @@ one that a template matches. What neither is in a list is taken at its word, and
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,7 +60,8 @@ class ListedOthers(Struct, frozen=True):
     shown: Shown
     listing: Listing
     there: Mapping[str, Traits]
-    templates: tuple[tuple[UriTemplate, Traits], ...]
+    templates: tuple[tuple[UriTemplate | None, Traits], ...]
+    """None for a stranger's, of a kind that we do not read: nobody is let through by it, but kept out."""
 
 
 class Components:
@@ -145,25 +146,54 @@ class Components:
             return None
         rules = await self._shape.rules(call)
         resource = (await self.listed("resources", call)).there.get(inner)
-        template = None
-        if resource is None:
-            templates = (await self.listed("templates", call)).templates
-            template = next((traits for each, traits in templates if each.match(inner) is not None), None)
-        if template is None:
-            resource = resource or Traits(inner, kind="resources")
-            return None if self._shape.names(inner, resource, rules) is None else inner
+        templates = None if resource is not None else (await self.listed("templates", call))
+        reading = () if templates is None else self._reading(inner, templates)
+        if not any(template for template, _ in reading) and resource is None:
+            resource = Traits(inner, kind="resources")
+        for template, traits in reading:
+            if self._shape.names(traits.key, traits, rules) is None:
+                return None
+            spellings = [] if template is None else self._spellings(template, inner, rules)
+            if any(self._left_out(each, rules) for each in spellings):
+                return None
+        return None if resource and self._shape.names(inner, resource, rules) is None else inner
+
+    def _reading(self, inner: str, listed: ListedOthers) -> Iterable[tuple[UriTemplate | None, Traits]]:
+        """The template that reads an address here; elsewhere all that may: which of them does is not known."""
+        own = self._server.register.find_resource(inner)
+        if own is not None:
+            return [(each, traits) for each, traits in listed.templates if traits.key == own[0].name]
+        return [
+            (each, traits)
+            for each, traits in listed.templates
+            if (
+                inner.startswith(traits.key.partition("{")[0])
+                if each is None
+                else each.match(inner) is not None
+            )
+        ]
+
+    def _spellings(self, template: UriTemplate, inner: str, rules: Rules) -> Iterable[str]:
+        """An address, and whatever of those that are named stands for the same values of its template."""
+        views, values = self._shape.views, template.match(inner)
+        named = [(name, None) for _, selection in rules for name in selection.names("resources")]
+        before = [(name, place) for place, view in enumerate(views) for name in view.left_out]
+        known = (self.inner_uri(name, place) for name, place in (*named, *before))
+        return [inner, *(one for one in known if one is not None and template.match(one) == values)]
+
+    def _left_out(self, inner: str, rules: Rules) -> bool:
+        """Whether this one address is named among what is not shown."""
         alone, name = Traits(inner, kind="resources"), inner
         for view in self._shape.views:
             if view.leaves_out(name, alone):
-                return None
+                return True
             name = view.outer_uri(name)
-        admitted = admits(rules, name, alone) and self._shape.names(template.key, template, rules) is not None
-        return inner if admitted else None
+        return not admits(rules, name, alone)
 
-    def inner_uri(self, uri: str) -> str | None:
-        """An address before all views; None for one that is called something else now."""
+    def inner_uri(self, uri: str, place: int | None = None) -> str | None:
+        """An address before all views, or those before this place; None for one that is called something else now."""
         found: str | None = uri
-        for view in reversed(self._shape.views):
+        for view in reversed(self._shape.views[:place]):
             found = None if found is None else view.inner_uri(found)
         return found
 
@@ -232,11 +262,11 @@ class Components:
         return None if names is None else replace(ref, uri=inner)
 
 
-def _compiled(found: Any) -> tuple[tuple[UriTemplate, Traits], ...]:
-    compiled: list[tuple[UriTemplate, Traits]] = []
+def _compiled(found: Iterable[Traits]) -> tuple[tuple[UriTemplate | None, Traits], ...]:
+    compiled: list[tuple[UriTemplate | None, Traits]] = []
     for traits in found:
         try:
             compiled.append((UriTemplate(traits.key), traits))
         except RegistrationError:
-            continue  # a stranger's, of a kind that we do not read: nobody is let through by it
+            compiled.append((None, traits))
     return tuple(compiled)

@@ -111,6 +111,11 @@ class View:
         """Whether it is named among those that are not shown."""
         return self._without.has(name, traits)
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The addresses that are named among those that are not shown."""
+        return self._without.names("resources")
+
     def shown(self, definition: Any, name: str, kind: ListName = "tools") -> Any:
         """A definition that is called ``name`` before this view, as it is after it; its own name is left as it is."""
         changes: dict[str, Any] = {}
