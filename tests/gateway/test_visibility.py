@@ -169,8 +169,10 @@ async def test_the_newest_version_is_the_newest_that_the_caller_may_use(way: str
         url = f"http://127.0.0.1:{site.port}/mcp"
         for token, newest in (("a", "3.0"), ("b", "2.0")):
             async with Client(url, auth=token, revision=revision) as client:
-                listed = [(tool.name, tool.description) for tool in await client.list_tools()]
-                assert listed == [("price", newest)]
+                (tool,) = await client.list_tools()
+                assert (tool.name, tool.description) == ("price", newest)
+                told = ["3.0", "2.0", "1.0"] if token == "a" else ["2.0", "1.0"]
+                assert (tool.meta or {})["dovetail/versions"] == told
                 assert (await client.call_tool("price")).text == newest
                 assert (await client.call_tool("price", version="1.0")).text == "1.0"
         async with Client(url, auth="b", revision=revision) as client:

@@ -28,6 +28,13 @@ Rights = tuple[Right, ...]
 """All conditions of one component; each has to be met."""
 
 
+def implies(rights: Rights, others: Rights) -> bool:
+    """Whether all who have these rights have the others, too."""
+    scopes = frozenset[str]().union(*(each.scopes for each in rights))
+    asked = {None, *(each.allows for each in rights)}
+    return all(each.scopes <= scopes and each.allows in asked for each in others)
+
+
 class MissingScope(ProtocolError):
     """The caller would be let in with further scopes. Over HTTP: 403 and a challenge that names them all."""
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 
 from ...core.principal import Principal
-from ...core.rights import Right, Rights, needed, visible
+from ...core.rights import Right, Rights, implies, needed, visible
 from ...errors import ProtocolError, RegistrationError
 from ...model import CacheScope, Prompt, Resource, ResourceTemplate, Tool
 from ..running import Runnable
@@ -202,8 +202,9 @@ class ToolTable(Table[RegisteredTool]):
             if one.name != name:
                 self.entries.pop(one.name, None)
         versions = sorted(versions, key=lambda one: order(one.version), reverse=True)
-        told = [one.version for one in versions]
         for one in versions:
+            # Nobody is told of versions that may not be theirs: of this one's callers all may use these.
+            told = [each.version for each in versions if implies(one.rights, each.rights)]
             one.older = one is not versions[0]
             one.name = joined(name, one.version) if one.older else name
             meta = {key: value for key, value in (one.definition.meta or {}).items() if key != VERSIONS}
