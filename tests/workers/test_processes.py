@@ -56,3 +56,43 @@ def test_a_process_is_never_taken_for_ended_that_cannot_be_seen() -> None:
     for other in (f"x{boot}/{namespace}/{user}", f"{boot}/x/{user}", f"{boot}/{namespace}/{user}1"):
         assert not ended(f"{other} {2**22 + 1} {begun}".encode())
     assert not ended(b"1")  # of a system, or a version, that says no more
+
+
+FULL = """
+import os, resource, sys
+from dovetail.workers.processes import ended, passport
+
+assert not ended(sys.argv[1].encode())
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+assert not ended(sys.argv[1].encode())
+assert not ended(passport())
+"""
+
+
+def test_a_process_that_can_open_no_file_takes_nobody_for_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, passport().decode()], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+BLIND = """
+import os, sys
+from pathlib import Path
+
+def absent(*given, **named):
+    raise FileNotFoundError(2, "there is no /proc")
+
+os.readlink = Path.read_text = absent
+from dovetail.workers.processes import ended, passport
+
+assert not ended(sys.argv[1].encode())
+assert passport() == b"1"
+"""
+
+
+def test_where_there_is_no_proc_nobody_is_taken_for_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BLIND, passport().decode()], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

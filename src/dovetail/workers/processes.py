@@ -12,9 +12,10 @@ from pathlib import Path
 
 def passport() -> bytes:
     """Who this process is, for the others of its machine and user."""
+    machine, me = _machine(), os.getpid()
     try:
-        return f"{_machine()} {os.getpid()} {_begun(os.getpid())}".encode()
-    except (OSError, AttributeError):
+        return b"1" if machine is None else f"{machine} {me} {_begun(me)}".encode()
+    except OSError:
         return b"1"
 
 
@@ -24,15 +25,24 @@ def ended(passport: bytes) -> bool:
     pid, _, begun = rest.partition(" ")
     try:
         return bool(begun) and machine == _machine() and _begun(int(pid)) != begun
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return True  # no process of this number
+    except OSError:
+        return False  # we cannot look: this process may have too many files open
 
 
 @cache
-def _machine() -> str:
-    """This start of the machine, its numbers of processes, and the user: others may see other processes."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{os.getuid()}"
+def _machine() -> str | None:
+    """This start of the machine, its numbers of processes, and the user: others may see other processes.
+
+    None where nobody can be seen: on other systems, or where ``/proc`` has the numbers of another namespace.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        found = f"{boot}/{os.readlink('/proc/self/ns/pid')}/{os.getuid()}"
+        return found if os.readlink("/proc/self") == str(os.getpid()) else None
+    except (OSError, AttributeError):
+        return None
 
 
 def _begun(pid: int) -> str:
