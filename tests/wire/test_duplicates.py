@@ -25,6 +25,8 @@ REFUSED = [
     '{"jsonrpc":"2.0","id":1,"result":{},"result":{"a":1}}',
     '{"jsonrpc":"2.0","id":"a","id":"b","result":{}}',
     '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""},"error":{"code":2,"message":""}}',
+    '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""},"error":{"code":2,"message":""}}',
+    '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""},"id":null}',
     f'{{{REQUEST},"params":{{"name":"a","name":"b"}}}}',
     f'{{{REQUEST},"params":{{"name":"a","name":"a"}}}}',
     f'{{{REQUEST},"params":{{"name":"a","n\\u0061me":"b"}}}}',
@@ -52,6 +54,7 @@ TAKEN = [
     f'{{{REQUEST},"params":{{ }}}}',
     f'{{{REQUEST},"params":{{"é":"\\u00e9","e":{{"e":1}}}}}}',
     '{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}}',
+    '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""},"x":1}',
 ]
 
 

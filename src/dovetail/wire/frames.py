@@ -110,12 +110,11 @@ def decode(data: bytes | Raw) -> Frame:
         len(id) <= LONGEST_ID if type(id) is str else type(id) is int and id in INTEGERS
     ):
         # An error about a message nobody could read comes back with the id null.
-        if id is None and method is UNSET and frame.result is UNSET and frame.error is not UNSET:
-            frame.id = UNSET
-            return frame
-        raise RemoteProtocolError(
-            "invalid_request", "the id must be a string or an integer of at most 64 bits"
-        )
+        if id is not None or method is not UNSET or frame.result is not UNSET or frame.error is UNSET:
+            raise RemoteProtocolError(
+                "invalid_request", "the id must be a string or an integer of at most 64 bits"
+            )
+        frame.id = UNSET
     if type(method) is str:
         if frame.result is not UNSET or frame.error is not UNSET:
             _refuse(frame, "a message is a request or a response, not both")
