@@ -81,7 +81,7 @@ def jwt_callers(issuer: str | None, audience: str | None, jwks_uri: str | None) 
 
 def _verifier(callers: _Callers) -> Verifier:
     found: list[Verifier] = []
-    scopes, audience = callers.scopes, callers.audience
+    scopes, audience = callers.scopes, callers.audience or None  # a variable may be empty
     if callers.introspection is not None:
         if audience is None:
             raise ValueError("introspection needs the audience, this gateway's own URL")
@@ -113,7 +113,7 @@ def _static(tokens: Mapping[str, str | _Token]) -> dict[str, Principal | str]:
     known: dict[str, Principal | str] = {}
     for subject, given in tokens.items():
         one = _Token(given) if isinstance(given, str) else given
-        if not one.token or not subject or one.token in known:
-            raise ValueError(f"the token of {subject!r} is empty, or that of somebody else too")
+        if one.token.split() != [one.token] or not subject or one.token in known:
+            raise ValueError(f"the token of {subject!r} is empty, has spaces, or is that of somebody else too")
         known[one.token] = Principal(subject, scopes=frozenset(one.scopes))
     return known
