@@ -31,7 +31,7 @@ Rights = tuple[Right, ...]
 def implies(rights: Rights, others: Rights) -> bool:
     """Whether all who have these rights have the others, too."""
     scopes = frozenset[str]().union(*(each.scopes for each in rights))
-    asked = {None, *(each.allows for each in rights)}
+    asked = (None, *(each.allows for each in rights))
     return all(each.scopes <= scopes and each.allows in asked for each in others)
 
 
@@ -39,12 +39,9 @@ class MissingScope(ProtocolError):
     """The caller would be let in with further scopes. Over HTTP: 403 and a challenge that names them all."""
 
     def __init__(self, scopes: frozenset[str]) -> None:
-        text = " ".join(sorted(scopes))
-        super().__init__(
-            "insufficient_permissions",
-            f"this needs the scopes: {text}",
-            data={"requiredScopes": sorted(scopes)},
-        )
+        words = sorted(scopes)
+        text = f"this needs the scopes: {' '.join(words)}"
+        super().__init__("insufficient_permissions", text, data={"requiredScopes": words})
         self.scopes = scopes
         """All that the operation needs, those the caller has included."""
 

@@ -153,8 +153,9 @@ class Components:
         for template, traits in reading:
             if self._shape.names(traits.key, traits, rules) is None:
                 return None
-            spellings = [] if template is None else self._spellings(template, inner, rules)
-            if any(self._left_out(each, rules) for each in spellings):
+            if template is not None and any(
+                self._left_out(each, rules) for each in self._spellings(template, inner, rules)
+            ):
                 return None
         return None if resource and self._shape.names(inner, resource, rules) is None else inner
 

@@ -203,7 +203,6 @@ class ToolTable(Table[RegisteredTool]):
                 self.entries.pop(one.name, None)
         versions = sorted(versions, key=lambda one: order(one.version), reverse=True)
         for one in versions:
-            # Nobody is told of versions that may not be theirs: of this one's callers all may use these.
             told = [each.version for each in versions if implies(one.rights, each.rights)]
             one.older = one is not versions[0]
             one.name = joined(name, one.version) if one.older else name
