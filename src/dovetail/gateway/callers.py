@@ -114,6 +114,6 @@ def _static(tokens: Mapping[str, str | _Token]) -> dict[str, Principal | str]:
     for subject, given in tokens.items():
         one = _Token(given) if isinstance(given, str) else given
         if one.token.split() != [one.token] or not subject or one.token in known:
-            raise ValueError(f"the token of {subject!r} is empty, has spaces, or is that of somebody else too")
+            raise ValueError(f"the token of {subject!r} is empty, has spaces, or somebody else has it")
         known[one.token] = Principal(subject, scopes=frozenset(one.scopes))
     return known
