@@ -51,13 +51,13 @@ class LowLevelServer(Server[Any, Any]):
         self._checks = Checks()
         self.notification_options = NotificationOptions(True, True, True)
         self.request_handlers |= {
-            t.ListToolsRequest: self._list_tools,
-            t.ListResourcesRequest: self._list_resources,
-            t.ListResourceTemplatesRequest: self._list_templates,
-            t.ListPromptsRequest: self._list_prompts,
+            t.ListToolsRequest: _answering(self._list_tools),
+            t.ListResourcesRequest: _answering(self._list_resources),
+            t.ListResourceTemplatesRequest: _answering(self._list_templates),
+            t.ListPromptsRequest: _answering(self._list_prompts),
             t.CallToolRequest: self._call_tool,
-            t.ReadResourceRequest: self._read_resource,
-            t.GetPromptRequest: self._get_prompt,
+            t.ReadResourceRequest: _answering(self._read_resource),
+            t.GetPromptRequest: _answering(self._get_prompt),
             t.SetLevelRequest: self._set_level,
         }
 
@@ -101,7 +101,8 @@ class LowLevelServer(Server[Any, Any]):
         return await self._run(params.name, arguments)  # pyright: ignore[reportUnknownArgumentType]
 
     async def _call_tool(self, request: Any) -> Any:
-        return await self._run(request.params.name, request.params.arguments or {})
+        result = await self._run(request.params.name, request.params.arguments or {})
+        return t.ServerResult(t.CallToolResult.model_validate_json(msgspec.json.encode(result)))
 
     async def _run(self, name: str, arguments: dict[str, Any]) -> Any:
         fastmcp = self.fastmcp
@@ -271,3 +272,12 @@ class LowLevelServer(Server[Any, Any]):
         assert self._native is not None
         request = t.InitializeRequest.model_validate({"method": "initialize", "params": wire})
         return await self._native.run_handler(handler, request, call, channel)
+
+
+def _answering(work: Handler) -> Handler:
+    """A handler with a result as theirs have it: those who put their own around it look at its ``root``."""
+
+    async def handler(request: Any) -> t.ServerResult:
+        return t.ServerResult.model_construct(await work(request))
+
+    return handler

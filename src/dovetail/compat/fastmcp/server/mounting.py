@@ -30,15 +30,9 @@ class Mounting:
         self, server: Any, namespace: str | None = None, as_proxy: bool | None = None,
         tool_names: dict[str, str] | None = None, prefix: str | None = None,
     ) -> None:  # fmt: skip
-        """Show what ``server`` has as if it were registered here, with a prefix before its names.
-
-        Raises:
-            ValueError: it would contain itself.
-        """
+        """Show what ``server`` has as if it were registered here, with a prefix before its names."""
         if isinstance(server, str):  # FastMCP 2 once took the prefix first
             server, namespace = cast("Any", namespace), server
-        if server is self or self in _within(server):
-            raise ValueError(f"{server!r} cannot be mounted in {self!r}: it would contain itself")
         provider = FastMCPProvider(server)
         if tool_names:
             from ..tools.tool_transform import ToolTransformConfig
@@ -50,7 +44,14 @@ class Mounting:
         )
 
     def add_provider(self, provider: Any, *, namespace: str = "", renamed: set[str] | None = None) -> None:
-        """Show what ``provider`` has."""
+        """Show what ``provider`` has.
+
+        Raises:
+            ValueError: this server would contain itself.
+        """
+        for server in provider.shown:
+            if self in _within(server):
+                raise ValueError(f"{server!r} cannot be mounted in {self!r}: it would contain itself")
         if namespace:
             provider.add_transform(_Around(namespace, renamed or set()))
         self.providers.append(provider)
@@ -135,9 +136,6 @@ class _Around(Namespace):
 
 
 def _within(server: Any) -> list[Any]:
-    """All servers that ``server`` shows, and those they show."""
-    found: list[Any] = []
-    for provider in cast("FastMCP[Any]", server).providers:
-        if isinstance(provider, FastMCPProvider):
-            found += [provider.server, *_within(provider.server)]
-    return found
+    """``server``, all servers that it shows, and those they show."""
+    providers = server.providers if isinstance(server, Mounting) else ()
+    return [server, *(deeper for one in providers for inner in one.shown for deeper in _within(inner))]

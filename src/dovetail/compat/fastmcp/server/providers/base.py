@@ -14,6 +14,9 @@ from ..transforms.visibility import rules
 class Provider:
     """Inherit it and write ``_list_…`` and ``_get_…`` for what it has. Its transforms change what comes out."""
 
+    shown: tuple[Any, ...] = ()
+    """The servers in this process whose components it has."""
+
     def __init__(self) -> None:
         self._transforms: list[Transform] = []
         self.chain = self._transforms

@@ -67,6 +67,7 @@ class FastMCPProvider(Provider):
     def __init__(self, server: FastMCP[Any]) -> None:
         super().__init__()
         self.server = server
+        self.shown = (server,)
 
     def _tool(self, tool: Any) -> Any:
         made = MountedTool(server=self.server, **_members(tool, Tool))

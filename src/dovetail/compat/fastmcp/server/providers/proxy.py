@@ -18,6 +18,7 @@ from ....mcp.server.session import current as served
 from ....mcp.shared.exceptions import McpError
 from ....mcp.types import ElicitRequestURLParams, TextResourceContents
 from ...client.client import Client
+from ...client.transports import FastMCPTransport
 from ...exceptions import ResourceError, ToolError
 from ...generation import generation
 from ...injection import current
@@ -284,4 +285,7 @@ def create_proxy(target: Any, **settings: Any) -> FastMCPProxy:
     """A server that shows what ``target`` has: a client, a URL, a file, a configuration, another server."""
     client = target if isinstance(target, Client) else ProxyClient(target)
     factory: Callable[[], Any] = (lambda: client) if client.is_connected() else client.new
-    return FastMCPProxy(client_factory=factory, **settings)
+    proxy = FastMCPProxy(client_factory=factory, **settings)
+    if isinstance(client.transport, FastMCPTransport):
+        proxy.providers[-1].shown = (client.transport.server,)
+    return proxy

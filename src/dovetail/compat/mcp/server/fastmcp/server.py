@@ -45,6 +45,8 @@ class LowLevelServer(Server[Any, Any]):
     def __init__(self, fastmcp: FastMCP[Any], **options: Any) -> None:
         super().__init__(**options)
         self._fastmcp = fastmcp
+        self.own_call: Any = None
+        """The handler of tools that stands for `FastMCP.call_tool`."""
 
     @property
     def started(self) -> bool:
@@ -56,14 +58,13 @@ class LowLevelServer(Server[Any, Any]):
         bridge = super().bridge(options)
         if fresh:
             self._plain_call = bridge.methods["tools/call"]
-            self._own_call = self.request_handlers[t.CallToolRequest]
             bridge.methods["tools/call"] = self._quick_call
             self._fastmcp.prepare_native(bridge)
         return bridge
 
     async def _quick_call(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call`` without a model of the request, as long as nobody has put another handler in our place."""
-        if self.request_handlers.get(t.CallToolRequest) is not self._own_call or self._native is None:
+        if self.request_handlers.get(t.CallToolRequest) is not self.own_call or self._native is None:
             return await self._plain_call(call, channel)
         return await self._native.run_handler(self._call, call.params, call, channel)
 
@@ -127,6 +128,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
         server = self._mcp_server
         server.list_tools()(self.list_tools)
         server.call_tool(validate_input=False)(self.call_tool)
+        server.own_call = server.request_handlers[t.CallToolRequest]
         server.list_resources()(self.list_resources)
         server.read_resource()(self.read_resource)
         server.list_prompts()(self.list_prompts)

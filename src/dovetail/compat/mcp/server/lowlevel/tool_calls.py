@@ -76,7 +76,10 @@ class ToolCall:
         self._validate = validate
         self._checks = Checks()
 
-    async def __call__(self, request: types.CallToolRequest) -> Any:
+    async def __call__(self, request: types.CallToolRequest) -> types.ServerResult:
+        return types.ServerResult.model_construct(await self._run(request))  # nothing is left to validate
+
+    async def _run(self, request: types.CallToolRequest) -> types.CallToolResult | types.CreateTaskResult:
         name, arguments = request.params.name, request.params.arguments or {}
         try:
             tool = await self._server.tool_definition(name)
