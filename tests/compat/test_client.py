@@ -1,16 +1,21 @@
 """`ClientSession` and the ways to a server, over ours."""
 
+import asyncio
 import sys
 from typing import Any
 
 import pytest
 
+from dovetail.compat.fastmcp import Client, Context, FastMCP
+from dovetail.compat.fastmcp.client.messages import MessageHandler
 from dovetail.compat.mcp import ClientSession, McpError, StdioServerParameters, types
 from dovetail.compat.mcp.client.stdio import get_default_environment, stdio_client
+from dovetail.compat.mcp.client.ways import Way
 from dovetail.compat.mcp.shared.memory import create_connected_server_and_client_session
 from dovetail.compat.mcp.shared.metadata_utils import get_display_name
 from tests.compat.test_lowlevel import make
 from tests.support.aio import run
+from tests.support.waiting import until
 
 CHILD = """
 from dovetail import Server
@@ -86,3 +91,58 @@ def test_a_title_is_shown_before_a_name() -> None:
     assert get_display_name(tool) == "Add"
     assert get_display_name(types.Tool(name="add", title="Sum", inputSchema={})) == "Sum"
     assert get_display_name(types.Prompt(name="ask")) == "ask"
+
+
+class Hearing(MessageHandler):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def on_message(self, message: types.ServerNotification) -> None:
+        self.heard.append(message.root.method)
+
+    async def on_logging_message(self, message: types.LoggingMessageNotification) -> None:
+        self.heard.append(message.params.data["msg"])
+
+    async def on_tool_list_changed(self, message: types.ToolListChangedNotification) -> None:
+        self.heard.append("tools")
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def growing() -> FastMCP[Any]:
+    mcp = FastMCP("growing")
+
+    @mcp.tool
+    async def grow(ctx: Context) -> str:
+        await ctx.info("growing")
+        mcp.tool(len, name="more")
+        return "grown"
+
+    return mcp
+
+
+@run
+async def test_a_message_handler_hears_of_logs_and_of_lists_that_changed() -> None:
+    hearing, logs = Hearing(), list[Any]()
+    async with Client(growing(), message_handler=hearing, log_handler=logs.append) as client:
+        await client.call_tool("grow")
+        await until(lambda: len(hearing.heard) >= 4)
+    assert sorted(hearing.heard) == ["growing", "notifications/message", CHANGED, "tools"]
+    assert [said.data["msg"] for said in logs] == ["growing"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_the_handler_of_a_session_hears_of_lists_that_changed(revision: str) -> None:
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(message.root.method)
+
+    way = Way(growing().native, {"revision": revision})
+    async with ClientSession(way, way, message_handler=hear) as session:
+        await session.initialize()
+        async with asyncio.timeout(30):
+            while CHANGED not in heard:  # on 2026-07-28 news come once the subscription stands
+                await session.call_tool("grow", {})

@@ -55,6 +55,8 @@ app = Starlette(routes=[
 uvicorn.run(app, host="127.0.0.1", port=1, log_level="warning")
 """
 COMMAND = (sys.executable, "-m", "dovetail.cli.main", "run", "--compat")
+START = 60.0
+"""Seconds that a program may take to start: there may be many others."""
 
 
 def free_port() -> int:
@@ -75,7 +77,7 @@ async def test_an_application_runs_at_the_port_of_our_command_line(tmp_path: Pat
     path.write_text(PROGRAM)
     child = await asyncio.create_subprocess_exec(*COMMAND, path, "--http", "--port", str(port))
     try:
-        await until(lambda: listens(port))
+        await until(lambda: listens(port), START)
         headers = {"x-place": "here"}
         async with Client(f"http://127.0.0.1:{port}/mcp/", revision=revision, headers=headers) as client:
             assert (await client.call_tool("where")).text == "here"

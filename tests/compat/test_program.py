@@ -77,7 +77,7 @@ async def test_the_command_line_wins_over_stdio_server(tmp_path: Path) -> None:
     path, address = write(tmp_path, PROGRAMS["asyncio.run"]), tmp_path / "socket"
     child = await asyncio.create_subprocess_exec(*COMMAND, path, "--unix", address, "--", "there")
     try:
-        await until(address.exists)
+        await until(address.exists, 60.0)  # many others may be starting too
         async with Client(f"unix://{address}") as client:
             assert (await client.call_tool("hello")).text == "hello there"
     finally:

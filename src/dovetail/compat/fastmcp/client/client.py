@@ -17,7 +17,8 @@ from ....client.client import Client as Native
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....settings import Timeouts
 from ...mcp import types as t
-from ...mcp.client.session import greeting, refused
+from ...mcp.client.session import greeting, refused, telling
+from ...mcp.client.session import logging as logged
 from ...mcp.shared.exceptions import McpError
 from ..exceptions import ToolError
 from ..tools.base import WRAPPED
@@ -36,7 +37,7 @@ class CallToolResult:
 
 
 log = logging.getLogger("fastmcp")
-_WITHOUT_EFFECT: Final = {"message_handler", "auto_initialize", "verify", "sampling_capabilities"}
+_WITHOUT_EFFECT: Final = {"auto_initialize", "verify", "sampling_capabilities"}
 
 
 def _tell(others: dict[str, Any]) -> None:
@@ -68,7 +69,7 @@ class Client:
         auto_initialize: bool = True, init_timeout: datetime.timedelta | float | None = None,
         client_info: t.Implementation | None = None, auth: Any = None, **others: Any,
     ) -> None:  # fmt: skip
-        others |= {"message_handler": message_handler, "auto_initialize": auto_initialize}
+        others |= {"auto_initialize": auto_initialize}
         _tell(others)
         self.transport: ClientTransport = infer_transport(transport)
         self.name = name or "Client"
@@ -83,8 +84,10 @@ class Client:
             options["client_info"] = msgspec.convert(_plain(client_info), m.Implementation)
         handlers = {
             "on_roots": _roots(roots), "on_sample": _sampling(sampling_handler),
-            "on_elicit": _eliciting(elicitation_handler), "on_log": _logging(log_handler),
+            "on_elicit": _eliciting(elicitation_handler), "on_log": _logging(log_handler, message_handler),
         }  # fmt: skip
+        if message_handler is not None:
+            handlers |= telling(message_handler)
         self._options = options | {name: one for name, one in handlers.items() if one is not None}
         self._native: Native | None = None
         self._entered = 0
@@ -331,13 +334,12 @@ def _params(request: Any) -> dict[str, Any]:
     return wire.get("params", wire)
 
 
-def _logging(handler: Callable[..., Any] | None) -> Any:
-    if handler is None:
+def _logging(handler: Callable[..., Any] | None, message_handler: Any) -> Any:
+    if handler is None and message_handler is None:
         return None
 
-    async def hear(message: Any) -> None:
-        await _settled(
-            handler(t.LoggingMessageNotificationParams.model_validate(msgspec.to_builtins(message)))
-        )
+    async def hear(said: t.LoggingMessageNotificationParams) -> None:
+        if handler is not None:
+            await _settled(handler(said))
 
-    return hear
+    return logged(hear, message_handler)

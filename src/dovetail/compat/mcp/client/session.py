@@ -47,9 +47,8 @@ class ClientSession:
             "on_sample": sampling_callback and self._sampled(sampling_callback),
             "on_elicit": elicitation_callback and self._elicited(elicitation_callback),
             "on_roots": list_roots_callback and self._rooted(list_roots_callback),
-            "on_log": (logging_callback or message_handler)
-            and self._logged(logging_callback, message_handler),
-            "on_list_changed": message_handler and _changed(message_handler),
+            "on_log": (logging_callback or message_handler) and logging(logging_callback, message_handler),
+            **(telling(message_handler) if message_handler is not None else {}),
         }
         self._info = client_info
         self._client: Client | None = None
@@ -220,24 +219,33 @@ class ClientSession:
 
         return roots
 
-    def _logged(self, callback: LoggingFnT | None, handler: MessageHandlerFnT | None) -> Callback:
-        async def log(message: Any) -> None:
-            params = types.LoggingMessageNotificationParams.model_validate(msgspec.to_builtins(message))
-            if callback is not None:
-                await callback(params)
-            if handler is not None:
-                said = types.LoggingMessageNotification(method="notifications/message", params=params)
-                await handler(types.ServerNotification(said))
 
-        return log
+def logging(callback: LoggingFnT | None, handler: MessageHandlerFnT | None) -> Callback:
+    """A callback of ours that tells both of log messages."""
+
+    async def log(message: Any) -> None:
+        params = types.LoggingMessageNotificationParams.model_validate(msgspec.to_builtins(message))
+        if callback is not None:
+            await callback(params)
+        if handler is not None:
+            said = types.LoggingMessageNotification(method="notifications/message", params=params)
+            await handler(types.ServerNotification(said))
+
+    return log
 
 
-def _changed(handler: MessageHandlerFnT) -> Callback:
+def telling(handler: MessageHandlerFnT) -> dict[str, Callback]:
+    """Callbacks of ours that tell ``handler`` of lists and resources that changed."""
+
     async def changed(kind: str) -> None:
         said = {"method": f"notifications/{kind}/list_changed"}
         await handler(types.ServerNotification.model_validate(said))
 
-    return changed
+    async def updated(uri: str) -> None:
+        said = {"method": "notifications/resources/updated", "params": {"uri": uri}}
+        await handler(types.ServerNotification.model_validate(said))
+
+    return {"on_list_changed": changed, "on_resource_updated": updated}
 
 
 def greeting(client: Client) -> types.InitializeResult:
