@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from dovetail import Client
+from dovetail import Client, DovetailError
 from dovetail.auth import MemoryTokens, OAuth
 from dovetail.auth.core.pkce import s256
 from dovetail.compat.fastmcp import FastMCP
@@ -28,6 +28,7 @@ from dovetail.compat.fastmcp.server.auth.auth import (
     ClientRegistrationOptions,
     OAuthProvider,
     RevocationOptions,
+    TokenVerifier,
 )
 from dovetail.compat.mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from dovetail.compat.mcp.server.auth.provider import (
@@ -197,8 +198,8 @@ async def tokens(base: str, **form: str) -> tuple[int, dict[str, Any]]:
     return status, said
 
 
-async def code_of(base: str, client_id: str) -> str:
-    _, headers, _ = await send("GET", asked(base, client_id))
+async def code_of(base: str, client_id: str, **more: str) -> str:
+    _, headers, _ = await send("GET", asked(base, client_id, **more))
     return headers["location"].partition("code=")[2].partition("&")[0]
 
 
@@ -259,6 +260,55 @@ def test_a_code_is_good_once_for_its_client_with_its_proof(make: Callable[[str],
         status, said = await tokens(base, **form, code=code)
         assert (status, said["token_type"]) == (200, "Bearer")
         assert (await tokens(base, **form, code=code))[1]["error"] == "invalid_grant"
+
+    on(make, test)
+
+
+class Aged:
+    """Knows every token, and when it ended or ends."""
+
+    required_scopes: list[str] = []
+
+    async def verify_token(self, token: str) -> AccessToken:
+        moment = int(time.time() + float(token))
+        claims = {"exp": int(time.time()) + 1000}
+        return AccessToken(token=token, client_id="ann", scopes=[], expires_at=moment, claims=claims)
+
+
+class AgedProvider(Aged, TokenVerifier):
+    pass
+
+
+def aged_sdk() -> Any:
+    auth = AuthSettings(issuer_url=AnyHttpUrl("https://id.example"), resource_server_url=None)
+    return SdkFastMCP("aged", token_verifier=Aged(), auth=auth)
+
+
+@run
+@pytest.mark.parametrize("make", [lambda: FastMCP("aged", auth=AgedProvider()), aged_sdk])
+async def test_a_token_that_its_verifier_calls_old_is_not_good(make: Callable[[], Any]) -> None:
+    made = make()
+    made.add_tool(greet) if isinstance(made, SdkFastMCP) else made.tool(greet)
+    async with served(made.native, path="/mcp") as site:
+        url = f"http://127.0.0.1:{site.port}/mcp"
+        async with Client(url, auth="60") as client:
+            assert (await client.call_tool("greet")).text == "hello"
+        with pytest.raises(DovetailError) as caught:
+            async with Client(url, auth="-60") as client:
+                await client.call_tool("greet")
+        assert "token" in caught.value.message
+
+
+@both
+def test_a_challenge_that_no_verifier_can_meet_is_met_by_none(make: Callable[[str], Any]) -> None:
+    async def test(base: str) -> None:
+        id = (await register(base))[1]["client_id"]
+        form = {"grant_type": "authorization_code", "redirect_uri": BACK, "client_id": id}
+        for challenge in ("é" * 43, "short", VERIFIER):
+            code = await code_of(base, id, code_challenge=challenge)
+            for verifier in (VERIFIER, "short", "é" * 43):
+                status, said = await tokens(base, **form, code=code, code_verifier=verifier)
+                assert (status, said["error"]) == (400, "invalid_grant")
 
     on(make, test)
 

@@ -94,7 +94,7 @@ def check_resource(given: str | None, resource: str) -> None:
 def proves(verifier: str | None, challenge: str) -> bool:
     """Whether ``verifier`` is the one that ``challenge`` was made of (RFC 7636, 4.6)."""
     found = verifier is not None and _VERIFIER.fullmatch(verifier)
-    return bool(found) and hmac.compare_digest(s256(verifier or ""), challenge)
+    return bool(found) and hmac.compare_digest(s256(verifier or "").encode(), challenge.encode())
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:

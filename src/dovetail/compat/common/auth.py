@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ def principal_of(token: Any) -> TokenPrincipal:
     """The principal that an access token of others stands for."""
     claims: dict[str, Any] = dict(getattr(token, "claims", None) or {})
     if token.expires_at is not None:
-        claims.setdefault("exp", token.expires_at)
+        claims["exp"] = token.expires_at
     subject = getattr(token, "subject", None) or claims.get("sub") or token.client_id
     return TokenPrincipal(
         str(subject), claims.get("iss"), frozenset(token.scopes), claims, token.client_id, access_token=token
@@ -41,7 +42,8 @@ class TokenVerifier(Verifier):
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         found = await self._verify_token(token)
-        return None if found is None else principal_of(found)
+        over = found is not None and found.expires_at and found.expires_at < time.time()
+        return None if found is None or over else principal_of(found)
 
 
 def verifier_of(token_verifier: Any, settings: Any, provider: Any) -> Verifier:
