@@ -24,6 +24,7 @@ from dovetail import (
     TextResource,
     UrlResource,
 )
+from dovetail.auth.core.privacy import PUBLIC
 from dovetail.surface import redirects
 from tests.support.aio import run
 
@@ -219,6 +220,22 @@ def test_a_name_that_means_another_address_by_now_is_told_nothing(
     port = site.rpartition(":")[2]
     with pytest.raises(URLError, match="private network"):
         opener.open(f"{site}/inside/rebinding.invalid:{port}", timeout=10)
+
+
+def test_a_name_that_moves_inside_after_its_answer_leads_nobody_there(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, port = socket.getaddrinfo, site.rpartition(":")[2]
+
+    def moved(host: str, port: Any, *more: Any, **options: Any) -> Any:
+        return real("127.0.0.1" if host == "moving.invalid" else host, port, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", moved)
+    assert UrlResource(f"http://moving.invalid:{port}/inside")().data == b"<p>None"
+    # The first connection went to the internet; what the name means has changed since.
+    monkeypatch.setattr(redirects, "level", lambda text: PUBLIC)
+    with pytest.raises(URLError, match="private network"):
+        UrlResource(f"http://moving.invalid:{port}/inside")()
 
 
 @run

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from ..auth.core.privacy import highest, leads_inside, level
+from ..auth.core.privacy import NEVER, highest, leads_inside, level
 from ..transports.http.client.addresses import same_origin
 
 
@@ -20,12 +20,11 @@ class _Reach:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._level: int | None = None
+        self.begun = NEVER
+        """How private the address is that was asked first: whoever has the name may have another one told since."""
 
     def check(self, there: int) -> None:
-        if self._level is None:
-            self._level = highest(_addresses_of(self._url))
-        if leads_inside(there, self._level):
+        if leads_inside(there, min(self.begun, highest(_addresses_of(self._url)))):
             raise URLError("a redirect leads into a private network")
 
 
@@ -40,12 +39,16 @@ def _addresses_of(url: str) -> list[str]:
 class _Plain(http.client.HTTPConnection):
     """Says nothing to an address that a name has only since it was looked at."""
 
-    reach: _Reach | None = None
+    reach: _Reach
+    onward: bool
 
     def connect(self) -> None:
         super().connect()
-        if self.reach is not None:
-            self.reach.check(level(str(self.sock.getpeername()[0])))
+        there = level(str(self.sock.getpeername()[0]))
+        if self.onward:
+            self.reach.check(there)
+        else:
+            self.reach.begun = there
 
 
 class _Secure(http.client.HTTPSConnection, _Plain):
@@ -58,15 +61,16 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._reach = reach
 
     def http_open(self, req: urllib.request.Request) -> Any:
-        return self.do_open(self._kind(_Plain, req), req)
+        return self.do_open(self._kind(_Plain, http.client.HTTPConnection, req), req)
 
     def https_open(self, req: urllib.request.Request) -> Any:
-        return self.do_open(self._kind(_Secure, req), req)
+        return self.do_open(self._kind(_Secure, http.client.HTTPSConnection, req), req)
 
-    def _kind(self, kind: type[_Plain], req: urllib.request.Request) -> Any:
+    def _kind(self, kind: type[_Plain], proxied: Any, req: urllib.request.Request) -> Any:
         """The first address is the author's choice, whatever it is; through a proxy it is the proxy's."""
-        guarded = req.unverifiable and req.host == urlsplit(req.full_url).netloc
-        return type(kind.__name__, (kind,), {"reach": self._reach}) if guarded else kind
+        if req.host != urlsplit(req.full_url).netloc:
+            return proxied
+        return type(kind.__name__, (kind,), {"reach": self._reach, "onward": req.unverifiable})
 
 
 class _Redirect(urllib.request.HTTPRedirectHandler):
