@@ -73,3 +73,10 @@ def test_where_netlink_is_refused_the_tables_are_read(monkeypatch: pytest.Monkey
 
         monkeypatch.setattr("dovetail.transports.http.server.kernel.socket.socket", refused)
         assert table()[key] == Seen(hung_up=False, unsent=0)
+
+
+def test_a_kernel_that_lacks_the_module_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends its answer at once, with an error in the end: nobody is there, as it seems."""
+    monkeypatch.setattr(socket, "IPPROTO_TCP", 200)  # what no kernel has a module for
+    with pair(socket.AF_INET, "127.0.0.1", "127.0.0.1") as (_, server):
+        assert table()[key_of(server.getpeername()[:2])] == Seen(hung_up=False, unsent=0)

@@ -80,10 +80,10 @@ def _dump(netlink: socket.socket, family: int) -> Iterator[tuple[bytes, Seen]]:
         data, at = netlink.recv(_ANSWER), 0
         while at < len(data):
             size, kind, *_ = _head.unpack_from(data, at)
+            if kind == _ERROR or (kind == _DONE and any(data[at + _head.size : at + size])):
+                raise OSError("the kernel does not tell")  # it lacks the module, and may say so with the end
             if kind == _DONE:
                 return
-            if kind == _ERROR:
-                raise OSError("the kernel does not tell")
             state, port, address, unsent = _told.unpack_from(data, at + _head.size)
             packed = address[:4] if family == socket.AF_INET else address.removeprefix(_MAPPED)
             yield packed + port, Seen(state == CLOSE_WAIT, unsent)
