@@ -101,6 +101,21 @@ def test_what_breaks_the_protocol_is_found_over_any_transport(tmp_path: Path, ca
     assert all(one["advice"] for one in found)
 
 
+@pytest.mark.parametrize("command", ["doctor", "list"])
+def test_what_a_server_says_never_passes_for_a_line_of_ours(
+    tmp_path: Path, capsys: Captured, command: str
+) -> None:
+    forged = "t\\nok     everything: fine"
+    text = WRONG.replace(', "resources": {}', "")
+    for name in ("t", "wrong"):
+        text = text.replace(f'"name": "{name}"', f'"name": "{forged}"')
+    (tmp_path / "wrong.txt").write_text(text)
+    main([command, f"{sys.executable} {tmp_path / 'wrong.txt'}", "--revision", "2025-06-18"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(forged in line for line in lines)
+    assert not any(line.startswith("ok     everything") for line in lines)
+
+
 @pytest.fixture
 def careless() -> Iterator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):

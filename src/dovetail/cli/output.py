@@ -49,9 +49,15 @@ class Row(str):
     cells: tuple[str, str]
 
     def __new__(cls, first: str, second: str) -> Row:
+        first, second = single(first), single(second)
         made = super().__new__(cls, f"  {first}\n      {second}" if second else f"  {first}")
         made.cells = first, second
         return made
+
+
+def single(text: str) -> str:
+    """A text of others on one line: it must not pass for lines of ours."""
+    return text.replace("\n", "\\n")
 
 
 def coloured(stream: TextIO) -> bool:
@@ -150,7 +156,8 @@ def aligned(lines: Sequence[str]) -> Iterator[str]:
 
 def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator[str]:
     name: dict[str, Any] = server.get("serverInfo") or {}
-    yield f"{name.get('name', 'server')} {name.get('version', '')}".strip() + f" ({server['revision']})"
+    title = f"{name.get('name', 'server')} {name.get('version', '')}".strip()
+    yield single(f"{title} ({server['revision']})")
     for title, entries in found.items():
         if entries:
             yield ""
