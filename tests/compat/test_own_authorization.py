@@ -267,8 +267,6 @@ def test_a_code_is_good_once_for_its_client_with_its_proof(make: Callable[[str],
 class Aged:
     """Knows every token, and when it ended or ends."""
 
-    required_scopes: list[str] = []
-
     async def verify_token(self, token: str) -> AccessToken:
         moment = int(time.time() + float(token))
         claims = {"exp": int(time.time()) + 1000}
