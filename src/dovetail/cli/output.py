@@ -49,15 +49,12 @@ class Row(str):
     cells: tuple[str, str]
 
     def __new__(cls, first: str, second: str) -> Row:
-        first, second = single(first), single(second)
+        first, second = (
+            each.replace("\n", "\\n") for each in (first, second)
+        )  # none passes for a line of ours
         made = super().__new__(cls, f"  {first}\n      {second}" if second else f"  {first}")
         made.cells = first, second
         return made
-
-
-def single(text: str) -> str:
-    """A text of others on one line: it must not pass for lines of ours."""
-    return text.replace("\n", "\\n")
 
 
 def coloured(stream: TextIO) -> bool:
@@ -148,16 +145,15 @@ def aligned(lines: Sequence[str]) -> Iterator[str]:
         if not isinstance(line, Row):
             yield line
             continue
-        first, second = (printable(cell) for cell in line.cells)
-        room = columns - width - 5
+        first, second, room = *(printable(cell) for cell in line.cells), columns - width - 5
         short = second if len(second) <= room else second[: room - 1] + "…"
         yield f"  {first:{width}}  {short}".rstrip()
 
 
 def listing(server: dict[str, Any], found: dict[str, Sequence[Any]]) -> Iterator[str]:
     name: dict[str, Any] = server.get("serverInfo") or {}
-    title = f"{name.get('name', 'server')} {name.get('version', '')}".strip()
-    yield single(f"{title} ({server['revision']})")
+    title = f"{name.get('name', 'server')} {name.get('version', '')}".strip().replace("\n", "\\n")
+    yield f"{title} ({server['revision']})"
     for title, entries in found.items():
         if entries:
             yield ""

@@ -19,8 +19,7 @@ class _Reach:
     """How private the author's own choice is; where redirects lead must not be more so."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self.begun = NEVER
+        self._url, self.begun = url, NEVER
         """How private the address is that was asked first: whoever has the name may have another one told since."""
 
     def check(self, there: int) -> None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..cli.call import client_of, client_parser
-from ..cli.output import Bad, Doubtful, Good, Printer, escape_logs, single
+from ..cli.output import Bad, Doubtful, Good, Printer, escape_logs
 from ..client import Client
 from ..errors import DovetailError, ProtocolError
 from ..json_schema.problem import SchemaError
@@ -97,7 +97,7 @@ def _lines(finding: Finding) -> list[str]:
     mark, style = {"ok": ("ok    ", Good), "note": ("note  ", Doubtful), "broken": ("BROKEN", Bad)}[
         finding.state
     ]
-    found: list[str] = [style(single(f"{mark} {finding.check}: {finding.detail}"))]
+    found: list[str] = [style(f"{mark} {finding.check}: {finding.detail}".replace("\n", "\\n"))]
     return [*found, f"         → {finding.advice}"] if finding.advice else found
 
 

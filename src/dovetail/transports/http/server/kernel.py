@@ -66,9 +66,8 @@ def table() -> dict[bytes, Seen]:
         return {}
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as netlink:
-            return dict(
-                line for family in (socket.AF_INET, socket.AF_INET6) for line in _dump(netlink, family)
-            )
+            families = (socket.AF_INET, socket.AF_INET6)
+            return dict(line for family in families for line in _dump(netlink, family))
     except OSError:
         return table_of_files()
 
