@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -102,16 +103,10 @@ def table_of_files() -> dict[bytes, Seen]:
 
 def _lines(path: str) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
     """The lines of one table, a few at a time: it is long on a busy machine, and the event loop has better to do."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
     rest = b""
-    try:
-        while data := os.read(file, TABLE_PIECE):
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        while data := file.read(TABLE_PIECE):
             whole, _, rest = (rest + data).rpartition(b"\n")
             yield from _LINE.findall(whole)
             os.sched_yield()
-    finally:
-        os.close(file)
     yield from _LINE.findall(rest)
