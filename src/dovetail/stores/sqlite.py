@@ -108,11 +108,9 @@ class SqliteStore:
             number = int(last) if last is not None else int(self._clock() * 1000)
             key = f"{folder}/{entry_name(number + 1)}"
             self._set(connection, key, value, ttl)
-            connection.execute(
-                "delete from entries where folder = ?1 and name <= "
-                "(select name from entries where folder = ?1 order by name desc limit 1 offset ?2)",
-                (folder, keep),
-            )
+            # Entries have consecutive numbers: which is too old is known without a look at the others.
+            query = "delete from entries where folder = ? and name <= ?"
+            connection.execute(query, (folder, entry_name(number + 1 - keep)))
             return key
 
         return await self._do(do, writes=True)

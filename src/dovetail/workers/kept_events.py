@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.bounds import EVENT_SECONDS, EVENTS_WAITING
+from ..stores.bounds import EVENT_SECONDS, EVENTS_PAUSE, EVENTS_WAITING
 from ..stores.records import Records
-from ..transports.http.server.event_log import LoggedStream
+from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
 
 log = logging.getLogger("dovetail.http")
@@ -43,6 +43,7 @@ class KeptEvents:
         self._waiting: dict[str, list[KeptEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
+        self._soon: asyncio.TimerHandle | None = None
 
     def keep(self, session: str, stream: LoggedStream, event: bytes | None) -> None:
         """Write an event, or the end of ``stream``, soon."""
@@ -54,7 +55,18 @@ class KeptEvents:
             stream.name, stream.written, None if event is None else event.decode(), stream.request
         )
         self._waiting.setdefault(session, []).append(entry)
-        if self._writing is None or self._writing.done():
+        # News goes to many at once, who are told before any of it is written; if we die in between, `session_recovered`
+        # tells them that anything may have changed.
+        if stream.number != GENERAL:
+            self._write_now()
+        elif self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(EVENTS_PAUSE, self._write_now)
+
+    def _write_now(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if self._waiting and (self._writing is None or self._writing.done()):
             self._writing = asyncio.get_running_loop().create_task(self._write(), name="dovetail-events")
 
     async def _write(self) -> None:
@@ -87,5 +99,6 @@ class KeptEvents:
 
     async def close(self) -> None:
         """Wait until all is written, or cannot be."""
+        self._write_now()
         if self._writing is not None:
             await self._writing

@@ -1,0 +1,72 @@
+"""When the events of legacy sessions are written to the store: results at once, news once it was told."""
+
+import asyncio
+
+from dovetail.settings import Limits
+from dovetail.stores import MemoryStore
+from dovetail.transports.http.server.event_log import EventBudget, EventLog, LoggedStream
+from dovetail.workers.kept_events import KeptEvents
+from tests.support.aio import run
+from tests.support.waiting import until
+
+
+class Appended(MemoryStore):
+    """Counts what is added to logs."""
+
+    count = 0
+
+    async def append(self, folder: str, value: bytes, *, keep: int, ttl: float | None = None) -> str:
+        self.count += 1
+        return await super().append(folder, value, keep=keep, ttl=ttl)
+
+
+class Session:
+    """One session with its event log."""
+
+    tag = "worker"
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.events = KeptEvents(store, Limits())
+        self.log = EventLog(Limits(), EventBudget(1 << 20), "general", self)
+
+    def keep(self, stream: LoggedStream, event: bytes | None) -> None:
+        self.events.keep("session", stream, event)
+
+    async def numbers(self, stream: LoggedStream) -> list[int]:
+        return [entry.number for entry in await self.events.read("session", stream.name)]
+
+
+@run
+async def test_news_waits_until_all_are_told_and_is_written_together() -> None:
+    store = Appended()
+    session = Session(store)
+    working = asyncio.all_tasks()
+    for _ in range(3):
+        session.log.general.write(b"{}")
+    assert asyncio.all_tasks() == working, "telling comes first"
+    await until(lambda: store.count)
+    await session.events.close()
+    assert await session.numbers(session.log.general) == [1, 2, 3]
+    assert store.count == 1
+
+
+@run
+async def test_the_events_of_a_call_are_written_at_once_with_the_news_before_them() -> None:
+    session = Session(MemoryStore())
+    working = asyncio.all_tasks()
+    session.log.general.write(b"{}")
+    call = session.log.open(1)
+    call.write(b"{}")
+    assert len(asyncio.all_tasks() - working) == 1, "a result is on its way to the store"
+    session.log.general.write(b"{}")
+    await session.events.close()
+    assert await session.numbers(session.log.general) == [1, 2]
+    assert await session.numbers(call) == [1]
+
+
+@run
+async def test_the_end_leaves_no_news_behind() -> None:
+    session = Session(MemoryStore())
+    session.log.general.write(b"{}")
+    await session.events.close()
+    assert await session.numbers(session.log.general) == [1]
