@@ -4,14 +4,15 @@ import asyncio
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dovetail import Client, Context, ProtocolError, Server
-from dovetail.stores import MemoryStore
-from tests.support.aio import run
+from dovetail.stores import MemoryStore, SqliteStore
+from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
 from tests.support.shared import Shared
 
@@ -191,11 +192,29 @@ def test_what_a_dead_worker_began_is_done_again_only_where_that_does_no_harm(
         )
 
     assert process("die").returncode == -signal.SIGKILL
-    if shared.redis is not None:
-        shared.leases_run_out()  # in a file, let who comes wait until they do
     assert process("live").stdout.strip() == said
     assert process("live").stdout.strip() == said
     assert (tmp_path / "effects").read_text() == "x" * times
+
+
+def test_the_lease_of_a_dead_worker_is_not_waited_for(tmp_path: Path) -> None:
+    place, effects = str(tmp_path / "s.db"), str(tmp_path / "effects")
+    begun = time.time()
+    dying = [sys.executable, "-c", DYING, f"sqlite:///{place}", "idempotentHint", effects, "die"]
+    assert subprocess.run(dying, timeout=60).returncode == -signal.SIGKILL
+
+    async def scenario() -> None:
+        # To this clock no lease runs out.
+        server = Server("till", store=SqliteStore(place, clock=lambda: begun))
+
+        @server.tool(annotations={"idempotentHint": True})
+        async def pay() -> str:
+            return "paid"
+
+        async with server.running(), Client(server) as client:
+            assert (await client.call_tool("pay", idempotency_key="k")).text == "paid"
+
+    run_limited(scenario())
 
 
 SLOW = b"""{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow", "arguments": {}, "_meta": {

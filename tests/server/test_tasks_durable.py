@@ -196,6 +196,41 @@ def test_after_a_kill_tasks_run_again_where_they_may_and_fail_with_the_reason_wh
         child.stdout.close()
 
 
+def test_the_leases_of_a_dead_worker_are_not_waited_for(tmp_path: Path) -> None:
+    mark, place = tmp_path / "effects", str(tmp_path / "s.db")
+    begun = time.time()
+    command = [sys.executable, "-m", "tests.server.mortal", place, str(mark)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    ids = [child.stdout.readline().strip() for _ in NAMES]
+
+    async def scenario() -> None:
+        store = SqliteStore(place)
+        server = make(
+            SqliteStore(place, clock=lambda: begun), str(mark), ends=True
+        )  # no lease runs out to it
+        async with server.running():
+            await until(lambda: effects(mark) == ["idempotent", "once", "paid", "resumed"])
+            while len(await store.scan("task-holders")) < 2:  # it, and the one here
+                await turns(1)
+            assert (await Peer(server, capabilities=TASKS).result("tasks/get", taskId=ids[0]))[
+                "status"
+            ] == "working"
+            child.kill()
+            child.wait()
+            assert (await reaches(Peer(server, capabilities=TASKS), ids[0], "completed"))[
+                "status"
+            ] == "completed"
+            assert (await reaches(Peer(server, capabilities=TASKS), ids[2], "failed"))["status"] == "failed"
+        await store.close()
+
+    try:
+        run_limited(scenario())
+    finally:
+        child.kill()
+        child.stdout.close()
+
+
 @run
 async def test_a_worker_that_was_thought_dead_changes_nothing_any_more(shared: Shared) -> None:
     one = Worker(shared.store())

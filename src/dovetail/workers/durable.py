@@ -36,6 +36,7 @@ from ..server.tasks.telling import publish, tell
 from ..stores.base import Store, StoreError, StoreUnreadable
 from ..stores.bounds import LEASE_SECONDS, TASK_LOOK, TASK_LOOKS
 from ..wire.dialects.base import error_from_wire, wire_error
+from .holders import Holders
 from .spreading import Spreading
 from .steps import Steps
 
@@ -84,6 +85,7 @@ class Durable:
         self._held: dict[str, tuple[str, Callable[[], None]]] = {}
         """Task → its key, and how to stop listening for commands."""
         self._spreading = Spreading(self._store, server.name, self._me)
+        self._holders = Holders(kept, self._me)
         self._relays: set[asyncio.Task[None]] = set()
         self._obeying: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -183,17 +185,26 @@ class Durable:
         for turn in itertools.count():
             try:
                 await self._spreading.look()
+                await self._holders.sign()
                 await self._renew()
                 if turn % TASK_LOOKS == 0 or self._spreading.working or deserted.is_set():
                     deserted.clear()
                     await self._look()
+                await self._pause(deserted)
             except StoreError as error:
                 log.warning("tasks could not be looked after: %s", error.message)
+                await asyncio.sleep(TASK_LOOK)
+
+    async def _pause(self, deserted: asyncio.Event) -> None:
+        """Wait for the next turn; it comes early when somebody has died."""
+        for _ in range(TASK_LOOKS):
             try:
-                async with asyncio.timeout(TASK_LOOK):
+                async with asyncio.timeout(TASK_LOOK / TASK_LOOKS):
                     await deserted.wait()
+                    return
             except TimeoutError:
-                pass
+                if await self._holders.bury():
+                    deserted.set()
 
     async def rest(self) -> None:
         """Take nothing up any more."""

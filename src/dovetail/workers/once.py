@@ -37,6 +37,7 @@ from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
 from .once_shares import Shares
+from .processes import ended, passport
 from .steps import harmless
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class _Record(Struct, omit_defaults=True):
     """Which tool with which arguments."""
     result: Raw | UnsetType = UNSET
     error: Error | UnsetType = UNSET
+    holder: tuple[str, str] | None = None
+    """Who is at it: the owner of the lease, and the passport of its process."""
 
 
 _records = Records(_Record)
@@ -95,7 +98,10 @@ class Once:
             if fence is None:
                 continue  # somebody was faster
             if not fence:
-                await self._until_news(name)
+                if record is not None and record.holder is not None and ended(record.holder[1].encode()):
+                    await self._store.lease(name, record.holder[0], 0)  # the dead need it no more
+                else:
+                    await self._until_news(name)
                 continue
             work = asyncio.create_task(self._work(replace(call), channel, name, mark, me, fence))
             self._under_way.add(work)
@@ -115,7 +121,7 @@ class Once:
         begun: bool | None = None
         try:
             if fence:
-                begun = await self._begin(name, mark, record, fence, call)
+                begun = await self._begin(name, mark, me, record, fence, call)
         finally:
             if fence and not begun:
                 await self._store.lease(name, me, 0)  # the next one need not wait for it
@@ -131,10 +137,10 @@ class Once:
         return record
 
     async def _begin(
-        self, name: str, mark: str, record: _Record | None, fence: int, call: Call
+        self, name: str, mark: str, me: str, record: _Record | None, fence: int, call: Call
     ) -> bool | None:
         """Note that the call begins; None when it has meanwhile begun or ended elsewhere."""
-        new = _records.write(_Record(mark))
+        new = _records.write(_Record(mark, holder=(me, passport().decode())))
         if record is None:
             return await self._store.put(name, new, ttl=ONCE_SECONDS, only_new=True, fence=fence) or None
         # Results are kept before leases are given back: what is open now was left by the dead.

@@ -12,7 +12,12 @@ from pathlib import Path
 
 def passport() -> bytes:
     """Who this process is, for the others of its machine and user."""
-    machine, me = _machine(), os.getpid()
+    return _passport(os.getpid())
+
+
+@cache
+def _passport(me: int) -> bytes:
+    machine = _machine()
     try:
         return b"1" if machine is None else f"{machine} {me} {_begun(me)}".encode()
     except OSError:
