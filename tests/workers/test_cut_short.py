@@ -9,6 +9,7 @@ import pytest
 
 from dovetail import Context, Server
 from dovetail.core.principal import Principal
+from dovetail.drivers.uncancelled import to_the_end
 from dovetail.server.handles import owner
 from dovetail.stores import SqliteStore, StoreUnavailable
 from tests.support.aio import run
@@ -305,3 +306,23 @@ async def test_a_step_that_was_done_is_known_to_be_though_its_call_is_cancelled_
         async with asyncio.timeout(5):
             again = await one.peer().result("tools/call", name="buy", arguments={}, **brought)
         assert (again["content"][0]["text"], one.runs) == ("yes: 1", 1)
+
+
+@run
+async def test_who_is_cancelled_twice_still_does_what_belongs_together() -> None:
+    gate, done = asyncio.Event(), list[str]()
+
+    async def writes() -> None:
+        await gate.wait()
+        done.append("both")
+
+    task = asyncio.create_task(to_the_end(writes()))
+    for _ in range(3):
+        await turns(2)
+        task.cancel()
+    await turns(5)
+    assert not task.done()
+    gate.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert done == ["both"]
