@@ -19,6 +19,11 @@ from dovetail.compat.fastmcp.server.dependencies import get_access_token, get_co
 from dovetail.compat.fastmcp.server.middleware import Middleware, MiddlewareContext
 from dovetail.compat.fastmcp.server.middleware.logging import LoggingMiddleware
 from dovetail.compat.fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
+from dovetail.compat.fastmcp.server.middleware.tool_injection import (
+    PromptToolMiddleware,
+    ResourceToolMiddleware,
+    ToolInjectionMiddleware,
+)
 from dovetail.compat.fastmcp.server.providers.openapi import HTTPRoute, MCPType, RouteMap
 from dovetail.compat.fastmcp.settings import Settings
 from dovetail.compat.fastmcp.tools import Tool, tool
@@ -569,3 +574,28 @@ def test_settings_are_found_through_their_module_too() -> None:
     assert module.log_level == module.settings.log_level
     with pytest.raises(AttributeError):
         assert module.no_such_setting
+
+
+def test_middleware_shows_tools_of_its_own() -> None:
+    def shout(text: str) -> str:
+        return text.upper()
+
+    injected = ToolInjectionMiddleware([Tool.from_function(shout)])
+    mcp = FastMCP("few", middleware=[injected, PromptToolMiddleware(), ResourceToolMiddleware()])
+    mcp.tool(shout, name="plain")
+    mcp.prompt(lambda who: f"Hello {who}", name="greet")
+    mcp.resource("notes://one", name="one")(lambda: "a note")
+
+    async def conversation() -> None:
+        async with Client(mcp) as client:
+            assert [one.name for one in await client.list_tools()] == [
+                "shout", "list_prompts", "get_prompt", "list_resources", "read_resource", "plain",
+            ]  # fmt: skip
+            assert await text(client, "shout", text="a") == await text(client, "plain", text="a") == "A"
+            assert '"name":"greet"' in await text(client, "list_prompts")
+            said = await client.call_tool("get_prompt", {"name": "greet", "arguments": {"who": "Ada"}})
+            assert '"text":"Hello Ada"' in said.content[0].text
+            assert '"uri":"notes://one"' in await text(client, "list_resources")
+            assert '"content":"a note"' in await text(client, "read_resource", uri="notes://one")
+
+    asyncio.run(conversation())
