@@ -257,3 +257,26 @@ async def test_leaving_an_event_stream_early_starts_nothing() -> None:
         await turns(20)
         loop.set_task_factory(None)
         assert not started
+
+
+@run
+async def test_who_gives_up_at_any_moment_of_connecting_leaves_no_connection_open() -> None:
+    ended: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        while await peer.reader.read(1 << 16):
+            pass
+        ended.append(peer.number)
+
+    async with raw_server(script) as server, session() as send:
+        for count in range(40):
+            asking = asyncio.create_task(ask(send, server.url))
+            await turns(count)
+            asking.cancel()
+            await asyncio.wait([asking])
+        gc.disable()  # it would close what we forgot
+        try:
+            await until(lambda: len(ended) == len(server.peers))
+        finally:
+            gc.enable()
+        assert server.peers

@@ -23,6 +23,7 @@ from .addresses import Origin
 from .proxies import Proxy
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: ([\t\x20-\x7e]{0,100})[^\r\n]*)?\r\n").match
+_is_address = re.compile(r"[\d.]+|.*:.*").fullmatch
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -72,7 +73,8 @@ async def _connect(
     secure, host, port = origin
     loop = asyncio.get_running_loop()
     options: dict[str, Any] = {"ssl": tls_context(verify), "server_hostname": host} if secure else {}
-    if isinstance(loop, asyncio.BaseEventLoop):
+    # Who is cancelled in the middle of a race between addresses leaves its winner open: none where there is but one.
+    if isinstance(loop, asyncio.BaseEventLoop) and addresses is None and not _is_address(host):
         options["happy_eyeballs_delay"] = NEXT_ADDRESS
     failure: OSError = socket.gaierror(socket.EAI_NONAME, "no address")
     for place in (host,) if addresses is None else addresses:
