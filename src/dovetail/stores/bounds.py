@@ -78,7 +78,7 @@ SESSION_ATTEMPTS: Final = 16
 """Attempts to write what is kept of a session while other processes write it too."""
 EVENT_SECONDS: Final = 600.0
 """For which the events of a legacy session are kept for those who come back for them."""
-EVENTS_PAUSE: Final = 0.05
+EVENTS_PAUSE: Final = 0.005
 """Seconds for which events of a general stream wait to be written."""
 EVENTS_WAITING: Final = 16 << 20
 """Bytes of events on their way to the store; more are not kept."""
