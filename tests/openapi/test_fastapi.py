@@ -133,11 +133,11 @@ async def test_what_the_application_refuses_is_a_tool_error() -> None:
 @run
 async def test_time_and_size_are_bounded_in_process_too() -> None:
     shop = Shop()
-    server = Server.from_fastapi(shop.app, request_timeout=0.05, limits=Limits(message_size=50_000))
-    async with Client(server) as client:
+    async with Client(Server.from_fastapi(shop.app, request_timeout=0.05)) as client:
         with pytest.raises(ToolError, match="did not answer in time"):
             await client.call_tool("slow", {})
         await asyncio.wait_for(shop.cancelled.wait(), 5)
+    async with Client(Server.from_fastapi(shop.app, limits=Limits(message_size=50_000))) as client:
         with pytest.raises(ToolError, match="more than 50000 bytes"):
             await client.call_tool("endless", {})
 
