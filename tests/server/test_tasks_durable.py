@@ -139,6 +139,20 @@ async def test_a_worker_that_stops_in_order_leaves_to_others_what_may_run_again(
         assert (await reaches(two.modern(), failed, "failed"))["error"]["message"] == "the server stopped"
 
 
+def test_a_process_that_was_forked_from_the_same_server_takes_nothing_from_its_sibling(
+    tmp_path: Path,
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.server.forked",
+        str(tmp_path / "state.db"),
+        str(tmp_path / "effects"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+
+
 class GivesBackSlowly(SqliteStore):
     """The lease of a task that has ended is still being given back when its server stops."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -81,14 +82,19 @@ class Durable:
         self._kept = kept
         self._store: Store = kept.store
         self._worker = worker
-        self._me = secrets.token_hex(8)
+        self._token = secrets.token_hex(8)
         self._held: dict[str, tuple[str, Callable[[], None]]] = {}
         """Task → its key, and how to stop listening for commands."""
-        self._spreading = Spreading(self._store, server.name, self._me)
-        self._holders = Holders(kept, self._me)
+        self._spreading = Spreading(self._store, server.name, self._token)
+        self._holders = Holders(kept)
         self._relays: set[asyncio.Task[None]] = set()
         self._obeying: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def _me(self) -> str:
+        """Whose our leases are: this process's alone, not those of its siblings that were forked from one server."""
+        return f"{self._token}-{os.getpid()}"
 
     # --- holding ------------------------------------------------------------------------------------------------
 
@@ -185,7 +191,7 @@ class Durable:
         for turn in itertools.count():
             try:
                 await self._spreading.look()
-                await self._holders.sign()
+                await self._holders.sign(self._me)
                 await self._renew()
                 if turn % TASK_LOOKS == 0 or self._spreading.working or deserted.is_set():
                     deserted.clear()

@@ -16,15 +16,14 @@ _FOLDER: Final = "task-holders"
 
 
 class Holders:
-    """All holders, as one of them sees them; ``me`` is what it calls itself in its leases."""
+    """All holders, as one of them sees them."""
 
-    def __init__(self, kept: KeptTasks, me: str) -> None:
+    def __init__(self, kept: KeptTasks) -> None:
         self._kept = kept
-        self._me = me
 
-    async def sign(self) -> None:
-        """Say who we are, for longer than a lease of ours lasts."""
-        await self._kept.store.put(f"{_FOLDER}/{self._me}", passport(), ttl=3 * LEASE_SECONDS)
+    async def sign(self, me: str) -> None:
+        """Say who we are, for longer than a lease of ours lasts; ``me`` is what our leases call us."""
+        await self._kept.store.put(f"{_FOLDER}/{me}", passport(), ttl=3 * LEASE_SECONDS)
 
     async def bury(self) -> bool:
         """Give back what the dead held; whether there were any."""
