@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+LAYERED := $(addprefix tests/,server http client drivers transports workers auth gateway dialects errors stores \
+	surface testing test_every_revision.py)
 SUITE := -n 2 --dist loadgroup -m "not slow" -rs
 # Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
 UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
@@ -36,7 +38,7 @@ coverage: setup  ## how much of each package the tests reach; fails below the fl
 	$(BIN)/python scripts/coverage_floor.py
 
 test-layers: setup ## what talks to a server, once more with every layer switched on at generous settings
-	EVERY_LAYER=1 $(BIN)/python -m pytest $(SUITE) tests/server tests/http tests/client tests/drivers tests/transports tests/workers
+	EVERY_LAYER=1 $(BIN)/python -m pytest $(SUITE) $(LAYERED)
 
 test-slow: setup peers ## slow peers, soak and fuzz
 	$(BIN)/python -m pytest -m slow

@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 88_000
-CENTRE = 41_100
+WHOLE = 90_040
+CENTRE = 41_615
 AROUND = (
     "auth",
     "compat",

@@ -260,7 +260,7 @@ async def test_a_document_in_a_private_network_is_not_fetched(
 # --- presets ------------------------------------------------------------------------------------------------------
 
 GIVEN: dict[str, dict[str, str]] = {
-    "github": {}, "google": {}, "entra": {"tenant": "0f0e"}, "auth0": {"domain": "shop.auth0.com"},
+    "github": {}, "discord": {}, "google": {}, "entra": {"tenant": "0f0e"}, "auth0": {"domain": "shop.auth0.com"},
     "keycloak": {"url": "https://id.example/", "realm": "shop"}, "workos": {"domain": "shop.authkit.app"},
 }  # fmt: skip
 CONFIGURED = {
@@ -269,6 +269,10 @@ CONFIGURED = {
     "auth0": "https://shop.auth0.com/.well-known/openid-configuration",
     "keycloak": "https://id.example/realms/shop/.well-known/openid-configuration",
     "workos": "https://shop.authkit.app/.well-known/openid-configuration",
+}
+NAMED = {
+    "github": ("https://github.com/login/oauth/authorize", "read:user"),
+    "discord": ("https://discord.com/oauth2/authorize", "identify"),
 }
 US: dict[str, Any] = {"client_id": "us", "client_secret": SECRET, "audience": "https://shop.example/mcp"}
 
@@ -282,7 +286,7 @@ def test_every_preset_has_a_row_here() -> None:
 async def test_a_preset_is_a_proxy_for_its_provider(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """The provider is out of reach here: what our log says of it shows where it was looked for."""
     proxy = OAuthProxy.preset(name, **US, **GIVEN[name])
-    assert isinstance(proxy, OidcProxy) is (name != "github")
+    assert isinstance(proxy, OidcProxy) is (name in CONFIGURED)
     async with visitor(proxy=proxy) as one:
         status, headers, _ = await one.answer(await one.consent_fields(await one.register(), resource=None))
         assert status == 303
@@ -291,12 +295,9 @@ async def test_a_preset_is_a_proxy_for_its_provider(name: str, caplog: pytest.Lo
         assert query_of(headers["location"])["error"] == "temporarily_unavailable"
     else:
         said = query_of(headers["location"])
-        assert headers["location"].startswith("https://github.com/login/oauth/authorize?")
-        assert (said["client_id"], said["scope"], said["code_challenge_method"]) == (
-            "us",
-            "read:user",
-            "S256",
-        )
+        place, scope = NAMED[name]
+        assert headers["location"].startswith(f"{place}?")
+        assert (said["client_id"], said["scope"], said["code_challenge_method"]) == ("us", scope, "S256")
         assert said["redirect_uri"] == "https://shop.example/auth/callback"
 
 

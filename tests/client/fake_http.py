@@ -129,9 +129,9 @@ class FakeHttp:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[tuple[FakeHttp, str]]:
+async def serving(handler: Handler, port: int = 0) -> AsyncIterator[tuple[FakeHttp, str]]:
     fake = FakeHttp(handler)
-    server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", port)
     try:
         yield fake, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
     finally:

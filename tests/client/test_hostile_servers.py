@@ -145,3 +145,28 @@ async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytes
         async with turning():
             for _ in range(2):
                 await client.call_tool("t", timeout=20)
+
+
+@run
+async def test_nothing_is_fetched_because_a_list_names_it() -> None:
+    """Icons, links and references of a server are shown to somebody, or refused; we do not go there."""
+
+    def tempting(request: Request) -> Reply:
+        if request.method != "tools/list":
+            return modern(request)
+        there = f"http://{request.headers['host']}"
+        tool = {
+            "name": "echo",
+            "icons": [{"src": f"{there}/icon.png"}],
+            "inputSchema": {"type": "object", "$schema": f"{there}/schema", "$ref": f"{there}/input"},
+            "_meta": {"ui": {"resourceUri": f"{there}/app"}},
+        }
+        found = {"tools": [tool], "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+        return Reply(
+            200, JSON, json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": found}).encode()
+        )
+
+    async with serving(tempting) as (server, url), Client(url) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["echo"]
+        await client.call_tool("echo", {"text": "x"})
+        assert {request.path for request in server.requests} == {"/mcp"}

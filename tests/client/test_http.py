@@ -12,6 +12,7 @@ import pytest
 from dovetail import Reconnect, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
+from dovetail.drivers.clock import LoopClock
 from dovetail.errors import ProtocolError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
 
@@ -214,6 +215,25 @@ async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("busy", [503])
+@run
+async def test_a_get_stream_that_is_refused_at_first_for_want_of_something_is_opened_later(busy: int) -> None:
+    gets = 0
+    heard = asyncio.Event()
+
+    def handler(request: Request) -> Reply:
+        nonlocal gets
+        if request.verb != "GET":
+            return legacy(request)
+        gets += 1
+        notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        return Reply(busy) if gets == 1 else events(event(notice))
+
+    async with serving(handler) as (_, url), legacy_client(url, on_list_changed=lambda kind: heard.set()):
+        async with asyncio.timeout(10):
+            await heard.wait()
 
 
 @run
@@ -763,3 +783,32 @@ async def test_a_read_only_call_is_repeated_when_the_connection_breaks() -> None
             await client.call_tool("pay", {})
         assert caught.value.maybe_executed
         assert len(dropped) == 1
+
+
+class Counted(LoopClock):
+    """Says when somebody has waited for the fifth time."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+        self.often = asyncio.Event()
+
+    async def sleep(self, delay: float) -> None:
+        self.waits += 1
+        if self.waits == 5:
+            self.often.set()
+        await super().sleep(delay)
+
+
+@run
+async def test_a_server_that_is_away_for_a_moment_is_waited_for_however_quick_the_client_tries_again() -> (
+    None
+):
+    clock = Counted()
+    async with serving(modern) as (_, url):
+        client = modern_client(url, reconnect=QUICK, clock=clock)
+        await client.open()
+    calling = asyncio.create_task(client.list_tools())
+    await asyncio.wait((calling, asyncio.create_task(clock.often.wait())), return_when="FIRST_COMPLETED")
+    async with serving(modern, int(url.split(":")[2].removesuffix("/mcp"))):
+        assert [tool.name for tool in await calling] == ["echo"]
+    await client.close()

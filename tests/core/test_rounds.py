@@ -8,7 +8,8 @@ from msgspec import UNSET, Raw
 
 from dovetail.core.channel import Call
 from dovetail.core.principal import as_principal
-from dovetail.core.rounds import MISSING, Rounds, Wanted, needed_capability
+from dovetail.core.questions import needed_capability
+from dovetail.core.rounds import MISSING, Rounds, Wanted, put_as
 from dovetail.errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from dovetail.model import (
     CallToolRequestParams,
@@ -78,12 +79,12 @@ def state_of(run: Rounds) -> str:
 
 def test_a_question_is_wanted_first_and_answered_in_the_next_round() -> None:
     run = rounds()
-    wanted = run.ask("elicitation/create", NAME, "user_name")
+    wanted = run.ask(put_as("elicitation/create", NAME), "user_name")
     assert isinstance(wanted, Wanted)
     result = run.result()
     assert (result.result_type, result.input_requests) == ("input_required", {"user_name": wanted.request})
     again = rounds(answers={"user_name": ANN}, state=result.request_state)
-    answer = again.ask("elicitation/create", NAME, "user_name")
+    answer = again.ask(put_as("elicitation/create", NAME), "user_name")
     assert isinstance(answer, ElicitResult)
     assert (answer.action, answer.content) == ("accept", {"name": "Ann"})
     assert again.wanted == {}
@@ -92,31 +93,31 @@ def test_a_question_is_wanted_first_and_answered_in_the_next_round() -> None:
 
 def test_answers_of_all_rounds_are_at_hand_and_the_state_changes_each_time() -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME)
+    first.ask(put_as("elicitation/create", NAME))
     one = state_of(first)
     second = rounds(state=one, answers={"input_1": ANN})
-    assert isinstance(second.ask("elicitation/create", NAME), ElicitResult)
-    assert isinstance(second.ask("elicitation/create", COLOR), Wanted)
+    assert isinstance(second.ask(put_as("elicitation/create", NAME)), ElicitResult)
+    assert isinstance(second.ask(put_as("elicitation/create", COLOR)), Wanted)
     assert list(second.wanted) == ["input_2"]
     two = state_of(second)
     third = rounds(state=two, answers={"input_2": {"action": "decline"}})
-    assert third.ask("elicitation/create", NAME).content == {"name": "Ann"}
-    assert third.ask("elicitation/create", COLOR).action == "decline"
+    assert third.ask(put_as("elicitation/create", NAME)).content == {"name": "Ann"}
+    assert third.ask(put_as("elicitation/create", COLOR)).action == "decline"
     assert one != two
 
 
 def test_several_questions_leave_in_one_round() -> None:
     run = rounds()
-    run.ask("elicitation/create", NAME, "user_name")
-    run.ask("sampling/createMessage", CreateMessageRequestParams([], 50), "greeting")
-    run.ask("roots/list", None, "client_roots")
+    run.ask(put_as("elicitation/create", NAME), "user_name")
+    run.ask(put_as("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting")
+    run.ask(put_as("roots/list", None), "client_roots")
     state = state_of(run)
     assert list(run.wanted) == ["user_name", "greeting", "client_roots"]
     answers = {"client_roots": {"roots": [{"uri": "file:///a"}]}, "user_name": ANN}
     again = rounds(state=state, answers=answers)
-    assert isinstance(again.ask("roots/list", None, "client_roots"), ListRootsResult)
+    assert isinstance(again.ask(put_as("roots/list", None), "client_roots"), ListRootsResult)
     assert isinstance(
-        again.ask("sampling/createMessage", CreateMessageRequestParams([], 50), "greeting"), Wanted
+        again.ask(put_as("sampling/createMessage", CreateMessageRequestParams([], 50)), "greeting"), Wanted
     )
     assert list(again.wanted) == ["greeting"]
 
@@ -126,56 +127,56 @@ def test_several_questions_leave_in_one_round() -> None:
 )
 def test_a_malformed_answer_is_refused(answer: Any) -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME, "k")
+    first.ask(put_as("elicitation/create", NAME), "k")
     with pytest.raises(RemoteProtocolError, match=r"inputResponses\['k'\] is no answer") as refused:
         rounds(state=state_of(first), answers={"k": answer})
     assert refused.value.kind == "invalid_params"
     # Without a state only the question tells what an answer is; then nothing else that is open counts.
     alone = rounds(answers={"k": answer})
-    alone.ask("roots/list")
+    alone.ask(put_as("roots/list"))
     with pytest.raises(RemoteProtocolError, match="is no answer"):
-        alone.ask("elicitation/create", NAME, "k")
+        alone.ask(put_as("elicitation/create", NAME), "k")
     with pytest.raises(RemoteProtocolError, match="is no answer"):
         alone.result()
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_asked_again() -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME, "k")
+    first.ask(put_as("elicitation/create", NAME), "k")
     again = rounds(state=state_of(first), answers={"wrong": ANN, "other": 7})
-    assert isinstance(again.ask("elicitation/create", NAME, "k"), Wanted)
+    assert isinstance(again.ask(put_as("elicitation/create", NAME), "k"), Wanted)
 
 
 def test_a_changed_question_is_asked_again_although_its_key_was_answered() -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME, "k")
+    first.ask(put_as("elicitation/create", NAME), "k")
     second = rounds(state=state_of(first), answers={"k": ANN})
-    assert isinstance(second.ask("elicitation/create", COLOR, "k"), Wanted)
+    assert isinstance(second.ask(put_as("elicitation/create", COLOR), "k"), Wanted)
     third = rounds(state=state_of(second), answers={"k": {"action": "cancel"}})
-    assert third.ask("elicitation/create", COLOR, "k").action == "cancel"
+    assert third.ask(put_as("elicitation/create", COLOR), "k").action == "cancel"
 
 
 def test_an_earlier_answer_is_not_overwritten_by_a_later_round() -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME, "k")
+    first.ask(put_as("elicitation/create", NAME), "k")
     second = rounds(state=state_of(first), answers={"k": ANN})
-    second.ask("elicitation/create", NAME, "k")
-    second.ask("elicitation/create", COLOR, "c")
+    second.ask(put_as("elicitation/create", NAME), "k")
+    second.ask(put_as("elicitation/create", COLOR), "c")
     third = rounds(state=state_of(second), answers={"k": {"action": "decline"}, "c": ANN})
-    assert third.ask("elicitation/create", NAME, "k").action == "accept"
+    assert third.ask(put_as("elicitation/create", NAME), "k").action == "accept"
 
 
 def test_a_client_that_answers_without_a_state_is_believed() -> None:
-    assert isinstance(rounds(answers={"k": ANN}).ask("elicitation/create", NAME, "k"), ElicitResult)
+    assert isinstance(rounds(answers={"k": ANN}).ask(put_as("elicitation/create", NAME), "k"), ElicitResult)
 
 
 def test_the_same_question_twice_is_one_question_and_two_under_one_key_are_a_mistake() -> None:
     run = rounds()
-    run.ask("elicitation/create", NAME, "k")
-    run.ask("elicitation/create", NAME, "k")
+    run.ask(put_as("elicitation/create", NAME), "k")
+    run.ask(put_as("elicitation/create", NAME), "k")
     assert list(run.wanted) == ["k"]
     with pytest.raises(LocalProtocolError):
-        run.ask("elicitation/create", COLOR, "k")
+        run.ask(put_as("elicitation/create", COLOR), "k")
 
 
 # --- the sealed state ---------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def test_the_same_question_twice_is_one_question_and_two_under_one_key_are_a_mis
 
 def sealed(**request: Any) -> str:
     run = rounds(**request)
-    run.ask("elicitation/create", NAME, "k")
+    run.ask(put_as("elicitation/create", NAME), "k")
     return state_of(run)
 
 
@@ -231,7 +232,7 @@ def test_another_method_with_the_same_params_cannot_use_the_state() -> None:
         return Rounds(asked, SEAL, now=1000.0, lifetime=60)
 
     run = prompt(GetPromptRequestParams, "prompts/get")
-    run.ask("roots/list", None, "r")
+    run.ask(put_as("roots/list", None), "r")
     state = state_of(run)
     assert prompt(GetPromptRequestParams, "prompts/get", state).round == 1
     with pytest.raises(ProtocolError):
@@ -243,10 +244,10 @@ def test_rounds_are_counted_and_limited() -> None:
     state: Any = UNSET
     for _ in range(2):
         run = rounds(limits=limits, state=state)
-        run.ask("elicitation/create", NAME, "k")
+        run.ask(put_as("elicitation/create", NAME), "k")
         state = state_of(run)
     run = rounds(limits=limits, state=state)
-    run.ask("elicitation/create", NAME, "k")
+    run.ask(put_as("elicitation/create", NAME), "k")
     with pytest.raises(Refusal, match="too often"):
         run.result()
 
@@ -271,7 +272,7 @@ def test_a_step_is_remembered_in_later_rounds() -> None:
     assert run.step("pay") is MISSING
     run.remember("pay", {"receipt": 7})
     run.remember("null", None)
-    run.ask("elicitation/create", NAME)
+    run.ask(put_as("elicitation/create", NAME))
     again = rounds(state=state_of(run))
     assert again.step("pay") == {"receipt": 7}
     assert again.step("null") is None
@@ -294,9 +295,9 @@ def test_a_handler_may_keep_a_state_of_its_own_and_ask_for_nothing() -> None:
 
 def test_a_handler_that_reads_answers_itself_may_want_what_was_answered() -> None:
     first = rounds()
-    first.ask("elicitation/create", NAME, "k")
+    first.ask(put_as("elicitation/create", NAME), "k")
     again = rounds(state=state_of(first), answers={"k": ANN})
-    again.want("elicitation/create", NAME, "k")
+    again.want(put_as("elicitation/create", NAME), "k")
     assert list(again.wanted) == ["k"]
 
 
@@ -314,16 +315,16 @@ def test_only_what_this_request_declared_is_asked(method: str, params: Any, need
     assert needed_capability(method, params) == need
     run = rounds(declared={})
     with pytest.raises(CapabilityError) as refused:
-        run.ask(method, params)
+        run.ask(put_as(method, params))
     assert refused.value.capability == need
     assert run.wanted == {}
-    assert isinstance(rounds().ask(method, params), Wanted)
+    assert isinstance(rounds().ask(put_as(method, params)), Wanted)
 
 
 def test_a_method_that_may_not_ask_does_not() -> None:
     asked = call()
     asked.method = "tools/list"
     with pytest.raises(LocalProtocolError):
-        Rounds(asked, SEAL, now=0, lifetime=60).ask("roots/list")
+        Rounds(asked, SEAL, now=0, lifetime=60).ask(put_as("roots/list"))
     with pytest.raises(LocalProtocolError):
-        rounds().ask("tools/list")
+        rounds().ask(put_as("tools/list"))

@@ -61,6 +61,28 @@ async def test_a_long_array_over_http_leaves_turns_to_others() -> None:
 
 
 @run
+async def test_arrays_that_have_had_their_time_leave_most_of_it_to_others() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    between: list[int] = []
+    beside = asyncio.create_task(others())
+    async for _ in in_turns(range(150)):
+        between.append(turns)
+        turns = 0
+        end = time.perf_counter() + WORK
+        while time.perf_counter() < end:
+            pass
+    beside.cancel()
+    assert sorted(between[-50:])[10] > 5
+
+
+@run
 async def test_a_long_array_over_tcp_leaves_turns_to_others() -> None:
     server, begun = build()
     listener = await tcp.listen(server)

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import httpx
+import httpx2
 import pytest
 
 from dovetail import Server
@@ -61,9 +62,10 @@ async def test_http_client_may_send_what_it_likes() -> None:
         assert found == [size for size in SIZES for _ in range(2)]
 
 
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
 @run
-async def test_httpx_may_send_what_it_likes() -> None:
-    async with served(measuring()) as site, httpx.AsyncClient(timeout=20) as client:
+async def test_httpx_may_send_what_it_likes(library: Any) -> None:
+    async with served(measuring()) as site, library.AsyncClient(timeout=20) as client:
 
         async def pieces(body: bytes) -> Any:
             for at in range(0, len(body), 100_000):

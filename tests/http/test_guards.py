@@ -108,6 +108,23 @@ async def test_a_foreign_host_or_page_gets_403_everywhere(hosted: str) -> None:
 
 
 @run
+async def test_probes_come_under_any_name_but_from_no_page_of_another_site() -> None:
+    async with served(build()) as site:
+        web, whole = Web(site), {"Accept": "application/json"}
+        for path in ("/livez", "/readyz"):
+            assert (await web.ask("GET", {"Host": "10.0.0.1"}, path=path)).status == 200
+            for page in (
+                {"Origin": "https://evil.example"},
+                {"Origin": "null"},
+                {"Sec-Fetch-Site": "cross-site"},
+            ):
+                assert (await web.ask("GET", page, path=path)).status == 403
+        assert (await web.ask("GET", whole, path="/readyz")).message["components"] is not None
+        rebound = await web.ask("GET", whole | {"Host": "evil.example"}, path="/readyz")
+        assert rebound.body == b"ready\n"
+
+
+@run
 async def test_a_host_or_origin_that_cannot_be_read_is_refused(hosted: str) -> None:
     async with served(build()) as site:
         message = modern("tools/list")

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from dovetail.transports.http.server.kernel import Seen, key_of, table, table_of_files
+from dovetail.transports.http.server.kernel import Seen, key_of, read_from, table, table_of_files
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_NETLINK"), reason="only Linux tells")
@@ -60,6 +60,31 @@ def test_a_connection_that_is_over_is_not_in_it(ask: Table) -> None:
         client.close()
         server.close()
         wait_until(lambda: key not in ask())
+
+
+@pytest.mark.parametrize(
+    ("family", "place", "to"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "0.0.0.0", "127.0.0.1"),
+        (socket.AF_INET6, "::1", "::1"),
+        (socket.AF_INET6, "::", "::1"),
+        (socket.AF_INET6, "::", "127.0.0.1"),
+    ],
+)
+def test_what_was_read_of_a_connection_is_known_by_its_listener_too(
+    family: socket.AddressFamily, place: str, to: str
+) -> None:
+    with pair(family, place, to) as (client, server):
+        peer, port = server.getpeername()[:2], server.getsockname()[1]
+        client.sendall(bytes(1000))
+        wait_until(lambda: len(server.recv(1000, socket.MSG_PEEK)) == 1000)
+        server.recv(300)
+        assert table({key_of(peer)})[key_of(peer)].read == 300
+        assert read_from(peer, (place, port)) == 300
+        server.recv(700)
+        assert read_from(peer, server.getsockname()[:2]) == 1000
+    wait_until(lambda: read_from(peer, (place, port)) is None)
 
 
 def test_where_netlink_is_refused_the_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

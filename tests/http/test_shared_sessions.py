@@ -9,7 +9,7 @@ from typing import Any
 
 from dovetail import Client, Context, Server
 from dovetail.stores import SqliteStore
-from dovetail.workers.shared import name_of
+from dovetail.workers.kept_sessions import name_of
 from tests.http.children import ANSWER
 from tests.http.talk import NEWEST, begin, data, post, resume, stream
 from tests.support.aio import run
@@ -237,6 +237,34 @@ async def test_a_general_stream_goes_on_though_what_it_said_last_was_lost_with_i
             while (await data(later))["method"] != "notifications/resources/updated":
                 pass
             await again.close()
+
+
+class CountsEvents(SqliteStore):
+    """Notes what is written down of event logs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.events: list[bytes] = []
+
+    async def append(self, log: str, value: bytes, **options: Any) -> str:
+        if log.startswith("events/"):
+            self.events.append(value)
+        return await super().append(log, value, **options)
+
+
+@run
+async def test_news_that_is_told_again_anyway_costs_no_write_for_each_who_hears_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "s.db")
+    store = shop.server.store = CountsEvents(tmp_path / "s.db")
+    async with served(shop.server) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        connection, events = await stream(site, session)
+        await anext(events)
+        await Web(site).legacy(NEWEST, session, "tools/call", {"name": "sell"})
+        assert (await data(events))["params"]["uri"] == STOCK
+        await connection.close()
+    assert not any(b"resources/updated" in value for value in store.events)
 
 
 @run

@@ -284,7 +284,7 @@ async def test_a_server_without_a_store_promises_nothing_and_is_sent_nothing() -
 
 
 def test_one_principal_cannot_fill_the_store_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.workers.once_shares.ONCE_BYTES", 10_000)
+    monkeypatch.setattr("dovetail.workers.once.ONCE_BYTES", 10_000)
 
     @run
     async def scenario() -> None:

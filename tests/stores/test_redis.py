@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+import redis.asyncio
 
 from dovetail import DovetailError
-from dovetail.stores import RedisStore, Store, StoreFull, StoreUnavailable, StoreUnreadable, from_url
+from dovetail.stores import (
+    RedisStore,
+    Store,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnreadable,
+    from_url,
+)
 from tests.support.aio import run
-from tests.support.redis import RedisServer, free_port, needs_redis
+from tests.support.redis import VALKEY, RedisServer, free_port, needs_redis, needs_valkey
 from tests.support.waiting import turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
@@ -59,6 +68,16 @@ class TestRedisStore(OnRedis):
     def make_small(self, clock: Clock) -> Store:
         self.small.ask("CONFIG", "SET", "maxmemory", "2mb")
         return self.make(clock)
+
+
+@needs_valkey
+class TestValkeyStore(TestRedisStore):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def server(cls) -> Iterator[RedisServer]:
+        with RedisServer(program=VALKEY) as server:
+            cls.small = server
+            yield server
 
 
 class TestRedisCluster(OnRedis):
@@ -189,6 +208,48 @@ async def test_news_that_was_trimmed_before_it_was_read_is_known_to_be_lost() ->
         server.ask("EVAL", f'"{script}"', "1", "dovetail:news")
         server.ask("CLIENT", "KILL", "TYPE", "normal")
         await until(lambda: lost == [b""])
+        await store.close()
+
+
+@run
+async def test_a_process_that_was_too_slow_for_the_news_knows_that_some_is_lost() -> None:
+    with RedisServer() as server:
+        store, other = RedisStore(server.url), RedisStore(server.url)
+        lost: list[bytes] = []
+        heard: list[bytes] = []
+        store.subscribe("", lost.append)
+        store.subscribe("news", heard.append)
+        await other.publish("news", b"first")
+        await store.open()
+        await other.publish("news", b"second")
+        await until(lambda: heard == [b"second"])
+        # All at once, so that nobody can read in between; its connection stays.
+        add = "redis.call('XADD', KEYS[1], 'MAXLEN', 50, '*', 't', 'news', 'm', number, 's', 'x')"
+        script = f"for number = 1, 500 do {add} end"
+        async with asyncio.timeout(20):
+            client = redis.asyncio.Redis.from_url(server.url)
+            await client.eval(script, 1, "dovetail:news")
+            await until(lambda: b"500" in heard)
+            await client.aclose()
+        assert lost == [b""]
+        assert heard[1:] == [str(number).encode() for number in range(451, 501)]
+        await other.publish("news", b"last")
+        await until(lambda: heard[-1] == b"last")
+        assert lost == [b""]
+        await store.close()
+        await other.close()
+
+
+@run
+async def test_news_has_a_bound_in_bytes() -> None:
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        for _ in range(100):
+            await store.publish("news", bytes(2 << 20))
+        held = next(line for line in server.ask_all("INFO", "memory") if line.startswith("used_memory:"))
+        assert int(held.partition(":")[2]) < 100 << 20
+        with pytest.raises(StoreError, match="news may have"):
+            await store.publish("news", bytes((16 << 20) + 1))
         await store.close()
 
 

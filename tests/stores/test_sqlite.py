@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,6 +174,14 @@ async def test_a_file_that_is_locked_for_too_long_is_said_to_be_and_works_again_
     with pytest.raises(StoreUnavailable, match="locked"):
         await store.put("a", b"2")
     assert await store.get("a") == b"1", "those who read wait for nobody"
+    # However many wait for it: they wait together, not one after the other.
+    begun = time.monotonic()
+    waiting = [store.put(f"b{number}", b"") for number in range(50)]
+    reading = [store.get("a") for _ in range(50)]
+    found = await asyncio.gather(*waiting, *reading, return_exceptions=True)
+    assert time.monotonic() - begun < 20 * 0.1
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in found[:50])
+    assert found[50:] == [b"1"] * 50
     other.execute("rollback")
     other.close()
     await store.put("a", b"2")

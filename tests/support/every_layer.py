@@ -38,7 +38,7 @@ class OneForAll(Audit):
 
 
 def generous(audit: Audit) -> list[Layer]:
-    """All of them; `Cache` and `Masking`, which exist to change what is answered, with nothing to find here."""
+    """All of them; `Cache` and `Masking`, which exist to change what is answered, keep and find nothing."""
     return [
         Log(arguments=True),
         Timing(slow=3600),
@@ -49,7 +49,7 @@ def generous(audit: Audit) -> list[Layer]:
         Breaker(failures=MANY),
         Deadline(3600),
         Retry(attempts=1),
-        Cache(3600, tools=["nothing is called so"]),
+        Cache(1e-9),
         Masking(nothing="what nobody ever says \x00"),
         Quirks(without=[quirk.name for quirk in QUIRKS]),
         Budget(bytes=1 << 40),

@@ -14,7 +14,10 @@ import pytest
 
 from .waiting import wait_until
 
-SERVER = shutil.which("redis-server")
+SERVER = os.environ.get("DOVETAIL_TEST_REDIS") or shutil.which("redis-server")
+"""What stands for Redis in the tests: Valkey's program may do so too."""
+VALKEY = shutil.which("valkey-server")
+needs_valkey = pytest.mark.skipif(VALKEY is None, reason="there is no valkey-server: Debian has it since 13")
 needs_redis = pytest.mark.skipif(SERVER is None, reason="`make peers` installs redis-server")
 
 
@@ -27,8 +30,9 @@ def free_port() -> int:
 class RedisServer:
     """One ``redis-server`` on a free port of loopback, with its files in a folder of its own."""
 
-    def __init__(self, *options: str, sentinel: bool = False) -> None:
-        assert SERVER is not None
+    def __init__(self, *options: str, sentinel: bool = False, program: str | None = SERVER) -> None:
+        assert program is not None
+        self._program = program
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="dovetail-redis-"))
         self._options = options
@@ -41,8 +45,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        assert SERVER is not None
-        command = [SERVER]
+        command = [self._program]
         if self._sentinel:
             config = self.folder / "sentinel.conf"
             config.write_text("\n".join(self._options) + f"\nport {self.port}\ndir {self.folder}\n")
@@ -51,7 +54,13 @@ class RedisServer:
             command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
             command += ["--save", "", "--appendonly", "yes", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_until(lambda: self.ask("PING") == "PONG")
+        wait_until(self._up)
+
+    def _up(self) -> bool:
+        """Whether it answers; another one that took the port is not ours."""
+        assert self._process is not None
+        assert self._process.poll() is None, f"redis-server could not take port {self.port}"
+        return f"process_id:{self._process.pid}" in self.ask_all("INFO", "server")
 
     def ask(self, *words: str) -> str | None:
         """The first line of what it answers to a command; None when it does not."""

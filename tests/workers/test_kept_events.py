@@ -1,6 +1,7 @@
 """When the events of legacy sessions are written to the store: results at once, news once it was told."""
 
 import asyncio
+import time
 
 from dovetail.settings import Limits
 from dovetail.stores import MemoryStore
@@ -26,7 +27,7 @@ class Session:
     tag = "worker"
 
     def __init__(self, store: MemoryStore) -> None:
-        self.events = KeptEvents(store, Limits())
+        self.events = KeptEvents(store, Limits(), time.time)
         self.log = EventLog(Limits(), EventBudget(1 << 20), "general", self)
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
@@ -70,3 +71,21 @@ async def test_the_end_leaves_no_news_behind() -> None:
     session.log.general.write(b"{}")
     await session.events.close()
     assert await session.numbers(session.log.general) == [1]
+
+
+@run
+async def test_what_is_kept_of_a_session_has_a_bound_in_bytes() -> None:
+    store = MemoryStore()
+    session = Session(store)
+    most = Limits().event_bytes
+    for _ in range(20):
+        call = session.log.open(1)
+        call.write(b'{"a":"%b"}' % (b"x" * (most // 4)))
+        await session.events.close()
+    kept = await store.scan("events/session")
+    assert 2 <= len(kept) <= 4
+    assert sum(len(value) for _, value in kept) <= most
+    # One that alone is larger than all may be is not kept: who comes back for it is told that it is lost.
+    session.log.open(2).write(b'{"a":"%b"}' % (b"x" * most))
+    await session.events.close()
+    assert await store.scan("events/session") == kept

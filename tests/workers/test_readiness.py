@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Server
+from dovetail import Context, Server
 from dovetail.stores import SqliteStore
 from tests.support.aio import run
 from tests.support.waiting import found
@@ -40,6 +40,10 @@ def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
         async def hello() -> str:
             return "hello"
 
+        @server.tool
+        async def note(ctx: Context) -> str:
+            return await ctx.keep("x")
+
         async with served(server) as site:
             await until_said(site, (200, True))
             other = sqlite3.connect(path, isolation_level=None)
@@ -47,6 +51,10 @@ def test_a_locked_file_is_named_by_readiness_and_forgotten_when_it_is_free(
             await until_said(site, (503, False))
             # Calls that need nothing of it are served all the same.
             assert (await Web(site).modern("tools/call", {"name": "hello", "arguments": {}})).status == 200
+            # Those that do are told what it is, and that it is worth coming back for: nothing of theirs is wrong.
+            refused = await Web(site).modern("tools/call", {"name": "note", "arguments": {}})
+            assert (refused.status, refused.message["error"]["code"]) == (503, 1009)
+            assert refused.headers["retry-after"] == "1"
             other.execute("rollback")
             other.close()
             await until_said(site, (200, True))

@@ -10,7 +10,7 @@ from dovetail import Client, Context, Handle, Server, ToolError
 from dovetail.model.meta import IDEMPOTENCY_KEY
 from dovetail.server.tasks.kept import WORK
 from dovetail.stores import SqliteStore
-from dovetail.workers.shared import name_of
+from dovetail.workers.kept_sessions import name_of
 from tests.http.talk import NEWEST
 from tests.support.aio import run
 from tests.support.waiting import found, until

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import model as m
+from ..drivers.requests import Asking, Released
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from .answering.answers import Answers
 from .calling.calls import Calls
@@ -400,18 +401,20 @@ class Client:
         *,
         raw: bool = False,
         repeat: bool = False,
+        released: Released | None = None,
         **options: Unpack[CallOptions],
     ) -> Any:
         """Send a request of the protocol on behalf of another client, and return what comes: for proxies.
 
         Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is; ``raw``
-        leaves the result undecoded.
+        leaves the result undecoded. ``released`` is told when the server lets go of the stream of the call.
         """
         if self._toolbox.contract is not None:
             await self._toolbox.hold(params, options.get("meta"))
         if method == "tools/call":
             options = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), options)
-        return await self._calls.forward(method, params, options, raw=raw, repeat=repeat)
+        asking: Asking = {"raw": raw, "released": released}
+        return await self._calls.forward(method, params, options, asking, repeat=repeat)
 
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
         """A handle on the task that `forward` came back with; its result is left unchecked."""

@@ -21,6 +21,7 @@ from ..model import Implementation
 from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect, Timeouts
 from ..wire.dialects import DIALECTS, Dialect
 from ..wire.dialects.base import limits_of
+from ..wire.frames import RequestId
 from ..wire.revisions import BY_NAME
 from .auth import RequestAuth, read_auth
 from .calling.cache import ResponseCache
@@ -186,6 +187,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     layers: Sequence[Layer | Wrapper] = ()
     contract: Contract | None = None
     tap: Callable[[str, bytes], None] | None = None
+    next_id: Callable[[], RequestId] | None = None  # the ids of requests; without it they count from 1
 
     def limits_of(self, timeout: Timeout) -> Timeouts:
         """The limits of one call: a number is its total, and then nothing else ends it sooner."""

@@ -181,11 +181,12 @@ class Admission:
         except (RemoteProtocolError, KeyError, TypeError):
             return self._admit_without_session(_Arrival(frame, headers, principal, scope))
         revision = codec.revision
+        info: Any = meta.get(CLIENT_INFO)  # the third member; few have a fourth
         if (
             type(declared) is not dict
             or row.opt_in
             or self.offers.requests[revision.name].get(frame.method) is not row
-            or (len(meta) > 2 and metadata.problem(meta) is not None)
+            or (len(meta) > 2 + (type(info) is dict) and metadata.problem(meta) is not None)
             or (headers is not None and not routing.repeat(headers, revision.name, row, params))
         ):
             return self._climb(_Arrival(frame, headers, principal, scope))
@@ -197,7 +198,7 @@ class Admission:
             codec=codec,
             capabilities=ClientCapabilities(declared),  # pyright: ignore[reportUnknownArgumentType]
             meta=meta,
-            client_info=meta.get(CLIENT_INFO),
+            client_info=info,  # pyright: ignore[reportUnknownArgumentType]
             principal=principal,
             scope=scope,
         )

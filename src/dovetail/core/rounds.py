@@ -15,10 +15,10 @@ asked are ignored.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct
 
 from .. import model as m
 from ..errors import CapabilityError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
@@ -35,13 +35,50 @@ _LETTERS: Final = {"elicitation/create": "E", "sampling/createMessage": "S", "ro
 """What the mark of a question begins with."""
 _METHODS: Final = {letter: method for method, letter in _LETTERS.items()}
 
-REQUESTS: Final[dict[str, type[m.CreateMessageRequest | m.ElicitRequest | m.ListRootsRequest]]] = {
+_REQUESTS: Final[dict[str, type[m.CreateMessageRequest | m.ElicitRequest | m.ListRootsRequest]]] = {
     "elicitation/create": m.ElicitRequest,
     "sampling/createMessage": m.CreateMessageRequest,
     "roots/list": m.ListRootsRequest,
 }
-
 _NEVER_ASKED: Final = m.InputResponseRequestParams()
+
+
+class Put(Struct, eq=False):
+    """A question as a client is asked it. The same one is put again whenever its handler runs again."""
+
+    request: m.InputRequest
+    method: str
+    """The one it would have as a request of its own."""
+    params: Struct | None
+    need: str
+    """The capability of a client that can be asked it."""
+    _mark: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Its kind and a digest: another question has another one."""
+        if not self._mark:
+            self._mark = _LETTERS[self.method] + digest(self.request).hex()[:32]
+        return self._mark
+
+
+def put(request: m.InputRequest) -> Put:
+    """``request`` as it can be put, again and again."""
+    method = cast("str", type(request).__struct_config__.tag)
+    params = None if isinstance(request, m.ListRootsRequest) else request.params
+    return Put(request, method, params, needed_capability(method, params))
+
+
+def put_as(method: str, params: Struct | None = None) -> Put:
+    """The question of this method.
+
+    Raises:
+        LocalProtocolError: there is no such question.
+    """
+    kind = _REQUESTS.get(method)
+    if kind is None:
+        raise LocalProtocolError("internal_error", f"nobody can be asked for {method}")
+    return put(kind(UNSET if params is None else params))  # type: ignore[arg-type]
 
 
 class Wanted(Struct, frozen=True):
@@ -61,11 +98,11 @@ class _State(Struct, omit_defaults=True):
 
     r: int = 0
     """Rounds so far."""
-    q: dict[str, str] = field(default_factory=dict[str, str])
+    q: dict[str, str] = {}
     """Questions asked in the last round: key → mark."""
-    a: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    a: dict[str, _Known] = {}
     """Answers of earlier rounds."""
-    m: dict[str, Raw] = field(default_factory=dict[str, Raw])
+    m: dict[str, Raw] = {}
     """Steps done."""
     s: Any = UNSET
     """The handler's own."""
@@ -133,7 +170,7 @@ class Rounds:
         """How often the client has been asked already."""
         return self._state.r
 
-    def ask(self, method: str, params: Struct | None = None, key: str | None = None) -> Any | Wanted:
+    def ask(self, question: Put, key: str | None = None) -> Any | Wanted:
         """The decoded answer to this question, or `Wanted`.
 
         Raises:
@@ -141,22 +178,28 @@ class Rounds:
             LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
             RemoteProtocolError: (``invalid_params``) what the client answered is no answer.
         """
-        key, mark, request = self._noted(method, params, key)
-        answer = self._answer(method, key, mark)
-        if answer is not None:
+        key, mark, state = self._noted(question, key), question.mark, self._state
+        known = state.a.get(key)
+        if known is not None and known.mark == mark:
+            return self._read(question.method, key, known.answer)
+        raw = self._answers.get(key)
+        # Without a state nothing says what was asked: a client that answers by itself is believed.
+        if raw is not None and (not self._resumed or state.q.get(key) == mark):
+            answer = self._fresh[key] if self._resumed else self._read(question.method, key, raw)
+            state.a[key] = _Known(mark, raw)
             return answer
-        self.wanted[key] = request
-        return Wanted(key, request)
+        self.wanted[key] = question.request
+        return Wanted(key, question.request)
 
-    def want(self, method: str, params: Struct | None = None, key: str | None = None) -> Wanted:
+    def want(self, question: Put, key: str | None = None) -> Wanted:
         """Note a question whatever is known already: for handlers that read the answers themselves.
 
         Raises:
             CapabilityError, LocalProtocolError: as `ask`.
         """
-        key, _, request = self._noted(method, params, key)
-        self.wanted[key] = request
-        return Wanted(key, request)
+        key = self._noted(question, key)
+        self.wanted[key] = question.request
+        return Wanted(key, question.request)
 
     def step(self, key: str) -> Any:
         """What an earlier round remembered under ``key`` (plain JSON values), or `MISSING`."""
@@ -193,7 +236,9 @@ class Rounds:
         if self._state.r >= self._limits.rounds:
             raise Refusal(1004, message="this call has asked its client too often")
         before = self._state
-        asked = {key: self._asked[key] for key in self.wanted}
+        asked = self._asked
+        if len(asked) != len(self.wanted):
+            asked = {key: asked[key] for key in self.wanted}
         payload = _write(_State(before.r + 1, asked, before.a, before.m, before.s))
         token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
         if len(token) > self._limits.request_state:
@@ -220,35 +265,19 @@ class Rounds:
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
-    def _noted(self, method: str, params: Struct | None, key: str | None) -> tuple[str, str, m.InputRequest]:
-        """A question that may be asked: its key, its mark and its request."""
+    def _noted(self, question: Put, key: str | None) -> str:
+        """The key of a question that may be asked."""
         call = self._call
-        kind = REQUESTS.get(method)
-        if self._row is None or not self._row.may_ask or kind is None:
-            raise LocalProtocolError("internal_error", f"{call.method} cannot ask for {method}")
-        need = needed_capability(method, params)
-        if not call.capabilities.has(need):
-            raise CapabilityError(need)
-        request = kind(UNSET if params is None else params)  # type: ignore[arg-type]
+        if self._row is None or not self._row.may_ask:
+            raise LocalProtocolError("internal_error", f"{call.method} cannot ask for {question.method}")
+        if not call.capabilities.has(question.need):
+            raise CapabilityError(question.need)
         if key is None:
             self._count += 1
             key = f"input_{self._count}"
-        mark = _LETTERS[method] + digest(request).hex()[:32]
-        if self._asked.setdefault(key, mark) != mark:
+        if self._asked.setdefault(key, question.mark) != question.mark:
             raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
-        return key, mark, request
-
-    def _answer(self, method: str, key: str, mark: str) -> Any | None:
-        known = self._state.a.get(key)
-        if known is not None and known.mark == mark:
-            return self._read(method, key, known.answer)
-        raw = self._answers.get(key)
-        # Without a state nothing says what was asked: a client that answers by itself is believed.
-        if raw is None or (self._resumed and self._state.q.get(key) != mark):
-            return None
-        answer = self._fresh[key] if self._resumed else self._read(method, key, raw)
-        self._state.a[key] = _Known(mark, raw)
-        return answer
+        return key
 
     def _read(self, method: str, key: str, raw: Raw) -> Any:
         try:

@@ -9,6 +9,7 @@ sending, with `ParamsFor` each of them, which are written once for all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -21,16 +22,19 @@ from ..settings import DEEPEST_RESOURCE, Limits
 from ..wire.frames import RequestId
 from ..wire.shared_params import ParamsFor, SharedParams
 from .budget import Account, busy
-from .channel import Session
+from .channel import Call, Session
 from .metadata import require
 from .principal import Principal, key_of
 from .rights import Rights, visible
 
 ListKind = Literal["tools", "prompts", "resources"]
 Notify = Callable[[str, Struct | None], None]
+Tell = Callable[["Collection[Subscriber]"], int]
 
 LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 UPDATED: Final = "notifications/resources/updated"
+REFRESHED: Final = frozenset({UPDATED, *(f"notifications/{kind}/list_changed" for kind in LIST_KINDS)})
+"""What `Hub.refresh` tells: who has lost one of these hears as much from that."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _TASKS: Final = f"extensions.{TASKS_EXTENSION}"
 
@@ -44,10 +48,12 @@ class Subscriber(Struct, eq=False, kw_only=True):
     session: Session | None = None
     filter: m.SubscriptionFilter = field(default_factory=m.SubscriptionFilter)
     """What is honoured of what was asked."""
-    uris: set[str] = field(default_factory=set[str])
+    uris: set[str] = set()
     tasks: frozenset[str] = frozenset()
     principal: Principal | None = None
     """Who subscribed, with the rights of that moment."""
+    call: Call | None = None
+    """The listen request."""
 
     @property
     def listens(self) -> bool:
@@ -64,6 +70,8 @@ class News(Struct, frozen=True, omit_defaults=True):
     """It changed for the legacy session of this id alone."""
     principal: str | None = None
     """It changed for the listen streams of this principal alone."""
+    caller: str | None = None
+    """It changed for this principal alone, in sessions and listen streams alike."""
     uri: str | None = None
     """The resource that changed, and what is said with it."""
     meta: dict[str, Any] | None = None
@@ -71,7 +79,9 @@ class News(Struct, frozen=True, omit_defaults=True):
     """The task, in the state it is in now."""
 
     def concerns(self, subscriber: Subscriber) -> bool:
-        """Whether a list changed for this subscriber."""
+        """Whether it changed for this subscriber."""
+        if self.caller is not None:
+            return key_of(subscriber.principal) == self.caller
         if self.session is not None:
             return subscriber.session is not None and subscriber.session.id == self.session
         if self.principal is not None:
@@ -98,6 +108,12 @@ class Hub:
         """Told of everything that is published: servers this one is mounted in."""
         self.abandoned: Callable[[str], None] | None = None
         """Told of an address that nobody is subscribed to any more."""
+        self.ended: Callable[[Session], None] | None = None
+        """Told of a legacy session that is over."""
+        self.sight: Callable[[Collection[Subscriber], str, Tell], None] | None = None
+        """Has those told who still see an address; None where nobody loses sight of one."""
+        self.updated: list[Callable[[str], None]] = []
+        """Told of every resource that has changed, here or in another process."""
         self.named: Callable[[str], str] | None = None
         """What clients call an address; None where it is what the server calls it."""
         self.rights: Callable[[str], Rights] = lambda uri: ()
@@ -139,6 +155,8 @@ class Hub:
             self._unwatch(subscriber, uri)
         for task in subscriber.tasks:
             _drop(self._tasks, task, subscriber)
+        if self.ended is not None and subscriber.session is not None:
+            self.ended(subscriber.session)
 
     def subscribe(self, subscriber: Subscriber, uri: str) -> None:
         """``resources/subscribe`` of a legacy session; subscribing twice is once.
@@ -202,14 +220,18 @@ class Hub:
             task = news.task
             interested = self._tasks.get(task.task_id, {})
             return _tell(interested, "notifications/tasks", lambda meta: _with(task, meta))
-        return 0 if news.uri is None else self._tell_updated(news.uri, news.meta or {})
+        return 0 if news.uri is None else self._tell_updated(news, news.uri, news.meta or {})
 
-    def _tell_updated(self, uri: str, more: dict[str, Any]) -> int:
+    def _tell_updated(self, news: News, uri: str, more: dict[str, Any]) -> int:
         rights = self.rights(uri)
         uri = uri if self.named is None else self.named(uri)
+        for told in self.updated:
+            told(uri)
         interested: dict[Subscriber, None] = {}
         for address in _above(uri):
             interested |= self._uris.get(address, {})
+        if news.caller is not None or news.session is not None:
+            interested = {one: None for one in interested if news.concerns(one)}
         if rights:
             interested = {one: None for one in interested if visible(rights, one.principal)}
 
@@ -217,7 +239,11 @@ class Hub:
             whole = {**more, **(own or {})}
             return m.ResourceUpdatedNotificationParams(uri, meta=whole or UNSET)
 
-        return _tell(interested, UPDATED, params)
+        tell = partial(_tell, method=UPDATED, params=params)
+        if self.sight is None or not interested:
+            return tell(interested)
+        self.sight(interested, uri, tell)
+        return len(interested)
 
     def publish_to(self, subscriber: Subscriber, task: m.DetailedTask) -> None:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
@@ -334,7 +360,7 @@ def _with(task: m.DetailedTask, meta: dict[str, Any] | UnsetType) -> m.DetailedT
 
 
 def _tell(
-    interested: Mapping[Subscriber, None], method: str, params: Callable[[dict[str, Any] | UnsetType], Struct]
+    interested: Collection[Subscriber], method: str, params: Callable[[dict[str, Any] | UnsetType], Struct]
 ) -> int:
     shared = SharedParams(params)
     to_sessions = ParamsFor(shared)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from ..model import Error, InputRequest, InputRequests
@@ -50,13 +50,13 @@ class Caller(Struct, omit_defaults=True):
     """Who asked for a task and how, as far as it takes to run it again. No token and no claim is kept."""
 
     revision: str
-    capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
+    capabilities: dict[str, Any] = {}
     client_info: dict[str, Any] | None = None
     subject: str | None = None
     issuer: str | None = None
-    scopes: list[str] = field(default_factory=list[str])
+    scopes: list[str] = []
     client_id: str | None = None
-    trace: dict[str, str] = field(default_factory=dict[str, str])
+    trace: dict[str, str] = {}
     """On whose behalf, see `trace_context`."""
 
 
@@ -90,7 +90,7 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     progress_token: RequestId | None = None
     label: str | None = None
     """What its client calls it; peers are told this in place of ``id``."""
-    depends_on: list[str] = field(default_factory=list[str])
+    depends_on: list[str] = []
     """Tasks, by their ids, that have to be completed before the work begins."""
     metadata: dict[str, Any] | UnsetType = UNSET
     """What erlmcp's client said of it."""
@@ -103,15 +103,17 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """It was handed over to workers: until it begins, nobody else takes it up while there are any."""
     place: str | None = None
     """What counts it among those of its principal."""
+    more: tuple[str, ...] = ()
+    """What counts its bytes, where it has many."""
     result: Raw | UnsetType = UNSET
     is_error: bool = False
     """The result is a tool's ``isError`` result."""
     error: Error | UnsetType = UNSET
-    questions: InputRequests = field(default_factory=dict[str, Any])
+    questions: InputRequests = {}
     """What waits for an answer."""
-    asked: list[str] = field(default_factory=list[str])
+    asked: list[str] = []
     """Every key ever asked under: keys are never used twice in the life of a task."""
-    answers: dict[str, Raw] = field(default_factory=dict[str, Raw])
+    answers: dict[str, Raw] = {}
     """Answers the work has not taken yet."""
 
     @property

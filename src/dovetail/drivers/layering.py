@@ -24,7 +24,7 @@ Respond = Callable[[Call, Channel], Awaitable[Struct | Raw]]
 TakeNote = Callable[[Notice], None]
 """Takes note of a notification; ``Server.take_note`` is one."""
 Wrapper = Callable[[Respond], Respond]
-Door = Callable[[str], DovetailError | None]
+Door = Callable[[str], Awaitable[DovetailError | None]]
 
 OPERATIONS: Final = {
     "initialize": ("initialize",),
@@ -128,7 +128,7 @@ class Layer:
         """Addresses that nobody is let in from, always the same table; while it has any, `at_the_door` is asked."""
         return EMPTY
 
-    def at_the_door(self, address: str) -> DovetailError | None:
+    async def at_the_door(self, address: str) -> DovetailError | None:
         """Why nobody at ``address`` is served now. Asked over HTTP before a message is read; None: go on."""
 
     def wrap(self, respond: Respond) -> Respond:

@@ -42,6 +42,8 @@ log = logging.getLogger("dovetail")
 
 Write = Callable[[bytes], None]
 OnProgress = Callable[[float, float | None, str | None], Any]
+Released = Callable[[], Awaitable[None]]
+"""Told that the peer has let go of the stream of a request, and wants to be asked for the rest of it later."""
 UNLIMITED: Final = Timeouts(connect=None, idle=None, total=None)
 
 
@@ -57,6 +59,7 @@ class Asking(TypedDict, total=False):
     """For requests before anything is negotiated."""
     raw: bool
     """Return the result as it came."""
+    released: Released | None
     row: Method | None
     """What is known of a method that no revision has."""
     write: Write
@@ -85,6 +88,7 @@ class Outgoing(Struct, eq=False):
     """Why it was interrupted."""
     status: int = 0
     """The HTTP status of the answer, where there is one; the exchange sets it."""
+    released: Released | None = None
     over: Callable[[BaseException | None], None] | None = None
     """Wants to hear how it ended."""
 
@@ -184,6 +188,7 @@ class Requests:
         id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
+        sent.released = get("released")
         if carrier is not None:
             sent.over = carrier.sent(id)
         if progress:

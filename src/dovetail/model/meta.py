@@ -15,6 +15,9 @@ RELATED_TASK: Final = PREFIX + "related-task"
 
 TASKS_EXTENSION: Final = PREFIX + "tasks"
 SKILLS_EXTENSION: Final = PREFIX + "skills"
+APPS_EXTENSION: Final = PREFIX + "ui"
+APP_MIME_TYPE: Final = "text/html;profile=mcp-app"
+"""MCP Apps, UI Resource Format: ``mimeType`` MUST be this one."""
 
 IDEMPOTENCY_EXTENSION: Final = "io.dovetail/idempotency"
 IDEMPOTENCY_KEY: Final = "io.dovetail/idempotency-key"

@@ -220,7 +220,7 @@ class Builtin:
             honoured = replace(honoured, resource_subscriptions=seen)
         channel.notify(ACKNOWLEDGED, acknowledgement(call.id, honoured))
         subscriber = server.hub.add(honoured, channel.notify, call.id)
-        subscriber.principal = call.principal
+        subscriber.principal, subscriber.call = call.principal, call
         for task in over:
             server.hub.publish_to(subscriber, task)
         try:

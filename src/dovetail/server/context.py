@@ -427,5 +427,6 @@ class Context:
     def close(self) -> None:
         """The handler is done: nothing more is sent in its name, and no thread of its waits any longer."""
         self._closed = True
-        for future in tuple(self._waiting):
-            future.cancel()
+        if self._waiting:
+            for future in tuple(self._waiting):
+                future.cancel()

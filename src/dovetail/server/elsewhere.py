@@ -63,6 +63,10 @@ class Elsewhere(Protocol):
 
     async def stop(self) -> None: ...
 
+    async def meet(self, call: Call) -> None:
+        """A client says hello, and is about to be told what there is."""
+        ...
+
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw | None:
         """The answer of whoever has the component; None when nobody has."""
         ...
@@ -99,7 +103,15 @@ class Elsewhere(Protocol):
 
     def unwatch(self, uri: str) -> None: ...
 
+    async def sees(self, uri: str, call: Call) -> bool:
+        """Whether ``uri`` is still there for them."""
+        ...
+
     def scopes(self) -> frozenset[str]: ...
+
+    def find_routes(self, path: str) -> list[Any]:
+        """The own HTTP routes of what is mounted that answer ``path``."""
+        ...
 
 
 class Composing:

@@ -17,8 +17,8 @@ from ..core.channel import EMPTY, Call, NoBackChannel
 from ..drivers.run import from_outside
 from ..errors import CapabilityError, ProtocolError, Refusal, ToolError, delivery
 from ..model import CallToolResult, ClientCapabilities, TextContent
-from ..settings import STORE_FULL_MS
-from ..stores.base import StoreFull
+from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
+from ..stores.base import StoreError, StoreFull
 from ..wire.dialects.base import VENDOR
 from .asking.ask import CannotAsk, Unanswered, plain
 from .running import Deadline
@@ -49,8 +49,8 @@ class Failures:
             raise error
         if isinstance(error, CannotAsk) and call.revision.modern:
             raise missing_capability(error) from None
-        if isinstance(error, StoreFull):
-            raise no_room(error) from None
+        if isinstance(error, StoreError):
+            raise not_kept(error) from None
         if isinstance(error, Refusal):
             if error.as_result:
                 return _failed(error.message, error.kind, _refused(error))
@@ -80,8 +80,8 @@ class Failures:
             raise error
         if isinstance(error, ProtocolError | Refusal):
             raise error
-        if isinstance(error, StoreFull):
-            raise no_room(error) from None
+        if isinstance(error, StoreError):
+            raise not_kept(error) from None
         if isinstance(error, CannotAsk) and call.revision.modern:
             raise missing_capability(error) from None
         own, text, meta = self._explain(error, what)
@@ -134,10 +134,11 @@ _UNASKED = frozenset({"capability_not_supported", "no_back_channel"})
 """Raised to the handler by a question that cannot be asked: a failed tool when the handler lets it pass."""
 
 
-def no_room(error: StoreFull) -> ProtocolError:
-    """What a peer is told when a handler cannot keep what it has to: no fault of its own, and no secret."""
+def not_kept(error: StoreError) -> ProtocolError:
+    """What a peer is told when a handler cannot keep or find what it has to: no fault of its own, and no secret."""
     logger.error("a call was refused: %s", error)
-    return ProtocolError("storage_full", data={"retryAfterMs": STORE_FULL_MS})
+    later = STORE_FULL_MS if isinstance(error, StoreFull) else RETRY_AFTER_MS
+    return ProtocolError(error.kind, data={"retryAfterMs": later})
 
 
 def missing_capability(error: CannotAsk) -> ProtocolError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -26,8 +26,8 @@ from ..core.channel import Call, Session
 from ..core.principal import Principal
 from ..errors import ProtocolError, StateError
 from ..settings import HANDLE_SECONDS, KEPT_BYTES, SESSION_STATE_SECONDS
-from ..stores.base import Store, StoreUnreadable
-from ..stores.bounds import HANDLES_ALL, HANDLES_OWN
+from ..stores.base import Store, StoreUnavailable, StoreUnreadable
+from ..stores.bounds import HANDLES_ALL, HANDLES_OWN, PLACE_SECONDS, STATE_ALL, STATE_ATTEMPTS, STATE_OWN
 from ..stores.places import Places, free, owner_of, renew
 from ..stores.records import Records
 from .signatures.depends import CONTEXT
@@ -53,6 +53,7 @@ class _Kept(Struct, array_like=True):
 
 
 _records = Records(_Kept)
+_states = Records(_Kept, 2)
 _values = Records(Raw)
 
 
@@ -77,24 +78,31 @@ def written(value: Any) -> bytes:
 class Handle(Generic[T]):
     """A kept value: ``value`` is what was loaded, ``id`` what travels. Change the value and `save` it."""
 
-    __slots__ = ("_folder", "_places", "_store", "_ttl", "id", "value")
+    __slots__ = ("_folder", "_owner", "_places", "_store", "_ttl", "id", "value")
 
-    def __init__(
-        self, store: Store, folder: str, id: str, value: T, ttl: float | None, places: tuple[str, ...]
-    ) -> None:
+    def __init__(self, store: Store, folder: str, owner: str, id: str, value: T, kept: _Kept) -> None:
         self._store = store
         self._folder = folder
-        self._ttl = ttl
-        self._places = places
+        self._owner = owner
+        self._ttl = kept.ttl
+        self._places = kept.places
         self.id = id
         self.value = value
 
     async def save(self, *, ttl: float | None = None) -> None:
-        """Keep ``value`` as it is now, for ``ttl`` seconds or as long as it was kept for at first."""
+        """Keep ``value`` as it is now, for ``ttl`` seconds or as long as it was kept for at first.
+
+        Raises:
+            TypeError, ValueError: it has no JSON form, or is too large.
+            StoreFull: its owner has as much as may be kept.
+        """
+        store, before, data = self._store, self._places, Raw(written(self.value))
         self._ttl = self._ttl if ttl is None else ttl
-        data = _records.write(_Kept(Raw(written(self.value)), self._ttl, self._places))
-        await renew(self._store, self._places, self._ttl)
-        await self._store.put(f"{self._folder}/{self.id}", data, ttl=self._ttl)
+        self._places = await _handles(store).fit(self._owner, before, self._ttl, len(bytes(data)))
+        await renew(store, self._places, self._ttl)
+        kept = _Kept(data, self._ttl, self._places)
+        await store.put(f"{self._folder}/{self.id}", _records.write(kept), ttl=self._ttl)
+        await free(store, set(before).difference(self._places))
 
     async def release(self) -> None:
         """Forget it: from now on the handle is unknown. Releasing twice is fine."""
@@ -108,9 +116,7 @@ class Handle(Generic[T]):
 async def keep(store: Store, call: Call, value: Any, ttl: float | None) -> str:
     """Keep ``value`` for whoever calls and return the id of its handle."""
     data, ttl = Raw(written(value)), HANDLE_SECONDS if ttl is None else ttl
-    places = await Places(store, "handle", own=HANDLES_OWN, total=HANDLES_ALL).take(
-        owner_of(call.principal, call.scope), ttl
-    )
+    places = await _handles(store).take(owner_of(call.principal, call.scope), ttl, len(bytes(data)))
     id = secrets.token_urlsafe(24)
     try:
         await store.put(f"{_folder(call.principal)}/{id}", _records.write(_Kept(data, ttl, places)), ttl=ttl)
@@ -120,8 +126,18 @@ async def keep(store: Store, call: Call, value: Any, ttl: float | None) -> str:
     return id
 
 
-async def load(store: Store, principal: Principal | None, id: str, read: Callable[[Raw], Any]) -> Handle[Any]:
-    """The handle ``id`` of ``principal``."""
+def _handles(store: Store) -> Places:
+    return Places(store, "handle", own=HANDLES_OWN, total=HANDLES_ALL)
+
+
+async def load(
+    store: Store,
+    principal: Principal | None,
+    id: str,
+    read: Callable[[Raw], Any],
+    scope: Mapping[str, Any],
+) -> Handle[Any]:
+    """The handle ``id`` of ``principal``; what it grows by counts for whoever ``scope`` says is there."""
     folder = _folder(principal)
     data = None if "/" in id else await store.get(f"{folder}/{id}")
     if data is None:
@@ -135,7 +151,7 @@ async def load(store: Store, principal: Principal | None, id: str, read: Callabl
         StoreUnreadable,
     ):  # of another type, or version: none of this parameter
         raise ProtocolError("handle_not_found") from None
-    return Handle(store, folder, id, value, kept.ttl, kept.places)
+    return Handle(store, folder, owner_of(principal, scope), id, value, kept)
 
 
 def _folder(principal: Principal | None) -> str:
@@ -162,7 +178,8 @@ def with_handles(signature: Signature) -> Signature:
             del arguments[CONTEXT]
         for name, read in readers.items():
             if arguments.get(name) is not None:
-                arguments[name] = await load(context.server.kept, context.principal, arguments[name], read)
+                id, kept = arguments[name], context.server.kept
+                arguments[name] = await load(kept, context.principal, id, read, context.scope)
         return await (
             function(**arguments) if is_async else context.server.runner.call(function, **arguments)
         )
@@ -198,35 +215,67 @@ def _as_text(parameter: Field) -> Field:
 class State:
     """The values of one caller, by key. They are plain JSON: what went in as an object comes out as a dict."""
 
-    __slots__ = ("_folder", "_lifetime", "_store")
+    __slots__ = ("_folder", "_lifetime", "_owner", "_shares", "_store")
 
     def __init__(self, store: Store, call: Call) -> None:
-        self._store = store
+        within: str | None = None
         if call.principal is not None:
-            self._folder, self._lifetime = f"state/{owner(call.principal)}", None
+            self._owner, self._lifetime = owner(call.principal), None
         else:
-            self._folder, self._lifetime = f"state/{_session_folder(call)}", SESSION_STATE_SECONDS
+            self._owner, self._lifetime = _session_folder(call), SESSION_STATE_SECONDS
+            within = owner_of(None, call.scope)
+        self._store = store
+        self._folder = f"state/{self._owner}"
+        self._shares = Places(store, "state", own=STATE_OWN, total=STATE_ALL, within=within)
 
     async def get(self, key: str, default: Any = None) -> Any:
         """The value of ``key``; ``default`` where there is none, or none any more."""
         data = await self._store.get(self._key(key))
-        return default if data is None else msgspec.json.decode(_values.read(data))
+        return default if data is None else msgspec.json.decode(_read_state(data).value)
 
     async def set(self, key: str, value: Any, ttl: float | None = None) -> None:
         """Keep ``value``, for ``ttl`` seconds or as long as its owner is known.
 
         Raises:
             TypeError, ValueError: it has no JSON form, or is too large.
+            StoreFull: its owner, or all together, have as much as may be kept.
         """
-        data = _values.write(Raw(written(value)))
-        await self._store.put(self._key(key), data, ttl=self._lifetime if ttl is None else ttl)
+        data, ttl = Raw(written(value)), self._lifetime if ttl is None else ttl
+        for _ in range(STATE_ATTEMPTS):
+            if await self._set(self._key(key), data, ttl):
+                return
+        raise StoreUnavailable("others write the same key all the time")
+
+    async def _set(self, key: str, value: Raw, ttl: float | None) -> bool:
+        """Whether nobody else has changed ``key`` meanwhile."""
+        store, counted = self._store, min(ttl or PLACE_SECONDS, PLACE_SECONDS)
+        old = await store.get(key)
+        before = () if old is None else _read_state(old).places
+        places = await self._shares.fit(self._owner, before, counted, len(bytes(value)))
+        unused = set(places).difference(before)
+        try:
+            await renew(store, tuple(set(before).intersection(places)), counted)
+            data = _states.write(_Kept(value, ttl, places))
+            if await store.put(key, data, ttl=ttl, only_new=old is None, expect=old):
+                unused = set(before).difference(places)
+                return True
+        finally:
+            await free(store, unused)
+        return False
 
     async def delete(self, key: str) -> None:
         """Forget ``key``; whether there was one does not matter."""
-        await self._store.delete(self._key(key))
+        old = await self._store.get(self._key(key))
+        if old is not None and await self._store.delete(self._key(key)):
+            await free(self._store, _read_state(old).places)
 
     def _key(self, key: str) -> str:
         return f"{self._folder}/{quote(key, safe='')}"
+
+
+def _read_state(data: bytes) -> _Kept:
+    """What is kept under a key; version 1 was the value alone, which nobody counted."""
+    return _Kept(_values.read(data), None) if data.startswith(b"1 ") else _states.read(data)
 
 
 def _session_folder(call: Call) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -19,7 +19,8 @@ from ..core.channel import Call, Channel
 from ..core.principal import key_of
 from ..core.rights import Rights, visible
 from ..errors import ProtocolError
-from ..model import PaginatedResult
+from ..model import ClientCapabilities, PaginatedResult
+from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
 from ..settings import PAGES_KEPT
 from ..wire.seal import bind
 
@@ -55,6 +56,8 @@ class Listing:
         """Whoever made the list left out what its caller may not see."""
         self._restricted: list[tuple[int, Rights]] | None = None
         """Which entries have rights, by their place in the list; None until somebody asks."""
+        self._app_only: frozenset[int] = frozenset()
+        """Tools for the pages of hosts alone, by their place; known with the former."""
         self._pages: dict[Key, Raw] = {}
         self._digests: dict[frozenset[int], bytes] = {}
         """Of the whole list, by what is left out of it."""
@@ -76,8 +79,7 @@ class Listing:
         size = page_size(self._server, call)
         restricted = self._find_restricted() if self._restricted is None else self._restricted
         seen = tuple(visible(rights, call.principal) for _, rights in restricted) if restricted else ()
-        apps = self._server.apps if self._name == "tools" else None
-        unseen = set[str]() if apps is None else apps.unseen(call)
+        unseen = self._app_only if self._app_only and not shows_apps(call.capabilities) else ()
         if unseen:
             seen = (*seen, False)  # the same list is another one for clients that show no apps
         owner = None if call.principal is None else call.principal.key
@@ -85,8 +87,7 @@ class Listing:
         page = self._pages.get(key)
         if page is None:
             hidden = {place for (place, _), shown in zip(restricted, seen, strict=False) if not shown}
-            if unseen:  # tools have names; a skill is known by its URI
-                hidden.update(place for place, (one, _) in enumerate(self._entries()) if one.name in unseen)
+            hidden.update(unseen)
             page = call.codec.prepare(self._build(call, cursor, size, hidden))
             if len(self._pages) >= PAGES_KEPT:
                 self._pages.clear()
@@ -94,7 +95,10 @@ class Listing:
         return page
 
     def _find_restricted(self) -> list[tuple[int, Rights]]:
-        self._restricted = [(place, rights) for place, (_, rights) in enumerate(self._entries()) if rights]
+        entries = list(enumerate(self._entries()))
+        self._restricted = [(place, rights) for place, (_, rights) in entries if rights]
+        if self._name == "tools":
+            self._app_only = frozenset(place for place, (one, _) in entries if _is_app_only(one))
         return self._restricted
 
     def _build(self, call: Call, cursor: str | None, size: int, hidden: set[int]) -> PaginatedResult:
@@ -105,7 +109,7 @@ class Listing:
         offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
-        if call.principal is not None or self._restricted or self._private or self._server.apps is not None:
+        if call.principal is not None or self._restricted or self._private or self._app_only:
             result.cache_scope = "private"  # others may not see what this caller sees
         if offset + size < len(definitions):
             position = digest + str(offset + size).encode()
@@ -125,6 +129,19 @@ class Listing:
         if position[:_DIGEST] != digest:
             raise ProtocolError("cursor_expired", "the list has changed: start over")
         return int(position[_DIGEST:])
+
+
+def shows_apps(capabilities: ClientCapabilities) -> bool:
+    """Whether a client shows pages of the kind there is."""
+    settings = capabilities.extension(APPS_EXTENSION)
+    return settings is not None and APP_MIME_TYPE in (settings.get("mimeTypes") or (APP_MIME_TYPE,))
+
+
+def _is_app_only(tool: Any) -> bool:
+    """MCP Apps, Resource Discovery: a host does not show its model what is visible to ``app`` alone."""
+    ui: Any = tool.meta.get("ui") if tool.meta else None
+    shown = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
+    return isinstance(shown, list) and "model" not in shown
 
 
 def page_size(server: Server, call: Call) -> int:

@@ -10,10 +10,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from weakref import WeakSet
 
 from ..core.channel import Session
@@ -85,18 +92,22 @@ handler_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time
 """The innermost time that runs here."""
 
 
-@contextmanager
-def off_the_clock() -> Generator[None, None, None]:
+def off_the_clock() -> AbstractContextManager[None]:
     """The handler that runs here waits for somebody else: its own time stands still."""
     time = handler_time.get()
-    if time is None:
-        yield
-        return
+    return _UNTIMED if time is None else _stopped(time)
+
+
+@contextmanager
+def _stopped(time: HandlerTime) -> Generator[None, None, None]:
     time.pause()
     try:
         yield
     finally:
         time.resume()
+
+
+_UNTIMED: Final = nullcontext()
 
 
 class Runner:

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Channel, Session
-from ..core.subscriptions import LIST_KINDS, Hub
+from ..core.subscriptions import LIST_KINDS, Hub, News
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
 from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
@@ -314,16 +314,17 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
     # --- what changes ---------------------------------------------------------------------------------------
 
-    def changed(self, kind: Changed) -> None:
-        """What is listed as ``kind`` is another list now: drop what was made of it, and tell."""
+    def changed(self, kind: Changed, news: News | None = None) -> None:
+        """What is listed as ``kind`` is another list now: drop what was made of it, and tell whom ``news`` is for."""
+        news = news or News(list=kind)
         self.generation += 1
         self._offer()
         self._builtin.changed(kind)
         if self._loop is None or self._loop is asyncio._get_running_loop():
-            self.hub.publish_list_changed(kind)
+            self.hub.publish(news)
         elif not self._loop.is_closed():
             # A plain function in a worker thread: subscribers are told on the loop they live on.
-            self._loop.call_soon_threadsafe(self.hub.publish_list_changed, kind)
+            self._loop.call_soon_threadsafe(self.hub.publish, news)
 
     def _offer(self) -> None:
         """Declare what is registered. What was declared once stays: sessions have been told."""

@@ -19,7 +19,8 @@ from ..model import ClientCapabilities
 from ..wire.dialects import ERLMCP
 
 if TYPE_CHECKING:
-    from ..core.routes import Routes
+    from ..core.routes import Route, Routes
+    from .elsewhere import Elsewhere
     from .server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ class Serving:
 
     routes: Routes | None = None
     """The author's own, beside the endpoint; made with the first one."""
+    elsewhere: Elsewhere | None
 
     def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
         """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.
@@ -63,6 +65,11 @@ class Serving:
             return handler
 
         return add
+
+    def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]:
+        """All own routes that answer ``path``, those of what is mounted here last."""
+        found = [] if self.routes is None else self.routes.find(path)
+        return found if self.elsewhere is None else found + self.elsewhere.find_routes(path)
 
     async def handle(self, message: bytes | str, scope: Mapping[str, Any] | None = None) -> bytes | None:
         """Answer one message or batch: bytes (or text) in, bytes out, None when there is nothing to say. Never

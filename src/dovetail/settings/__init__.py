@@ -197,13 +197,13 @@ STATE_LIFETIME: Final = 3600.0
 LONGEST_DESCRIPTION: Final = 10_000
 """Characters of a description above which a note is logged, or the registration refused where the dialect says so."""
 ANNOTATION_DEPTH: Final = 64
-"""Levels of an annotation."""
 ANNOTATIONS_KEPT: Final = 1024
-"""Annotations and classes that are remembered once they were taken apart, so that many tools may share them."""
+"""Levels of an annotation; annotations and classes that are remembered once they were taken apart, for all tools."""
 SAMPLE_TOKENS: Final = 1024
 """Tokens a client's model is asked for at most, unless the handler says otherwise."""
 FORMS_KEPT: Final = 256
-"""Types whose forms are made once."""
+QUESTION_LENGTH: Final = 1024
+"""Types whose forms are made once, as are questions of at most so many characters that are asked again and again."""
 PAGES_KEPT: Final = 512
 """Encoded pages per list; a peer that asks for every page size makes the cache start over, not grow."""
 MATCHED_URI_LENGTH: Final = 8192
@@ -360,6 +360,9 @@ UNSENT_STREAM: Final = 1 << 20
 """Bytes of a stream after which its client has to have taken them all, where the host does not wait for it."""
 UNREAD_PONGS: Final = 64 << 10
 """Bytes that wait for a WebSocket client though we have sent nothing: what answers its pings."""
+UNFINISHED_LOOK: Final = 0.05
+UNFINISHED_GROWTH: Final = 8 << 20
+"""Seconds between two looks at the memory while WebSockets are open; if it grew so much, the kernel is asked why."""
 HANGUP_SWEEP: Final = 5.0
 """Seconds between two looks of the kernel at clients we work for: those behind a pipeline hang up unseen otherwise."""
 PREFLIGHT_NAMES: Final = 64
@@ -414,7 +417,9 @@ TEARDOWN_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 1.0
 """For the peer to take the last bytes, and for cancelled handlers to give in."""
 COLLECT_AFTER: Final = 5000
-"""Objects more than before that make the collector of circles look through the young ones, in a process of ours."""
+COLLECT_OLDER: Final = (1, 50)
+"""Objects more than before that make the collector of circles look at them, in a process of ours; how many such looks
+make one at all of them since the last, and how many of those one at everything: small bites keep nobody waiting."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100

@@ -20,12 +20,14 @@ publish   tell everybody who listens right now (`subscribe`), also in other proc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..errors import DovetailError
 from ..settings import SCAN_PAGE
 
 Take = Callable[[bytes], None]
+GAP: Final = ""
+"""The topic of those who want to know that news may have been lost."""
 
 
 class StoreError(DovetailError):

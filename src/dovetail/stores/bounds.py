@@ -30,7 +30,10 @@ REDIS_REPEAT_SECONDS: Final = 0.1
 REDIS_REMEMBERED: Final = 60.0
 """For which Redis remembers what it did, so that a command that is sent again is done once."""
 REDIS_NEWS: Final = 10_000
-"""Pieces of news kept for processes that were cut off for a while."""
+REDIS_NEWS_BYTES: Final = 64 << 20
+REDIS_NEWS_LEAST: Final = 16
+"""Pieces of news kept for processes that were cut off for a while: so many small ones, about so many bytes of each
+size of larger ones, but never fewer than the last."""
 REDIS_LISTEN_SECONDS: Final = 2.0
 """How long one look for news waits for some."""
 
@@ -54,10 +57,10 @@ ONCE_ALL_BYTES: Final = 512 << 20
 ONCE_SOON: Final = 300.0
 ONCE_SMALL: Final = 4096
 """Beyond that a result is kept for so many seconds, and only if it has at most so many bytes."""
-ONCE_OVERHEAD: Final = 512
-"""Bytes that a result takes beside its own."""
-ONCE_SHARES: Final = 4096
-"""Principals are counted in so many groups."""
+SHARE_OVERHEAD: Final = 512
+"""Bytes that an entry takes beside its own."""
+SHARE_GROUPS: Final = 4096
+"""Owners are counted in so many groups."""
 ONCE_LOOK: Final = 1.0
 """Between two looks at such a call, for those who wait without being told."""
 ONCE_GRACE: Final = 10.0
@@ -82,6 +85,9 @@ EVENTS_PAUSE: Final = 0.005
 """Seconds for which events of a general stream wait to be written."""
 EVENTS_WAITING: Final = 16 << 20
 """Bytes of events on their way to the store; more are not kept."""
+EVENTS_BYTES: Final = 64 << 20
+EVENTS_ALL_BYTES: Final = 512 << 20
+"""What one process keeps of events in `EVENT_SECONDS`: of one session, and of all."""
 EVENTS_UNKEPT: Final = 100_000
 """Events of one stream that may have reached a client, but not the store, when their process is killed."""
 LETTERS_WAITING: Final = 100_000
@@ -89,9 +95,21 @@ LETTERS_WAITING: Final = 100_000
 LETTER_SECONDS: Final = 15.0
 LETTER_LOOK: Final = 1.0
 """How long a process may take to answer a letter, and when it is first asked whether it still lives."""
+PLACE_BYTES: Final = 64 << 10
+PLACE_SECONDS: Final = 30 * 86_400.0
+"""What is kept takes a place for each of so many bytes, and counts no more when it was not written for so long."""
 HANDLES_OWN: Final = 2000
 HANDLES_ALL: Final = 200_000
-"""Handles that are kept for one owner, and for all."""
+"""Places of handles that one owner has, and all."""
+STATE_OWN: Final = 2000
+STATE_ALL: Final = 200_000
+"""The same of ``ctx.state``, whose owners are principals and sessions."""
+TASKS_OWN: Final = 2000
+TASKS_NOBODYS: Final = 10_000
+TASKS_ALL: Final = 20_000
+"""The same of large tasks: one principal's, those of all who are none, and all."""
+STATE_ATTEMPTS: Final = 16
+"""Attempts to write one key of it while others write the same."""
 SESSIONS_KEPT: Final = 10
 """Sessions of one principal that a store keeps for each that one process may have in memory."""
 SESSIONS_ALL_KEPT: Final = 100

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from .base import StoreUnavailable, Take
+from .base import GAP, StoreError, StoreUnavailable, Take
 from .bounds import BUS_BACKLOG, BUS_MESSAGE, BUS_QUEUE, BUS_SETTLED
-from .listeners import GAP, Listeners
+from .listeners import Listeners
 
 log = logging.getLogger("dovetail.stores")
 
@@ -84,11 +84,11 @@ class Bus:
         """Tell listeners here at once, and hand the message to all other processes.
 
         Raises:
-            StoreUnavailable: it is larger than `settings.BUS_MESSAGE`, or as `open`.
+            StoreError: it is larger than `settings.BUS_MESSAGE`, or as `open`.
         """
         name = topic.encode()
         if len(message) > BUS_MESSAGE:
-            raise StoreUnavailable(f"news may have {BUS_MESSAGE} bytes")
+            raise StoreError(f"news may have {BUS_MESSAGE} bytes")
         await self.open()
         self._listeners.tell(topic, message)
         if not _UNIX:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from .base import Take
 
 log = logging.getLogger("dovetail.stores")
-
-
-GAP: Final = ""
-"""The topic of those who want to know that news may have been lost."""
 
 
 class Listeners:

@@ -1,7 +1,8 @@
-"""How many things of a kind one owner may have in a store, and all together: counted without a look at the things.
+"""How much of a kind one owner may have in a store, and all together: counted without a look at the things.
 
-An owner has so many places, and everything takes one for as long as it is kept: that is one write, however many there
-are and whichever process asks. Places lie in drawers, so that the look for a free one stays short when few are left.
+An owner has so many places, and everything takes one for as long as it is kept, or several if it is large: that is a
+write for each, however many there are and whichever process asks. So what is counted is bytes as well. Places lie in
+drawers, so that the look for a free one stays short when few are left.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from ..core.principal import Principal
 from .base import Store, StoreFull, split
+from .bounds import PLACE_BYTES
 
 _DRAWER: Final = 256
 _DRAWERS: Final = 8
@@ -22,32 +24,59 @@ _TRIES: Final = 3
 
 
 class Places:
-    """The places of one ``kind`` of things: ``own`` for each owner, ``total`` for all."""
+    """The places of one ``kind`` of things: ``own`` for each owner, ``total`` for all.
 
-    def __init__(self, store: Store, kind: str, *, own: int, total: int) -> None:
+    With ``within`` owners belong to somebody, such as sessions to an address, who gets half of all at most.
+    """
+
+    def __init__(self, store: Store, kind: str, *, own: int, total: int, within: str | None = None) -> None:
         self._store = store
         self._kind = kind
         self._own = own
         self._total = total
+        self._within = within
 
-    async def take(self, owner: str, ttl: float) -> tuple[str, ...]:
-        """Count one thing more; what is returned goes to `renew` and `free`.
+    async def take(self, owner: str, ttl: float | None, size: int = 0) -> tuple[str, ...]:
+        """Count one thing more, of ``size`` bytes; what is returned goes to `renew`, `fit` and `free`.
 
         Raises:
-            StoreFull: there are as many as there may be.
+            StoreFull: there is as much as there may be.
         """
-        folder = f"place/{self._kind}"
-        mine = await take_place(self._store, f"{folder}/{owner}", self._own, b"", ttl)
-        if mine is None:
-            raise StoreFull(self._own, f"{self._kind}s of one owner")
+        return await self.fit(owner, (), ttl, size)
+
+    async def fit(self, owner: str, places: tuple[str, ...], ttl: float | None, size: int) -> tuple[str, ...]:
+        """The places of a thing that is to have ``size`` bytes and has ``places`` now.
+
+        Whoever has then written the thing must `free` those that it needs no more; else those that are new.
+
+        Raises: as `take`.
+        """
+        levels = self._levels(owner)
+        count = len(levels) * (1 + size // PLACE_BYTES)
+        taken: list[str] = []
         try:
-            common = await take_place(self._store, f"{folder}-all", self._total, b"", ttl)
-            if common is None:
-                raise StoreFull(self._total, f"{self._kind}s")
+            for number in range(len(places), count):
+                folder, most, what = levels[number % len(levels)]
+                place = await take_place(self._store, folder, most, b"", ttl)
+                if place is None:
+                    raise StoreFull(most, what)
+                taken.append(place)
         except BaseException:
-            await self._store.delete(mine)
+            await free(self._store, taken)
             raise
-        return mine, common
+        return (*places, *taken)[:count]
+
+    def _levels(self, owner: str) -> list[tuple[str, int, str]]:
+        folder, things = f"place/{self._kind}", f"{self._kind}s"
+        levels = [(f"{folder}/{owner}", self._own, f"{things} of one owner")]
+        if self._within is not None:
+            levels.append((f"{folder}-of/{self._within}", self._total // 2, f"{things} of one address"))
+        return [*levels, (f"{folder}-all", self._total, things)]
+
+
+def holder(places: tuple[str, ...]) -> str:
+    """Whose places these are."""
+    return places[0].split("/")[2]
 
 
 async def renew(store: Store, places: tuple[str, ...], ttl: float | None) -> None:
@@ -56,7 +85,7 @@ async def renew(store: Store, places: tuple[str, ...], ttl: float | None) -> Non
         await store.put(place, b"", ttl=ttl)
 
 
-async def free(store: Store, places: tuple[str, ...]) -> None:
+async def free(store: Store, places: Iterable[str]) -> None:
     """The thing is gone."""
     for place in places:
         await store.delete(place)

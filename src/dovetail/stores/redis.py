@@ -19,16 +19,19 @@ from ..errors import DovetailError
 from ..extras import missing
 from ..settings import SCAN_PAGE
 from . import redis_scripts as scripts
-from .base import StoreError, StoreFull, StoreUnavailable, StoreUnreadable, Take, split
+from .base import GAP, StoreError, StoreFull, StoreUnavailable, StoreUnreadable, Take, split
 from .bounds import (
+    BUS_MESSAGE,
     REDIS_LISTEN_SECONDS,
     REDIS_NEWS,
+    REDIS_NEWS_BYTES,
+    REDIS_NEWS_LEAST,
     REDIS_REMEMBERED,
     REDIS_REPEAT_SECONDS,
     REDIS_REPEATS,
     REDIS_SECONDS,
 )
-from .listeners import GAP, Listeners
+from .listeners import Listeners
 
 log = logging.getLogger("dovetail.stores")
 
@@ -123,11 +126,15 @@ class RedisStore:
         return int(await self._script(scripts.LEASE, keys, (owner, _milliseconds(max(ttl, 0)))))
 
     async def publish(self, topic: str, message: bytes) -> None:
+        if len(message) > BUS_MESSAGE:
+            raise StoreError(f"news may have {BUS_MESSAGE} bytes")
         fields = {b"t": topic.encode(), b"m": message, b"s": self._me}
         stream = self._stream
+        # Of large pieces fewer are kept, so that all of them together have a bound.
+        most = min(REDIS_NEWS, max(REDIS_NEWS_BYTES // (len(message) + 1), REDIS_NEWS_LEAST))
         # The listeners here hear it at once, so that the order of things is the same in every store.
         self._listeners.tell(topic, message)
-        await self._run(lambda client: client.xadd(stream, fields, maxlen=REDIS_NEWS, approximate=True))
+        await self._run(lambda client: client.xadd(stream, fields, maxlen=most, approximate=True))
 
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
         return self._listeners.add(topic, take)
@@ -229,16 +236,28 @@ class RedisStore:
                     last = await self._resumed(client, last)
                     away = False
                 found = await client.xread({self._stream: last}, count=SCAN_PAGE, block=wait)
+                entries = found[0][1] if found else ()
+                if len(entries) >= REDIS_NEWS_LEAST and not await self._whole(client, last):
+                    self._tell_gap()  # we were so slow that some were taken away before we came
             except (self._errors.RedisError, self._errors.RedisClusterException, OSError):
                 away = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, REDIS_SECONDS)
                 continue
             pause = REDIS_REPEAT_SECONDS
-            for at, fields in found[0][1] if found else ():
+            for at, fields in entries:
                 last = at
                 if fields[b"s"] != self._me:
                     self._listeners.tell(fields[b"t"].decode(), fields[b"m"])
+
+    async def _whole(self, client: Any, last: bytes) -> bool:
+        """Whether all that came after ``last`` is still there."""
+        oldest = await client.xrange(self._stream, count=1)
+        return last == _NOTHING or (bool(oldest) and _order(oldest[0][0]) <= _order(last))
+
+    def _tell_gap(self) -> None:
+        log.warning("news was lost: Redis was away for too long, or has forgotten it")
+        self._listeners.tell(GAP, b"")
 
     async def _resumed(self, client: Any, last: bytes) -> bytes:
         """Where to go on after a time without a connection; the listeners are told if something is missing."""
@@ -247,8 +266,7 @@ class RedisStore:
         if newest and _order(oldest[0][0]) <= _order(last) <= _order(newest[0][0]):
             return last
         if last != _NOTHING:
-            log.warning("news was lost: Redis was away for too long, or has forgotten it")
-            self._listeners.tell(GAP, b"")
+            self._tell_gap()
         # What there is now may have been numbered anew.
         return last if newest and _order(last) < _order(oldest[0][0]) else _NOTHING
 

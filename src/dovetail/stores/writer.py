@@ -108,8 +108,16 @@ class Writer:
         except sqlite3.Error as error:
             if len(work) == 1:
                 return [explained(error)]
+            if _locked(error):
+                return self._locked_out(work, explained(error))
         # One of them failed and took the others with it: each alone, then.
         return [outcome for item in work for outcome in self._do([item])]
+
+    def _locked_out(self, work: list[_Work], error: StoreError) -> list[Any]:
+        """Another process holds the lock: nobody waits for it once more, and who only reads needs none."""
+        reads = [item for item in work if not item.writes]
+        read = iter(self._do(reads) if len(reads) < len(work) else [error] * len(reads))
+        return [error if item.writes else next(read) for item in work]
 
     def _commit(self, work: list[_Work]) -> list[Any]:
         connection = self._connection
@@ -158,15 +166,23 @@ def _settle(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(outcome)
 
 
+def _code(error: sqlite3.Error) -> int:
+    # The last byte of an extended code is the plain one.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _locked(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def explained(error: sqlite3.Error) -> StoreError:
     """What ``error`` means to whoever uses the store; the error itself is the cause."""
-    # The last byte of an extended code is the plain one.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = _code(error)
     if code == sqlite3.SQLITE_FULL:
         found: StoreError = StoreFull()
     elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT):
         found = StoreUnreadable("what is in the store is damaged")
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    elif _locked(error):
         found = StoreUnavailable("the store is locked by another process")
     else:
         found = StoreUnavailable("the store cannot be read or written")

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call
 from ..errors import RegistrationError
 from ..model import CallToolResult, ResourceContents, TextContent
+from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION
 from ..server.asking.ask import InputRequired
+from ..server.listing import shows_apps
 from ..server.signatures.depends import CONTEXT
 from ..server.signatures.functions import Function
 from ..server.signatures.returns import tool_result
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from ..server.registering.register import RegisteredTool
     from ..server.server import Server
 
-EXTENSION: Final = "io.modelcontextprotocol/ui"
-HTML: Final = "text/html;profile=mcp-app"
-"""UI Resource Format: ``mimeType`` MUST be this one."""
+EXTENSION: Final = APPS_EXTENSION
+HTML: Final = APP_MIME_TYPE
 SCHEME: Final = "ui://"
 _CSP: Final = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
 _PERMISSIONS: Final = ("camera", "microphone", "geolocation", "clipboardWrite")
@@ -79,13 +79,7 @@ class Apps:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.only: set[str] = set()
-        """Tools that are for pages alone."""
         server.add_capability(f"extensions.{EXTENSION}", {"mimeTypes": [HTML]})
-
-    def unseen(self, call: Call) -> set[str]:
-        """The tools that are not listed for this client, whose host would show them to its model."""
-        return self.only if self.only and not supported(call.capabilities) else set()
 
     def attach(self, entry: RegisteredTool, app: App) -> None:
         """Give ``entry`` its page."""
@@ -103,8 +97,6 @@ class Apps:
         definition = entry.definition
         shown = {"resourceUri": uri, "visibility": list(app.visibility)}
         definition.meta = {**(definition.meta or {}), "ui": shown}
-        if "model" not in app.visibility:
-            self.only.add(entry.name)
         if app.fallback is not None:
             own = entry.context_parameter
             entry.call = partial(_with_fallback, entry.call, own, entry.function, app.fallback)
@@ -126,12 +118,6 @@ def app_of(value: Any) -> App:
     raise RegistrationError(f"app is an App, a path or a ui:// URI, not {type(value).__name__}")
 
 
-def supported(capabilities: Any) -> bool:
-    """Whether a client shows apps of the kind we have."""
-    settings = capabilities.extension(EXTENSION)
-    return settings is not None and HTML in (settings.get("mimeTypes") or (HTML,))
-
-
 def _page(uri: str, app: App) -> ResourceContents:
     text = app.html if app.file is None else Path(app.file).read_text(encoding="utf-8")
     found = ResourceContents(uri, mime_type=HTML, text=text or "")
@@ -147,7 +133,7 @@ async def _with_fallback(
     if own is None:
         del arguments[CONTEXT]
     value = await call(**arguments)
-    if type(value) is InputRequired or supported(context.client_capabilities):
+    if type(value) is InputRequired or shows_apps(context.client_capabilities):
         return value
     result = tool_result(value, function)
     if not isinstance(result, CallToolResult) or result.is_error is True:

@@ -21,7 +21,14 @@ from typing import Any
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
-from ..settings import COLLECT_AFTER, DRAIN_SECONDS, GRACE_SECONDS, INTERRUPT_SECONDS, TEARDOWN_SECONDS
+from ..settings import (
+    COLLECT_AFTER,
+    COLLECT_OLDER,
+    DRAIN_SECONDS,
+    GRACE_SECONDS,
+    INTERRUPT_SECONDS,
+    TEARDOWN_SECONDS,
+)
 from ..telemetry.crash import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -173,7 +180,7 @@ def collecting_rarely() -> Generator[None, None, None]:
     before = gc.get_threshold()
     gc.freeze()
     if 0 < before[0] < COLLECT_AFTER:
-        gc.set_threshold(COLLECT_AFTER, *before[1:])
+        gc.set_threshold(COLLECT_AFTER, *COLLECT_OLDER)
     try:
         yield
     finally:

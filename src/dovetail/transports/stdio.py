@@ -25,7 +25,6 @@ from . import running
 from .files import FileSink, FileSource
 from .pipes import PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
-from .tcp import SocketLink
 
 
 class Wire:
@@ -105,6 +104,8 @@ def _one_socket(source: int, sink: int) -> bool:
 async def open_link(duplex: Duplex, source: int, sink: int) -> LineLink:
     """Connect ``duplex`` to two descriptors, which the link closes in the end."""
     if _one_socket(source, sink):
+        from .tcp import SocketLink  # with all it knows of TLS and certificates, which no pipe needs
+
         os.close(sink)
         link = SocketLink(duplex, duplex.limits, recover=True)
         connection = socket.socket(fileno=source)

@@ -179,7 +179,7 @@ def digest(value: Any) -> bytes:
         RemoteProtocolError: (``invalid_params``) the raw bytes hold what no value can be made of.
     """
     try:
-        if isinstance(value, Raw | bytes):
+        if type(value) is Raw or type(value) is bytes:
             value = UNSET if bytes(value) == b"{}" else msgspec.json.decode(value)
         if value is UNSET:
             return _NOTHING

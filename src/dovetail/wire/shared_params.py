@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 
 from ..model.meta import SUBSCRIPTION_ID
 from .frames import RequestId
@@ -20,9 +20,7 @@ class SharedParams(Struct, eq=False):
     """``make`` gives the params with the metadata of one listener."""
 
     make: Callable[[dict[str, Any] | UnsetType], Struct]
-    written: dict[Hashable, tuple[bytes, bytes | None]] = field(
-        default_factory=dict[Hashable, tuple[bytes, bytes | None]]
-    )
+    written: dict[Hashable, tuple[bytes, bytes | None]] = {}
     """What stands before and after the id, by who wrote it; None after it: the id is not in it."""
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from ..settings import Limits
 from ..stores.base import Store, StoreError
-from ..stores.bounds import EVENT_SECONDS, EVENTS_PAUSE, EVENTS_WAITING
+from ..stores.bounds import EVENT_SECONDS, EVENTS_ALL_BYTES, EVENTS_BYTES, EVENTS_PAUSE, EVENTS_WAITING
 from ..stores.records import Records
 from ..transports.http.server.event_log import GENERAL, LoggedStream
 from ..wire.frames import RequestId
+from .shares import Shares
 
 log = logging.getLogger("dovetail.http")
 
@@ -37,9 +39,11 @@ _records = Records(list[KeptEvent])
 class KeptEvents:
     """What one process writes of the event logs of its sessions, and reads of those of others."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float]) -> None:
         self._store = store
         self._keep = limits.events
+        self._bytes = limits.event_bytes
+        self._shares = Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
         self._waiting: dict[str, list[KeptEvent]] = {}
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
@@ -83,9 +87,11 @@ class KeptEvents:
                     break
 
     async def _append(self, session: str, entries: list[KeptEvent]) -> None:
-        await self._store.append(
-            f"events/{session}", _records.write(entries), keep=self._keep, ttl=EVENT_SECONDS
-        )
+        data = _records.write(entries)
+        if len(data) <= self._bytes and self._shares.take(session, len(data)):
+            # Of large entries fewer stay, so that all of a session together have a bound.
+            keep = min(self._keep, self._bytes // len(data))
+            await self._store.append(f"events/{session}", data, keep=keep, ttl=EVENT_SECONDS)
 
     async def read(self, session: str, stream: str) -> list[KeptEvent]:
         """What there is of one stream, oldest first."""

@@ -21,9 +21,8 @@ from ..core.subscriptions import News
 from ..errors import DovetailError
 from ..server.running import Enter
 from ..settings import NEWS_WAITING
-from ..stores.base import Store
+from ..stores.base import GAP, Store
 from ..stores.bounds import STORE_LOOK, TASK_LOOK
-from ..stores.listeners import GAP
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
 

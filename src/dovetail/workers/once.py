@@ -32,12 +32,21 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS, ONCE_SMALL, ONCE_SOON
+from ..stores.bounds import (
+    LEASE_SECONDS,
+    ONCE_ALL_BYTES,
+    ONCE_BYTES,
+    ONCE_GRACE,
+    ONCE_LOOK,
+    ONCE_SECONDS,
+    ONCE_SMALL,
+    ONCE_SOON,
+)
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
-from .once_shares import Shares
 from .processes import ended, passport
+from .shares import Shares
 from .steps import harmless
 
 if TYPE_CHECKING:
@@ -72,7 +81,7 @@ class Once:
         self._inner = inner
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
-        self._shares = Shares(server.clock)
+        self._shares = Shares(server.clock, seconds=ONCE_SECONDS, own=ONCE_BYTES, total=ONCE_ALL_BYTES)
         self._under_way: set[asyncio.Task[Any]] = set()
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 

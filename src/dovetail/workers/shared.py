@@ -12,61 +12,33 @@ last. It hears of changes for the session; the others pass on what they have to 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from ..core.channel import Answer, Cancel, Event, Session, Violation
+from ..core.channel import Answer, Cancel, Event, Violation
 from ..core.endpoint import CANCELLED
 from ..core.principal import Principal
 from ..drivers.uncancelled import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ..settings import HttpOptions
-from ..stores.base import Store, StoreError, StoreUnreadable
-from ..stores.bounds import EVENTS_UNKEPT, SESSION_ATTEMPTS, SESSIONS_ALL_KEPT, SESSIONS_KEPT
-from ..stores.listeners import GAP
-from ..stores.places import Places, free, owner_of
-from ..stores.records import Records
+from ..stores.base import GAP, Store, StoreError, StoreUnreadable
+from ..stores.bounds import EVENTS_UNKEPT, PLACE_BYTES, SESSION_ATTEMPTS, SESSIONS_ALL_KEPT, SESSIONS_KEPT
+from ..stores.places import Places, free, holder, owner_of
 from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..wire.frames import Frame, decode
 from .elsewhere import Elsewhere, Found
 from .kept_events import KeptEvents
+from .kept_sessions import KeptSession, merged, name_of, records, wished
 from .mail import Answered, Changed, Done, Ended, Kept, Known, Mail, Told, Vacant, Withdrawn, Yield
 
 log = logging.getLogger("dovetail.http")
-
-
-class KeptSession(Struct, frozen=True, omit_defaults=True):
-    """What the store has of a session beside its id."""
-
-    until: float
-    phase: str
-    queue: int = 0
-    log_level: str | None = None
-    subscriptions: tuple[str, ...] = ()
-    tasks: dict[str, tuple[float | None, str | None]] = field(
-        default_factory=dict[str, tuple[float | None, str | None]]
-    )
-    listener: str | None = None
-    """The process that has the general stream."""
-    version: int = 0
-    """Of two that arrive in the wrong order the greater one holds."""
-    places: tuple[str, ...] = ()
-
-
-_records = Records(KeptSession)
-
-
-def name_of(id: str) -> str:
-    """What the store calls a session: nobody can use it to be served."""
-    return hashlib.blake2b(id.encode(), digest_size=16).hexdigest()
 
 
 class _Journal:
@@ -91,7 +63,7 @@ class SharedSessions:
 
     def __init__(self, store: Store, service: HttpService, options: HttpOptions, sessions: Sessions) -> None:
         self.mail = Mail(store, service.name)
-        self.events = KeptEvents(store, service.limits)
+        self.events = KeptEvents(store, service.limits, service.clock)
         self._store = store
         self._service = service
         self._options = options
@@ -137,18 +109,21 @@ class SharedSessions:
 
     async def open(self, live: LiveSession, scope: Mapping[str, Any]) -> None:
         """Keep a session that has just been opened. Raises: StoreError."""
-        lifetime, who, limits = self._options.session_lifetime, live.session.principal, self._service.limits
-        own = 2 * limits.sessions if who is None else SESSIONS_KEPT * limits.sessions_per_principal
-        shares = Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.sessions)
+        lifetime, who = self._options.session_lifetime, live.session.principal
         places: tuple[str, ...] = ()
         try:
-            places = await shares.take(owner_of(who, scope), lifetime)
+            places = await self._shares(who).take(owner_of(who, scope), lifetime)
             live.kept = KeptSession(self._clock() + lifetime, live.session.phase, places=places)
-            await self._store.put(_key(live), _records.write(live.kept), ttl=lifetime)
+            await self._store.put(_key(live), records.write(live.kept), ttl=lifetime)
         except BaseException:
             self._sessions.leave(live)  # nobody has its id
             await free(self._store, places)
             raise
+
+    def _shares(self, who: Principal | None) -> Places:
+        limits = self._service.limits
+        own = 2 * limits.sessions if who is None else SESSIONS_KEPT * limits.sessions_per_principal
+        return Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.sessions)
 
     async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id as any process has left it, or why there is none."""
@@ -158,7 +133,7 @@ class SharedSessions:
             data = None if session is None else await self._store.get(f"session/{name_of(id)}/state")
             if session is None or data is None:
                 return unknown_session()
-            kept = _records.read(data)
+            kept = records.read(data)
             if id in sessions:  # somebody else was faster
                 return sessions.find(id, principal)
             session.phase, session.queue, session.log_level = kept.phase, kept.queue, kept.log_level
@@ -179,34 +154,50 @@ class SharedSessions:
             StoreError: it is not written; the session is as it was.
             ProtocolError: the session has ended meanwhile.
         """
-        await to_the_end(self._save(live, listener))
+        # What is wished for is noted now: another change that is written first makes the session be as that one says.
+        await to_the_end(self._save(live, live.kept, wished(live.kept, live.session), listener))
 
-    async def _save(self, live: LiveSession, listener: str | None) -> None:
-        before: KeptSession = live.kept
-        kept = before
+    async def _save(
+        self, live: LiveSession, before: KeptSession, wish: KeptSession, listener: str | None
+    ) -> None:
+        kept, data = before, records.write(before)
         try:
             for _ in range(SESSION_ATTEMPTS):
-                new = _merged(kept, before, live.session, listener)
+                new = merged(kept, before, wish, listener)
                 ttl = max(new.until - self._clock(), 1.0)
-                if await self._store.put(
-                    _key(live), _records.write(new), expect=_records.write(kept), ttl=ttl
-                ):
+                new = await self._fitted(live, new, ttl)
+                if await self._store.put(_key(live), records.write(new), expect=data, ttl=ttl):
                     break
-                kept = await self._kept(live)
+                await free(self._store, set(new.places).difference(kept.places))
+                # The very bytes: a newer version may have written more than we know of.
+                data = await self._read(live)
+                kept = records.read(data)
             else:
                 raise Refusal(1008, message="the session is being changed by too many at once", retry_after=1)
-        except StoreError:
-            self._adopt(live, before, anyway=True)
+        except (Refusal, StoreError):
+            self._adopt(live, live.kept, anyway=True)  # what others have written meanwhile stays
             raise
+        await free(self._store, set(kept.places).difference(new.places))
         self._adopt(live, new)
-        self.mail.tell(None, Changed(name_of(live.id), _records.write(new)))
+        self.mail.tell(None, Changed(name_of(live.id), records.write(new)))
+
+    async def _fitted(self, live: LiveSession, new: KeptSession, ttl: float) -> KeptSession:
+        """A session that has become large takes more places. Raises: StoreFull."""
+        size = len(records.write(new))
+        if size <= PLACE_BYTES or not new.places:
+            return new
+        shares = self._shares(live.session.principal)
+        return replace(new, places=await shares.fit(holder(new.places), new.places, ttl, size))
 
     async def _kept(self, live: LiveSession) -> KeptSession:
+        return records.read(await self._read(live))
+
+    async def _read(self, live: LiveSession) -> bytes:
         data = await self._store.get(_key(live))
         if data is None:
             self._sessions.end(live)
             raise unknown_session()
-        return _records.read(data)
+        return data
 
     def _adopt(self, live: LiveSession, kept: KeptSession, *, anyway: bool = False) -> None:
         """Be as the record says."""
@@ -372,7 +363,7 @@ class SharedSessions:
         live = self._here.get(letter.session)
         if live is not None:
             try:
-                self._adopt(live, _records.read(letter.record))
+                self._adopt(live, records.read(letter.record))
             except StoreUnreadable as error:
                 log.warning("a session is used by a newer version as well: %s", error.message)
 
@@ -426,22 +417,3 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
 
 def _key(live: LiveSession) -> str:
     return f"session/{name_of(live.id)}/state"
-
-
-def _merged(kept: KeptSession, before: KeptSession, session: Session, listener: str | None) -> KeptSession:
-    """What is kept, with what has changed in ``session`` since it was as ``before``."""
-    old, now = set(before.subscriptions), session.subscriptions or set[str]()
-    mine = session.tasks or {}
-    tasks = {id: note for id, note in kept.tasks.items() if id in mine or id not in before.tasks}
-    tasks |= {id: note for id, note in mine.items() if id not in before.tasks}
-    return KeptSession(
-        kept.until,
-        phase=kept.phase if session.phase == before.phase else session.phase,
-        queue=kept.queue if session.queue == before.queue else session.queue,
-        log_level=kept.log_level if session.log_level == before.log_level else session.log_level,
-        subscriptions=tuple(sorted((set(kept.subscriptions) | (now - old)) - (old - now))),
-        tasks=tasks,
-        listener=kept.listener if listener is None else listener,
-        version=kept.version + 1,
-        places=kept.places,
-    )

@@ -34,6 +34,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
         subject="id",  # a login can be given up, and be taken by somebody else
         scopes=("read:user",),
     ),
+    "discord": Preset(
+        authorize="https://discord.com/oauth2/authorize",
+        token="https://discord.com/api/oauth2/token",
+        userinfo="https://discord.com/api/users/@me",
+        subject="id",
+        scopes=("identify",),
+    ),
     "google": Preset(
         config_url="https://accounts.google.com/.well-known/openid-configuration",
         # Without both there is no refresh token.

@@ -157,7 +157,7 @@ class OAuthProxy(Verifier):
         realm: str | None = None,
         **options: Unpack[ProxyOptions],
     ) -> OAuthProxy:
-        """The proxy for a provider that is known by name: github, google, entra, auth0, keycloak or workos.
+        """The proxy for a provider that is known by name, such as github, google or entra: a row of `PRESETS`.
 
         Raises:
             ValueError: there is no such preset, or it needs to know more.

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -50,6 +50,8 @@ from ..conversation import Conversation
 from ..fetch import StatusError
 from ..life import Life, delay
 
+REFUSED_SECONDS: Final = 3.0
+"""For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 _NO_OPTIONS: CallOptions = {}
 _PLAIN: Asking = {}
 
@@ -117,7 +119,7 @@ class Calls:
                 await self._wait_as_told(error, limits, repeat, refusals)
             except TransportError as error:
                 repeats += 1
-                await self._before_repeat(error, conversation, repeat, repeats)
+                await self._before_repeat(error, conversation, repeat, repeats, begun)
                 conversation = None
             else:
                 if type(result) is not InputRequiredResult:
@@ -136,16 +138,16 @@ class Calls:
             error.__cause__ = failed[1]
 
     async def forward(
-        self, method: str, params: Struct | Raw, options: CallOptions, *, raw: bool, repeat: bool
+        self, method: str, params: Struct | Raw, options: CallOptions, more: Asking, *, repeat: bool
     ) -> Any:
-        """One request on behalf of somebody else: what comes back is returned, a question too; ``raw`` undecoded.
+        """One request on behalf of somebody else: what comes back is returned, a question too.
 
         Raises: as `call`.
         """
         timeout = options.get("timeout")
         limits = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking: Asking = {**_asking(options, CallOptions.__optional_keys__, None), "raw": raw}
-        repeats = 0
+        asking: Asking = {**_asking(options, CallOptions.__optional_keys__, None), **more}
+        begun, repeats = self._clock.time(), 0
         while True:
             conversation = self._life.conversation
             if conversation is None or conversation.gone.done():
@@ -157,7 +159,7 @@ class Calls:
                 return await conversation.request(method, params, limits, **asking)
             except TransportError as error:
                 repeats += 1
-                await self._before_repeat(error, conversation, repeat, repeats)
+                await self._before_repeat(error, conversation, repeat, repeats, begun)
 
     def _left(self, limits: Timeouts, begun: float, method: str) -> Timeouts:
         """What is left of the limits of a call that takes several requests: its total is for all of them.
@@ -199,21 +201,24 @@ class Calls:
         await self._clock.sleep(max(wait, SHORTEST_RETRY) * (1 + random.random() * reconnect.jitter))
 
     async def _before_repeat(
-        self, error: TransportError, conversation: Conversation, repeat: bool, repeats: int
+        self, error: TransportError, conversation: Conversation, repeat: bool, repeats: int, begun: float
     ) -> None:
         """Wait until a call that was lost can be made again.
 
         Raises:
             TransportError: it may not be.
         """
-        if not self._may_repeat(error, repeat, repeats):
+        if not self._may_repeat(error, repeat, repeats, begun):
             raise _as_lost(error) from error
         if not conversation.gone.done():  # else the life of the client waits before it connects again
             await self._clock.sleep(delay(self.config.reconnect, repeats))
 
-    def _may_repeat(self, error: TransportError, repeat: bool, repeats: int) -> bool:
+    def _may_repeat(self, error: TransportError, repeat: bool, repeats: int, begun: float) -> bool:
         reconnect = self.config.reconnect
-        if repeats > CALL_REPEATS or not self._life.running or not reconnect.enabled:
+        if not self._life.running or not reconnect.enabled:
+            return False
+        away = error.cause == "refused" and self._clock.time() - begun < REFUSED_SECONDS
+        if repeats > CALL_REPEATS and not away:
             return False
         if error.cause == "status":
             return False  # the server did answer; what it said is for the caller

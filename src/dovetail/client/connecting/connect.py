@@ -212,7 +212,7 @@ class Attempt:
             self._machine.try_advance("restart")
             config = self._config
             limits = config.limits.on_websocket() if config.target.kind == "websocket" else config.limits
-            endpoint = Endpoint(self._connections.admission, limits)
+            endpoint = Endpoint(self._connections.admission, limits, config.next_id)
             conversation = Conversation(endpoint, self._connections, config.clock, config.tap)
             conversation.deadline = self._deadline
             await self._opener.open(conversation, self._transport)

@@ -12,16 +12,15 @@ import asyncio
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from ...core.channel import Call, Channel
-from ...core.questions import needed_capability
-from ...core.rounds import MISSING, Rounds, Wanted
+from ...core.rounds import MISSING, Rounds, Wanted, put
 from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
-from ...model import InputRequest, InputRequiredResult, ListRootsRequest, Result
+from ...model import InputRequest, InputRequiredResult, Result
 from ...wire.methods import METHODS
 from ..running import Runner, off_the_clock
 from ..signatures.plain_types import encode
@@ -30,7 +29,6 @@ from .questions import Question
 if TYPE_CHECKING:
     from ..server import Server
 
-UNASKED: Final = object()
 ELICIT: Final = "elicitation/create"
 
 
@@ -70,7 +68,7 @@ class Unread(Question[Any]):
 
     def __init__(self, request: InputRequest, key: str | None) -> None:
         super().__init__(request, key)
-        self.method = method_of(request)
+        self.method = self.put.method
 
     def read(self, result: Any) -> Any:
         return plain(result)
@@ -188,12 +186,11 @@ class LegacyAsking:
 
     def _checked(self, question: Question[Any]) -> Any:
         """The params of a question the client can be asked."""
-        params = params_of(question.request)
-        need = needed_capability(question.method, params)
-        call = self._call
-        if METHODS[question.method].since > call.revision.index or not call.capabilities.has(need):
+        asked, call = question.put, self._call
+        need = asked.need
+        if METHODS[asked.method].since > call.revision.index or not call.capabilities.has(need):
             raise CannotAsk(need, f"the client did not declare the capability {need!r}")
-        return params
+        return asked.params
 
 
 class ModernAsking:
@@ -202,6 +199,7 @@ class ModernAsking:
     def __init__(self, server: Server, call: Call) -> None:
         self._runner: Runner = server.runner
         self._call = call
+        self.open = False
         self._steps = None
         if server.store is not None and call.params.request_state is not UNSET:
             from ...workers.steps import steps_of  # the same answers may arrive twice, anywhere
@@ -217,10 +215,6 @@ class ModernAsking:
         )
 
     @property
-    def open(self) -> bool:
-        return bool(self._rounds.wanted)
-
-    @property
     def input_responses(self) -> Mapping[str, Any]:
         responses = self._call.params.input_responses
         return {} if responses is UNSET else {key: msgspec.json.decode(raw) for key, raw in responses.items()}
@@ -231,22 +225,21 @@ class ModernAsking:
         return None if state is UNSET else state
 
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
-        answers = [self._ask(question) for question in questions]
-        if UNASKED in answers:
+        answers: list[Any] = []
+        for question in questions:
+            try:
+                answer = self._rounds.ask(question.put, question.key)
+                if type(answer) is Wanted:
+                    self.open = True
+                else:
+                    answers.append(question.read(answer))
+            except CapabilityError as error:
+                raise CannotAsk(error.capability, error.message) from None
+            except RemoteProtocolError as error:
+                raise self._rounds.refuse(error) from None
+        if len(answers) < len(questions):
             raise Unwind
         return answers
-
-    def _ask(self, question: Question[Any]) -> Any:
-        try:
-            answer = self._rounds.ask(question.method, params_of(question.request), question.key)
-        except CapabilityError as error:
-            raise CannotAsk(error.capability, error.message) from None
-        if type(answer) is Wanted:
-            return UNASKED
-        try:
-            return question.read(answer)
-        except RemoteProtocolError as error:
-            raise self._rounds.refuse(error) from None
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._rounds.step(key)
@@ -263,25 +256,13 @@ class ModernAsking:
         self._rounds.state = UNSET if required.state is None else required.state
         for key, request in required.requests.items():
             try:
-                self._rounds.want(method_of(request), params_of(request), key)
+                self._rounds.want(put(request), key)
             except CapabilityError as error:
                 raise CannotAsk(error.capability, error.message) from None
         return self._rounds.result()
 
     def result(self) -> InputRequiredResult:
         return self._rounds.result()
-
-
-def method_of(request: InputRequest) -> str:
-    """The method a question would have as a request of its own."""
-    return cast("str", type(request).__struct_config__.tag)
-
-
-def params_of(request: InputRequest) -> Struct | None:
-    """Its params; None for a question that has none."""
-    if isinstance(request, ListRootsRequest):
-        return None
-    return request.params
 
 
 def _request(request: Question[Any] | InputRequest | Mapping[str, Any]) -> InputRequest:

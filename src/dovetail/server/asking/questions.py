@@ -6,6 +6,7 @@ is `asking.py`'s business.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypedDict, TypeVar, Unpack
 
@@ -14,8 +15,9 @@ from msgspec import UNSET
 
 from ... import model as m
 from ...core.questions import broken_tool_loop
+from ...core.rounds import Put, put
 from ...errors import RemoteProtocolError
-from ...settings import SAMPLE_TOKENS
+from ...settings import FORMS_KEPT, QUESTION_LENGTH, SAMPLE_TOKENS
 from ...wire.leniency import explain
 from .forms import Form, form_of
 
@@ -80,8 +82,12 @@ class Question(Generic[A]):
     method: str
 
     def __init__(self, request: m.InputRequest, key: str | None) -> None:
-        self.request = request
+        self.put: Put = put(request)
         self.key = key
+
+    @property
+    def request(self) -> m.InputRequest:
+        return self.put.request
 
     def read(self, result: Any) -> A:
         """What the handler gets for the decoded ``result``.
@@ -98,9 +104,11 @@ class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
     method = "elicitation/create"
 
     def __init__(self, message: str, schema: type[T] | Any = None, *, key: str | None = None) -> None:
-        self._form: Form = form_of(schema)
-        params = m.ElicitRequestParams(message=message, requested_schema=self._form.schema)
-        super().__init__(m.ElicitRequest(params), key)
+        # A handler that is run again asks the same thing again: that is made once.
+        usual = isinstance(schema, type) and type(message) is str and len(message) <= QUESTION_LENGTH
+        self._form: Form
+        self._form, self.put = (_made_once if usual else _made)(message, schema)
+        self.key = key
 
     def read(self, result: m.ElicitResult) -> Accepted[T] | Declined:
         if result.action != "accept":
@@ -110,6 +118,14 @@ class Elicit(Question["Accepted[T] | Declined"], Generic[T]):
             return Accepted(self._form.read(content))
         except (ValueError, TypeError) as error:
             raise unfitting(self.method, error) from None
+
+
+def _made(message: str, schema: Any) -> tuple[Form, Put]:
+    form = form_of(schema)
+    return form, put(m.ElicitRequest(m.ElicitRequestParams(message, requested_schema=form.schema)))
+
+
+_made_once = functools.lru_cache(maxsize=FORMS_KEPT)(_made)
 
 
 class ElicitUrl(Question["Accepted[None] | Declined"]):

@@ -165,8 +165,6 @@ class Registration:
         for key in (name, *(one.name for one in before)):
             self.param_headers.pop(key, None)
         self.register.tools.remove(name)
-        if self.apps is not None:
-            self.apps.only.discard(name)
         self._note(split(name)[0])
 
     def _note(self, name: str) -> None:

@@ -29,18 +29,27 @@ class KeptTasks:
         limit = server.limits.tasks
         given = server.store
         self.store = _memory(server, limit) if given is None else given
+        self._counts_bytes = given is not None  # the memory of a process has a bound of its own
         self._clock = server.clock
         # Beside them where there is no store: the limit of tasks counts tasks alone.
         beside = _memory(server, 2 * limit) if given is None else given
         self.owned = Owned(beside, max(1, limit // 2))
 
     async def put(self, machine: TaskMachine, fence: int | None = None) -> bool:
-        """Keep the task as it is now; False: the lease behind ``fence`` is another worker's."""
+        """Keep the task as it is now; False: the lease behind ``fence`` is another worker's.
+
+        Raises:
+            StoreFull: there is no room for it; `ShareFull` among those of its owner.
+        """
         expires = machine.expires
         ttl = None if expires is None else expires - self._clock()
         if ttl is not None and ttl <= 0:
             return True
-        return await self.store.put(key_of(machine), _records.write(machine), ttl=ttl, fence=fence)
+        data, counted = _records.write(machine), machine.more
+        if self._counts_bytes:
+            await self.owned.weigh(machine, len(data))
+            data = data if machine.more is counted else _records.write(machine)
+        return await self.store.put(key_of(machine), data, ttl=ttl, fence=fence)
 
     async def load(self, principal: str | None, id: str) -> TaskMachine | None:
         """The task ``id`` of ``principal``, if it is there and not expired."""

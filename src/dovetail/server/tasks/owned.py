@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
-from ...stores.base import Store
-from ...stores.places import take_place
+from ...stores.base import Store, StoreFull
+from ...stores.bounds import PLACE_BYTES, PLACE_SECONDS, TASKS_ALL, TASKS_NOBODYS, TASKS_OWN
+from ...stores.places import Places, free, take_place
 
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 GENERATED: Final = re.compile(r"[0-9a-f]{43}")
@@ -28,6 +29,11 @@ class Ended(NamedTuple):
     id: str
     place: str | None
     label: str | None
+    more: tuple[str, ...] = ()
+
+
+class ShareFull(StoreFull):
+    """The owner of a task has as many bytes of them as may be kept."""
 
 
 class Owned:
@@ -42,6 +48,22 @@ class Owned:
         folder, ttl = f"task-place/{owner(machine.principal)}", _ttl(machine)
         machine.place = await take_place(self._store, folder, self._share, machine.id.encode(), ttl)
         return machine.place is not None
+
+    async def weigh(self, machine: TaskMachine, size: int) -> None:
+        """Count the bytes of a task, where it has many.
+
+        Raises:
+            ShareFull: its owner, or all together, have too many.
+        """
+        if size <= PLACE_BYTES or len(machine.more) >= 2 * (1 + size // PLACE_BYTES):
+            return
+        own = TASKS_NOBODYS if machine.principal is None else TASKS_OWN
+        places = Places(self._store, "task", own=own, total=TASKS_ALL)
+        ttl = min(_ttl(machine) or PLACE_SECONDS, PLACE_SECONDS)
+        try:
+            machine.more = await places.fit(owner(machine.principal), machine.more, ttl, size)
+        except StoreFull as error:
+            raise ShareFull from error
 
     async def name(self, machine: TaskMachine, label: str) -> None:
         """Let the principal's ``label`` stand for the task.
@@ -63,6 +85,7 @@ class Owned:
             await self._store.delete(task.place)
         if task.label is not None and task.principal is not None:
             await self._store.delete(_name(task.principal, task.label))
+        await free(self._store, task.more)
 
     async def _put(self, key: str, machine: TaskMachine) -> bool:
         return await self._store.put(key, machine.id.encode(), ttl=_ttl(machine), only_new=True)

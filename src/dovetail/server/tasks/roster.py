@@ -14,7 +14,7 @@ from ...errors import ProtocolError
 from ...stores.base import StoreFull
 from .jobs import Job, too_many
 from .kept import KeptTasks
-from .owned import Ended, exists
+from .owned import Ended, ShareFull, exists
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -28,7 +28,7 @@ class EndedTasks:
         self._ended: dict[str, Ended] = {}
 
     def add(self, task: TaskMachine) -> None:
-        self._ended[task.id] = Ended(task.principal, task.id, task.place, task.label)
+        self._ended[task.id] = Ended(task.principal, task.id, task.place, task.label, task.more)
         if len(self._ended) > self._limit:
             del self._ended[next(iter(self._ended))]
 
@@ -105,8 +105,11 @@ class Roster:
         while True:
             try:
                 return await save()
-            except StoreFull:
-                if (old := self.ended.take(job) or self.ended.take(None)) is None:
+            except StoreFull as error:
+                old = self.ended.take(job)
+                if old is None and not isinstance(error, ShareFull):
+                    old = self.ended.take(None)
+                if old is None:
                     raise too_many(limit) from None
                 await self._kept.delete(old)
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ...core.channel import Call, Channel, NoBackChannel
 from ...core.metadata import check
 from ...core.rights import unknown
+from ...core.rounds import put
 from ...core.task_faces import FACES, core_list, detailed_task, erlmcp_list, erlmcp_result, outcome
 from ...core.task_machine import FaceName, TaskMachine
 from ...errors import ProtocolError, Refusal
@@ -34,7 +35,6 @@ from ...model import (
 from ...model.meta import PROGRESS_TOKEN, TASKS_EXTENSION
 from ...settings import LONGEST_REASON, NAME_ECHO
 from ...wire.dialects.base import REASON, error_from_wire
-from ..asking.ask import method_of, params_of
 from ..elsewhere import TaskTool
 from ..listing import open_cursor, page_size, seal_cursor
 from ..registering.register import RegisteredTool
@@ -241,9 +241,10 @@ class TaskMethods:
                 yield asyncio.ensure_future(self._put(job, key, question, channel))
 
     async def _put(self, job: Job, key: str, question: InputRequest, channel: Channel) -> None:
-        params = job.related(params_of(question) or RequestParams())
+        asked = put(question)
+        params = job.related(asked.params or RequestParams())
         try:
-            answer = await channel.request(method_of(question), params)
+            answer = await channel.request(asked.method, params)
         except (ProtocolError, Refusal, NoBackChannel) as error:
             await self.tasks.refuse_answer(job, key, error)
         except BaseException:

@@ -231,6 +231,7 @@ class Tasks:
         try:
             async with job.lock:
                 kept = await self._kept.put(ended, job.fence)
+                machine.more = ended.more
                 if kept and not machine.over:
                     machine.complete(written, now, is_error=is_error)
         except StoreFull:

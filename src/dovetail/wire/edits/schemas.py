@@ -9,7 +9,7 @@ which values are wrapped.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -56,13 +56,18 @@ def _with_object_root(schema: Schema) -> Schema | UnsetType:
         return UNSET  # nested without end; the other tools of the list need not suffer for it
 
 
+_OBJECTS: Final = (dict, Struct)
+_OTHERS: Final = (str, int, float, list, tuple, set, frozenset, type(None))
+"""As tuples made once: every structured result of an older revision is looked at, and ``a | b`` makes a new object."""
+
+
 def _is_object(content: Any) -> bool:
-    if isinstance(content, dict | Struct):
+    if isinstance(content, _OBJECTS):
         return True
+    if isinstance(content, _OTHERS):
+        return False
     if isinstance(content, Raw):
         return bytes(content).lstrip()[:1] == b"{"
-    if content is None or isinstance(content, str | int | float | list | tuple | set | frozenset):
-        return False
     return is_object(msgspec.to_builtins(content))  # dataclasses and their like
 
 

@@ -59,7 +59,7 @@ class _StreamState(Struct, eq=False):
     """Seconds the server wants to be left alone; None where it has not said so."""
     events: int = 0
     opened: bool = False
-    """It was there once, so a 502 or 503 now means that it is away, not that there is none."""
+    """It was there once, so a 500 now means that it is away; of others it may mean that there is none."""
 
     @property
     def pause(self) -> float:
@@ -260,6 +260,8 @@ class StreamableLink(HttpLink):
 
     async def _resume(self, stream: _StreamState, outgoing: Outgoing) -> None:
         """Go on reading a legacy stream where it broke: by GET, whatever made it."""
+        if outgoing.released is not None and stream.retry is not None:
+            await outgoing.released()
         for _ in range(STREAM_RESUMES):
             await asyncio.sleep(stream.pause)
             if outgoing.future.done():
@@ -337,7 +339,7 @@ class StreamableLink(HttpLink):
                 self._conversation.lost(TransportError("the server ended the session", cause="session"))
             if response.status != 200 or media_type(response.headers) != "text/event-stream":
                 if response.status in _AWAY:
-                    return stream.opened
+                    return stream.opened or response.status != 500
                 # A server that cannot go on from where we were may well begin anew.
                 resumed, stream.last_id = stream.last_id is not None, None
                 return resumed

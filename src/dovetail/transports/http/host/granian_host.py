@@ -49,7 +49,8 @@ class Host:
         self._place = place
         self._life = app.life
         options = _options(place, self.bound, app.service.limits, app.options)
-        target: Any = RsgiFace(app).__rsgi__ if face == "rsgi" else AsgiFace(app)
+        local = place.address_of(self.bound)
+        target: Any = RsgiFace(app, local=local).__rsgi__ if face == "rsgi" else AsgiFace(app)
         interface = Interfaces.RSGI if face == "rsgi" else Interfaces.ASGINL
         # Its only warning is that the embedded server is an experiment.
         self._server = Server(target, interface=interface, log_level=LogLevels.error, **options)
@@ -101,7 +102,8 @@ def run_workers(work: Work) -> int:
 
     def load() -> Any:
         worker = Worker(work.service, options, work.folder, None if work.quiet else announce)
-        return (RsgiFace if rsgi else AsgiFace)(worker.app, worker)
+        local = place.address_of(bound)
+        return RsgiFace(worker.app, worker, local) if rsgi else AsgiFace(worker.app, worker)
 
     server = Granian(
         "dovetail",

@@ -32,6 +32,11 @@ class Place(Struct, frozen=True, kw_only=True):
         """Whether only this machine can reach it."""
         return self.uds is not None or is_loopback(self.host)
 
+    def address_of(self, bound: socket.socket) -> str | None:
+        """The address every connection to ``bound`` comes in on; None where that may be one of several, or none."""
+        host = "" if self.uds is not None else bound.getsockname()[0]
+        return None if host in ("", "0.0.0.0", "::") else host
+
     def listen(self) -> socket.socket:
         """A listening socket. A Unix socket that nobody listens on any more is replaced.
 

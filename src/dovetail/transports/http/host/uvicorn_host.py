@@ -23,6 +23,7 @@ from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.exchange import HttpService
+from .paced import Paced
 from .places import Place, say
 from .process import Work, Worker, give_store, supervised
 
@@ -143,7 +144,7 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
         "h11_max_incomplete_event_size": limits.header_bytes,
         "ws_max_size": limits.on_websocket().message_size + 1,
         "ws_per_message_deflate": False,  # it would cost each socket more memory than all of the rest
-        "ws": "websockets-sansio" if find_spec("websockets") is not None else "none",
+        "ws": Paced if find_spec("websockets") is not None else "none",
         "ssl_certfile": place.certfile,
         "ssl_keyfile": place.keyfile,
     }

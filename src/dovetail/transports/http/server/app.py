@@ -40,6 +40,7 @@ from .legacy import SESSION_HEADER, Legacy
 from .life import Life
 from .modern import Modern
 from .pair import Pair
+from .unfinished import Arriving, begin
 from .waiting import Bodies, Work
 from .websockets import GOING_AWAY, SocketLink, broken_handshake, choose, say_goodbye, serve_websocket
 
@@ -73,7 +74,7 @@ class HttpApp:
         mail = None if self.legacy.shared is None else self.legacy.shared.mail
         self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail)
         self._beside = Beside(
-            service, life, self.identity, doors=self._doors, enter=self._entered, read=self._read
+            service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )
         self._routes: dict[str, Route] = {
             options.path: self._endpoint,
@@ -378,6 +379,7 @@ class HttpApp:
 
     async def _open_socket(self, socket: Socket) -> None:
         life = self.life
+        arriving = begin(socket.scope, socket.peer)
         try:
             principal = await self.identity.of(socket)
         except DovetailError as error:
@@ -394,9 +396,11 @@ class HttpApp:
         if failure is not None:
             await socket.refuse(500, failure.message)
             return
-        await self._serve_socket(socket, principal)
+        await self._serve_socket(socket, principal, arriving)
 
-    async def _serve_socket(self, socket: Socket, principal: Principal | None) -> None:
+    async def _serve_socket(
+        self, socket: Socket, principal: Principal | None, arriving: Arriving | None
+    ) -> None:
         life = self.life
         task = current_task()
         assert task is not None
@@ -411,9 +415,10 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
-                link = life.unread[duplex] = SocketLink(
-                    socket, self.service.limits.write_buffer, self.options.write_timeout
+                link = SocketLink(
+                    socket, self.service.limits.write_buffer, self.options.write_timeout, arriving
                 )
+                life.watch_socket(duplex, link)
                 drain = self.options.drain
                 with until_expiry(principal, self.service.clock(), lambda: duplex.close(drain=drain)):
                     await serve_websocket(socket, duplex, link)

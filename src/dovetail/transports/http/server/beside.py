@@ -19,6 +19,7 @@ from ....core.routes import Request, Response, Route
 from ....drivers.layering import Door
 from ....drivers.run import mask
 from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
+from .guards import Guard
 from .identity import Identity
 from .life import Life
 
@@ -40,6 +41,7 @@ class Beside:
         service: HttpService,
         life: Life,
         identity: Identity,
+        guard: Guard,
         *,
         doors: Sequence[tuple[Any, Door]],
         enter: Callable[[Exchange, str], Awaitable[bool]],
@@ -48,21 +50,33 @@ class Beside:
         self._service = service
         self._life = life
         self._identity = identity
+        self._guard = guard
         self._doors = doors
         self._enter = enter
         self._read = read
 
     async def alive(self, exchange: Exchange) -> bool:
         """``/livez``: whoever can answer is alive."""
-        await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)
+        if not await self._from_elsewhere(exchange):
+            await exchange.answer(200, b"alive\n", kind=TEXT_TYPE)
         return False
 
+    async def _from_elsewhere(self, exchange: Exchange) -> bool:
+        """Whether a page of another site asks. Probes come under any name, but from no page."""
+        refusal = self._guard.page_refusal(exchange.local, exchange.headers)
+        if refusal is not None:
+            await exchange.answer(403, f"{refusal}\n".encode(), kind=TEXT_TYPE)
+        return refusal is not None
+
     async def ready(self, exchange: Exchange) -> bool:
-        """``/readyz``: whether calls should come here."""
+        """``/readyz``: whether calls should come here; why, to those who came under a name of ours."""
+        if await self._from_elsewhere(exchange):
+            return False
         health = self._service.health
         word = "draining" if self._life.draining else health.status
         status, headers = (200, ()) if word == "ready" else (503, (("retry-after", "1"),))
-        if "application/json" in exchange.headers.get("accept", ""):
+        known = self._guard.refusal(exchange.local, exchange.headers) is None
+        if known and "application/json" in exchange.headers.get("accept", ""):
             body = msgspec.json.encode({"status": word, "components": health.told()})
             await exchange.answer(status, body, headers)
         else:
@@ -71,8 +85,7 @@ class Beside:
 
     def own(self, path: str) -> Callable[[Exchange], Awaitable[bool]] | None:
         """Who answers ``path`` among the author's own routes, which may be added at any time."""
-        routes = self._service.routes
-        found = None if routes is None else routes.find(path)
+        found = self._service.find_routes(path)
         return partial(self._route, found) if found else None
 
     async def _route(self, found: Found, exchange: Exchange) -> bool:

@@ -12,7 +12,7 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 
 from ....core.budget import Account, unread
 from ....core.channel import Call
@@ -22,11 +22,11 @@ from .exchange import gone
 from .kernel import Peer, Seen, key_of, table
 
 
-def cut(peer: Peer) -> None:
-    """End the connection of a client, whatever waits to be sent to it: its host hears that it has gone."""
+def cut(*peers: Peer) -> None:
+    """End the connections of clients, whatever waits to be sent to them: their host hears that they have gone."""
     for one in _sockets():
         try:
-            if one.getpeername()[:2] == peer:
+            if one.getpeername()[:2] in peers:
                 one.shutdown(socket.SHUT_RDWR)
         except (OSError, IndexError):
             continue
@@ -75,9 +75,9 @@ class Connections:
         """How large the last large answer of its kind to somebody was."""
         self._looked = 0.0
 
-    async def look(self) -> dict[bytes, Seen]:
+    async def look(self, counted: Container[bytes] = ()) -> dict[bytes, Seen]:
         """What the kernel knows now; what has been taken since the last look is given back."""
-        seen = await asyncio.to_thread(table)
+        seen = await asyncio.to_thread(table, counted)
         self._looked = now = asyncio.get_running_loop().time()
         for key, (size, since, _) in list(self.owed.items()):
             one = seen.get(key)

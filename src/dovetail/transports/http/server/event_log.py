@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ....settings import Limits
 from ....wire.frames import RequestId
@@ -58,7 +58,7 @@ class EventBudget(Struct, eq=False):
 
     limit: int
     total: int = 0
-    _holders: dict[int, dict[EventLog, None]] = field(default_factory=dict[int, "dict[EventLog, None]"])
+    _holders: dict[int, dict[EventLog, None]] = {}
     """The logs by the bit length of their size: finding one of the largest costs the same however many."""
 
     def moved(self, log: EventLog, before: int, after: int) -> None:
@@ -92,7 +92,7 @@ class LoggedStream(Struct, eq=False):
     """The number of the newest event that the log has lost."""
     over: bool = False
     """Nothing more will be written."""
-    sinks: list[EventSink] = field(default_factory=list[EventSink])
+    sinks: list[EventSink] = []
     """The responses that are open. Each message goes out once, to the last of them, whatever else is open."""
 
     def detach(self, sink: EventSink) -> None:
@@ -104,17 +104,17 @@ class LoggedStream(Struct, eq=False):
         if self.sinks:
             self.sinks[-1].write(encode_event(b"", id=f"{self.name}.{self.written}", retry=retry))
 
-    def write(self, message: bytes) -> None:
-        """Send one message, and keep it."""
-        event = self.record(message)
+    def write(self, message: bytes, *, lasting: bool = True) -> None:
+        """Send one message, and keep it, beyond this process if it is ``lasting``."""
+        event = self.record(message, lasting=lasting)
         if self.sinks:
             self.sinks[-1].write(event)
 
-    def record(self, message: bytes) -> bytes:
+    def record(self, message: bytes, *, lasting: bool = True) -> bytes:
         """Keep one message; the event that is to be sent."""
         self.written = number = self.written + 1
         event = encode_event(message, id=f"{self.name}.{number}")
-        self.log.keep(self, event)
+        self.log.keep(self, event, lasting=lasting)
         return event
 
 
@@ -152,8 +152,8 @@ class EventLog:
         if not stream.kept:
             self.streams.pop(stream.number, None)
 
-    def keep(self, stream: LoggedStream, event: bytes) -> None:
-        if self._journal is not None:
+    def keep(self, stream: LoggedStream, event: bytes, *, lasting: bool = True) -> None:
+        if lasting and self._journal is not None:
             self._journal.keep(stream, event)
         self._hold(stream, event)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ....core.principal import Principal
 from ....errors import Refusal, TransportError
@@ -42,7 +42,7 @@ class EventStream(Struct, eq=False):
     """Whose stream it is, if that is known; see `crowded`."""
     closed: bool = False
     """Nothing more is taken."""
-    pending: list[bytes] = field(default_factory=list[bytes])
+    pending: list[bytes] = []
     """What waits to be sent."""
     on_abandon: Callable[[], object] | None = None
     """Called when the stream is given up because its client does not read, or has gone."""
@@ -89,23 +89,25 @@ class EventStream(Struct, eq=False):
         if self.pending:
             await self._flush()
 
-    def _wake(self) -> None:
-        """Nobody may have waited for what was written."""
+    def _wake(self, *, alone: bool = True) -> bool:
+        """Hand all that waits to the host; where it does not take it in one go, a task does if we are ``alone``."""
         self._woken = False
         if not self.pending or self._flushed is not None:
-            return
+            return True  # somebody has waited for it, or does
         data = b"".join(self.pending)
         if self._sink is None:
             self._sink = self.exchange.stream(self.headers)
         try:
             if not self._sink.take(data):
-                self._task = asyncio.get_running_loop().create_task(self._flush())
-                return
+                if alone:
+                    self._task = asyncio.get_running_loop().create_task(self._flush())
+                return False
         except TransportError:
             self._give_up()
         else:
             self.pending.clear()
             self._size -= len(data)
+        return True
 
     async def _flush(self) -> None:
         flushed = self._flushed = asyncio.get_running_loop().create_future()
@@ -133,7 +135,7 @@ class EventStream(Struct, eq=False):
                 self.pending.append(last)
             if self._flushed is not None:
                 await self.drain()
-            elif self.pending:
+            elif not self._wake(alone=False):
                 await self._flush()
         if self._ended:
             return

@@ -17,7 +17,7 @@ from ....core.admit import Admission
 from ....core.budget import Account, busy
 from ....core.channel import Service
 from ....core.principal import Principal
-from ....core.routes import Routes
+from ....core.routes import Route
 from ....drivers.layering import Door, Layer, Wrapper
 from ....errors import (
     LATER,
@@ -70,7 +70,9 @@ class HttpService(Service, Protocol):
     clock: Callable[[], float]
     health: Health
     layers: tuple[Layer | Wrapper, ...]
-    routes: Routes | None
+
+    def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
+
     """The author's own, beside the endpoint."""
     runner: Caller
     store: Store | None
@@ -260,7 +262,8 @@ async def refuse(
 
 async def kept_out(exchange: Exchange, admission: Admission, door: Door) -> bool:
     """Whether a guard lets nobody in from there; then the client has been told, and its message is not read."""
-    error = None if exchange.peer is None else door(exchange.peer[0])
+    peer = exchange.peer
+    error = None if peer is None else await door(peer[0])
     if error is not None:
         await refuse(exchange, admission, error, status=http_status(error.kind), headers=CLOSE)
     return error is not None

@@ -40,8 +40,12 @@ class Guard:
 
         ``local`` is the address its connection came in on.
         """
+        return self._host_problem(headers.get("host"), local) or self.page_refusal(local, headers)
+
+    def page_refusal(self, local: str, headers: Mapping[str, str]) -> str | None:
+        """Why a request is refused because of the page it comes from, under whatever name it has found us."""
         origin = headers.get("origin")
-        problem = self._host_problem(headers.get("host"), local) or self._origin_problem(origin, local)
+        problem = self._origin_problem(origin, local)
         elsewhere = headers.get("sec-fetch-site", "").strip().lower() == "cross-site"
         if problem is None and elsewhere and not (origin is not None and self.allows_origin(origin)):
             # Browsers say so even where they send no Origin: links, forms, images, scripts of another site.

@@ -18,6 +18,7 @@ from ....core.channel import Answer, Call, Cancel, Event, Notice, Reply, Session
 from ....core.endpoint import INITIALIZE
 from ....core.metadata import is_modern
 from ....core.principal import Principal
+from ....core.subscriptions import REFRESHED
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.pacing import stepwise
@@ -307,7 +308,8 @@ class Legacy:
             if live.listened or shared is not None:
                 data = live.endpoint.send_notification(method, params)
                 if data is not None and live.listened:
-                    self.sessions.log(live).general.write(data)
+                    # Whoever loses its process is told all of it again: see `Hub.refresh`.
+                    self.sessions.log(live).general.write(data, lasting=method not in REFRESHED)
                 elif data is not None and shared is not None:
                     shared.notify(live, data)
 

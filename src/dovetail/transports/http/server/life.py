@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
-from ....settings import HANGUP_SWEEP, HTTP_FLUSH, HTTP_TICK, UNREAD_PONGS, HttpOptions
+from ....settings import (
+    HANGUP_SWEEP,
+    HTTP_FLUSH,
+    HTTP_TICK,
+    UNFINISHED_LOOK,
+    UNREAD_PONGS,
+    UNSENT_YOUNG,
+    HttpOptions,
+)
 from .connections import Connections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
-from .kernel import key_of
+from .kernel import Seen, key_of
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
+from .unfinished import Unfinished
 from .waiting import Bodies, Watching, Work
 from .websockets import SocketLink
 
@@ -52,6 +61,8 @@ class Life:
         budget = service.admission.budget
         self.connections = Connections(budget.answers, options.write_timeout)
         self.watching = Watching(service, budget.abandoned, self.connections)
+        self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
+        self._growing: asyncio.TimerHandle | None = None
         self._swept = 0.0
         self._sweeping: asyncio.Task[None] | None = None
         self.legacy: Legacy
@@ -113,18 +124,53 @@ class Life:
         pause = min(HTTP_TICK, self._options.keep_alive, self._options.body_timeout)
         self._tick = loop.call_later(pause, self._on_tick)
 
+    def watch_socket(self, duplex: Duplex, link: SocketLink) -> None:
+        """A WebSocket is open: what it does not read, and what it does not finish, is bounded from here on."""
+        self.unread[duplex] = link
+        if self._growing is None:
+            self._look_for_growth()
+
+    def _look_for_growth(self) -> None:
+        self._growing = None
+        if not self.unread or self.draining:
+            return
+        loop = asyncio.get_running_loop()
+        if self._sweeping is None and self.unfinished.grown():
+            self._sweeping = loop.create_task(self._sweep())
+        self._growing = loop.call_later(UNFINISHED_LOOK, self._look_for_growth)
+
     async def _sweep(self) -> None:
         """Compare what we think of our clients with what the kernel knows."""
         try:
-            seen = await self.connections.look()
+            sockets = {
+                key_of(link.peer): (duplex, link)
+                for duplex, link in self.unread.items()
+                if link.peer is not None
+            }
+            seen = await self.connections.look(sockets)
             for watch in list(self.watching.all):
                 watch.compare(seen)
-            for link in list(self.unread.values()):
-                one = None if link.peer is None else seen.get(key_of(link.peer))
-                if link.peer is not None and one is not None and one.unsent > UNREAD_PONGS and link.silent:
-                    await asyncio.to_thread(cut, link.peer)
+            await self._sweep_sockets(sockets, seen)
         finally:
             self._sweeping = None
+
+    async def _sweep_sockets(
+        self, sockets: Mapping[bytes, tuple[Duplex, SocketLink]], seen: Mapping[bytes, Seen]
+    ) -> None:
+        """Hang up on WebSockets that take nothing of what is sent to them, or send what does not end."""
+        arriving = {key: one for key, (_, link) in sockets.items() if (one := link.arriving) is not None}
+        late = self.unfinished.excess(arriving, seen, asyncio.get_running_loop().time())
+        for key in late:
+            sockets[key][0].crowded()
+        unread = (
+            key
+            for key, (_, link) in sockets.items()
+            if key in seen and seen[key].unsent > UNREAD_PONGS and link.silent
+        )
+        found = [link for key in late.union(unread) if (link := sockets[key][1]).peer is not None]
+        if found:
+            await _within(UNSENT_YOUNG, *(link.drain() for link in found))
+            await asyncio.to_thread(cut, *(link.peer for link in found if link.peer is not None))
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""
@@ -136,8 +182,9 @@ class Life:
 
     async def _drain(self, seconds: float) -> None:
         self.draining = True
-        if self._tick is not None:
-            self._tick.cancel()
+        for timer in (self._tick, self._growing):
+            if timer is not None:
+                timer.cancel()
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait({self._sweeping})

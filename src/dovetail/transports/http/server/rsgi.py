@@ -39,10 +39,11 @@ def face(service: HttpService, **options: Any) -> RsgiFace:
 
 
 class RsgiFace:
-    """What `Server.rsgi` returns."""
+    """What `Server.rsgi` returns. ``local`` is the address every connection comes in on, where that is known."""
 
-    def __init__(self, app: HttpApp, life: Living | None = None) -> None:
+    def __init__(self, app: HttpApp, life: Living | None = None, local: str | None = None) -> None:
         self.app = app
+        self._only = local
         self._life: Living = app.life if life is None else life
         self._known: dict[str, str] = {}
         """The address of each of our listeners; there are only a few."""
@@ -54,7 +55,7 @@ class RsgiFace:
         items = native.items()
         headers = dict(items)
         plain = len(headers) == len(items) == len(native)
-        local = self._known.get(scope.server) or self._local(scope)
+        local = self._only or self._known.get(scope.server) or self._local(scope)
         if scope.proto == "http":
             seen = RsgiScope(scope, "http")
             exchange = RsgiExchange(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
@@ -141,7 +142,8 @@ class RsgiScope(Struct, eq=False):
 
     def get(self, name: str, default: Any = None) -> Any:
         if name == "client" and self.known is None:  # what guards ask of every call
-            return _address(self.native.client) if self.native.client else default
+            client = self.native.client  # made anew for whoever asks
+            return _address(client) if client else default
         return self._all().get(name, default)
 
     def keys(self) -> KeysView[str]:
@@ -241,8 +243,7 @@ class RsgiExchange(RsgiHead, eq=False):
             self.protocol.response_empty(status, [*headers, *self.extra])
 
     def stream(self, headers: Headers = ()) -> RsgiSink:
-        head = [*EVENT_HEADERS, *headers, *self.extra]
-        return RsgiSink(self.protocol, head, self.connections, self.peer)
+        return RsgiSink(self, [*EVENT_HEADERS, *headers, *self.extra])
 
     async def disconnected(self) -> None:
         await self.protocol.client_disconnect()
@@ -251,10 +252,8 @@ class RsgiExchange(RsgiHead, eq=False):
 class RsgiSink(Struct, eq=False):
     """A response in pieces; it ends when nobody holds its transport any more."""
 
-    protocol: Any
+    exchange: RsgiExchange
     head: Headers
-    connections: Connections | None
-    peer: tuple[str, int] | None
     transport: Any = None
     unsent: int = 0
     """Bytes since we last knew that all had been taken: RSGI itself never waits."""
@@ -266,7 +265,7 @@ class RsgiSink(Struct, eq=False):
             return False
         try:
             if self.transport is None:
-                self.transport = self.protocol.response_stream(200, self.head)
+                self.transport = self.exchange.protocol.response_stream(200, self.head)
             # Granian takes it with the call, and what it returns has nothing to wait for.
             steps = self.transport.send_bytes(data).__await__()
             first = next(steps, _TAKEN)
@@ -283,21 +282,22 @@ class RsgiSink(Struct, eq=False):
             if rest is not None:
                 await rest
             if self.transport is None:
-                self.transport = self.protocol.response_stream(200, self.head)
+                self.transport = self.exchange.protocol.response_stream(200, self.head)
             await self.transport.send_bytes(data)
         except GONE:
             raise gone() from None
         self.unsent += len(data)
-        if self.unsent > UNSENT_STREAM and self.connections is not None:
+        connections = self.exchange.connections
+        if self.unsent > UNSENT_STREAM and connections is not None:
             self.unsent = 0
-            await self.connections.taken(self.peer)
+            await connections.taken(self.exchange.peer)
 
     async def close(self) -> None:
         if self.rest is not None:
             with suppress(*GONE):
                 await self.rest
         if self.transport is None:
-            self.protocol.response_empty(200, self.head)  # ignored where an answer has begun
+            self.exchange.protocol.response_empty(200, self.head)  # ignored where an answer has begun
         self.transport = self.rest = None
 
 

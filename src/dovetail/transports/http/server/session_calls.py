@@ -48,10 +48,6 @@ class Calls:
         self.watching = watching
         self._identity = identity
 
-    def primes(self, live: LiveSession) -> bool:
-        """Whether streams begin with an event that has an id and no data."""
-        return live.session.revision.primed_streams
-
     async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
         """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
         if task is None:
@@ -154,7 +150,11 @@ class SessionChannel(PlainChannel, Struct, eq=False):
 
     async def close_stream(self) -> None:
         """2025-11-25: end the response but not the call; the client comes back for the rest."""
-        if self.calls.options.json_only or self.together is not None or not self.calls.primes(self.live):
+        if (
+            self.calls.options.json_only
+            or self.together is not None
+            or not self.live.session.revision.primed_streams
+        ):
             return
         stream = self.open()
         self.calls.watching.posts.pop(self.exchange, None)
@@ -177,7 +177,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             self.sink = EventStream(self.exchange, limit, patience, self.headers, live.session.principal)
             self.stream.sinks.append(self.sink)
             calls.streams.add(self.sink)
-            if live.session.revision.primed_streams and calls.primes(live):
+            if live.session.revision.primed_streams:
                 self.stream.prime(calls.options.retry)
         return self.stream
 

@@ -111,7 +111,7 @@ class SessionStreams:
         try:
             if missed:
                 sink.write(b"".join(missed))
-            elif self._calls.primes(live):
+            elif live.session.revision.primed_streams:
                 stream.prime(options.retry)
             else:
                 sink.write(b":\n\n")  # the head of the response must reach the client before any message

@@ -18,6 +18,7 @@ from ....errors import TransportError
 from ....settings import HTTP_FLUSH
 from .connections import cut
 from .exchange import Socket
+from .unfinished import Arriving
 
 SUBPROTOCOLS: Final = ("mcp", "mcp.v1")
 KEY_BYTES: Final = 16
@@ -31,8 +32,9 @@ TOO_BIG: Final = 1009
 class SocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
-    def __init__(self, socket: Socket, limit: int, patience: float) -> None:
+    def __init__(self, socket: Socket, limit: int, patience: float, arriving: Arriving | None = None) -> None:
         self._socket = socket
+        self.arriving = arriving
         self._patience = patience
         self._limit = limit
         self._waiting: deque[bytes] = deque()
@@ -154,6 +156,8 @@ async def say_goodbye(socket: Socket, code: int) -> None:
 async def _read(socket: Socket, duplex: Duplex, link: SocketLink, limit: int) -> None:
     """Hand frames to the driver until the socket is closed, or one comes that we cannot take."""
     while (message := await socket.receive_message()) is not None:
+        if link.arriving is not None:
+            link.arriving.heard += len(message)
         code = _take(message, duplex, limit)
         if code is not None:
             link.close(code)

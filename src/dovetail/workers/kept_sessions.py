@@ -1,0 +1,66 @@
+"""What the store has of a legacy session, and how two changes of it become one."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ..core.channel import Session
+from ..stores.records import Records
+
+
+class KeptSession(Struct, frozen=True, omit_defaults=True):
+    """What the store has of a session beside its id."""
+
+    until: float
+    phase: str
+    queue: int = 0
+    log_level: str | None = None
+    subscriptions: tuple[str, ...] = ()
+    tasks: dict[str, tuple[float | None, str | None]] = field(
+        default_factory=dict[str, tuple[float | None, str | None]]
+    )
+    listener: str | None = None
+    """The process that has the general stream."""
+    version: int = 0
+    """Of two that arrive in the wrong order the greater one holds."""
+    places: tuple[str, ...] = ()
+
+
+records = Records(KeptSession)
+
+
+def name_of(id: str) -> str:
+    """What the store calls a session: nobody can use it to be served."""
+    return hashlib.blake2b(id.encode(), digest_size=16).hexdigest()
+
+
+def wished(before: KeptSession, session: Session) -> KeptSession:
+    """What was kept, as ``session`` would have it."""
+    return replace(
+        before,
+        phase=session.phase,
+        queue=session.queue,
+        log_level=session.log_level,
+        subscriptions=tuple(session.subscriptions or ()),
+        tasks=dict(session.tasks or {}),
+    )
+
+
+def merged(kept: KeptSession, before: KeptSession, wish: KeptSession, listener: str | None) -> KeptSession:
+    """What is kept, with what ``wish`` changes of ``before``; ``listener`` has the general stream, unless None."""
+    old, now = set(before.subscriptions), set(wish.subscriptions)
+    tasks = {id: note for id, note in kept.tasks.items() if id in wish.tasks or id not in before.tasks}
+    tasks |= {id: note for id, note in wish.tasks.items() if id not in before.tasks}
+    return replace(
+        kept,
+        phase=kept.phase if wish.phase == before.phase else wish.phase,
+        queue=kept.queue if wish.queue == before.queue else wish.queue,
+        log_level=kept.log_level if wish.log_level == before.log_level else wish.log_level,
+        subscriptions=tuple(sorted((set(kept.subscriptions) | (now - old)) - (old - now))),
+        tasks=tasks,
+        listener=kept.listener if listener is None else listener,
+        version=kept.version + 1,
+    )

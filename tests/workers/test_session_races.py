@@ -1,0 +1,106 @@
+"""Two changes of one session at once, in one process or in two: each holds, whichever is written first."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Server
+from dovetail.stores import SqliteStore, StoreUnavailable
+from dovetail.workers.kept_sessions import name_of
+from tests.http.talk import NEWEST, data, stream
+from tests.support.aio import run
+from tests.support.web import Web, served
+
+STOCK = "shop://stock"
+
+
+class Waiting(SqliteStore):
+    """Has the write of a session's first subscription wait, and fail if told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+        self.fails = False
+
+    async def put(self, key: str, value: bytes, **options: Any) -> bool:
+        if key.startswith("session/") and STOCK.encode() in value and not self.reached.is_set():
+            self.reached.set()
+            await self.go.wait()
+            if self.fails:
+                raise StoreUnavailable("cut off")
+        return await super().put(key, value, **options)
+
+
+def shop(store: SqliteStore) -> Server:
+    server = Server("shop", store=store)
+
+    @server.resource(STOCK)
+    async def stock() -> str:
+        return "42"
+
+    @server.tool
+    async def sell() -> str:
+        await server.notify_resource_updated(STOCK)
+        return "sold"
+
+    return server
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+@run
+async def test_a_subscription_holds_though_a_stream_was_opened_while_it_was_written(
+    tmp_path: Path, where: str
+) -> None:
+    store = Waiting(tmp_path / "s.db")
+    async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        subscribing = asyncio.create_task(
+            Web(first).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        )
+        await store.reached.wait()
+        connection, events = await stream(first if where == "here" else second, session)
+        store.go.set()
+        assert (await subscribing).status == 200
+        await Web(first).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
+        async with asyncio.timeout(10):
+            assert (await data(events))["params"]["uri"] == STOCK
+        await connection.close()
+
+
+@run
+async def test_a_change_that_cannot_be_written_takes_no_other_one_back(tmp_path: Path) -> None:
+    store = Waiting(tmp_path / "s.db")
+    store.fails = True
+    async with served(shop(store)) as site:
+        session, _ = await Web(site).initialize(NEWEST)
+        subscribing = asyncio.create_task(
+            Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        )
+        await store.reached.wait()
+        connection, events = await stream(site, session)
+        store.go.set()
+        assert "error" in (await subscribing).message
+        # The stream was opened meanwhile, and is still what the session is told on.
+        await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        await Web(site).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
+        async with asyncio.timeout(10):
+            assert (await data(events))["params"]["uri"] == STOCK
+        await connection.close()
+
+
+@run
+async def test_a_session_that_a_newer_version_knows_more_of_can_be_changed(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        key = f"session/{name_of(session)}/state"
+        kept = await store.get(key)
+        assert kept is not None
+        await store.put(key, kept[:-1] + b',"more":[1,2]}')
+        # The first has it in memory as it was, the second reads it now.
+        for site, uri in ((first, STOCK), (second, "shop://other")):
+            answer = await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": uri})
+            assert answer.message["result"] == {}
+        assert STOCK.encode() in (await store.get(key) or b"")
