@@ -78,11 +78,21 @@ def added(lines: list[str]) -> list[str]:
     return [*lines[:5], lines[4], *lines[5:]]
 
 
+def cut_off(lines: list[str]) -> list[str]:
+    return lines[:-1]
+
+
+def cut_off_at_a_checkpoint(lines: list[str]) -> list[str]:
+    return lines[:5]
+
+
 def nonsense(lines: list[str]) -> list[str]:
     return [*lines[:5], "{}", *lines[5:]]
 
 
-@pytest.mark.parametrize("spoil", [changed, removed, swapped, beheaded, added, nonsense])
+@pytest.mark.parametrize(
+    "spoil", [changed, removed, swapped, beheaded, added, nonsense, cut_off, cut_off_at_a_checkpoint]
+)
 def test_whatever_is_done_to_a_line_is_found(
     spoil: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +106,32 @@ def test_whatever_is_done_to_a_line_is_found(
         assert "audit.jsonl, line" in capsys.readouterr().err
 
     scenario()
+
+
+@run
+async def test_lines_that_are_missing_at_the_end_are_found_after_the_next_start_too(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text("\n".join((await filled(path))[:5]) + "\n")
+    await filled(path, 2)
+    with pytest.raises(Broken, match="line 6: it does not follow line 5"):
+        verify(path)
+
+
+@run
+async def test_whoever_says_that_less_was_written_needs_the_key_and_a_copy_says_what_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, less = tmp_path / "audit.jsonl", tmp_path / "less.jsonl"
+    await filled(path)
+    await filled(less, 4, key=None)
+    path.write_text(less.read_text())
+    (tmp_path / "audit.jsonl.head").write_bytes((tmp_path / "less.jsonl.head").read_bytes())
+    with pytest.raises(Broken, match="signature"):
+        verify(path, key=KEY)
+    (tmp_path / "audit.jsonl.head").unlink()
+    assert not verify(path).ended
+    assert main(["audit", "verify", str(path)]) == 0
+    assert "nobody knows whether lines are missing at the end" in capsys.readouterr().out
 
 
 @run

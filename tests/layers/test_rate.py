@@ -322,6 +322,30 @@ async def test_who_goes_on_after_many_refusals_waits_for_each_further_one_and_no
 
 
 @run
+async def test_refusals_that_wait_are_told_one_after_the_other_and_not_all_at_once() -> None:
+    server = shop(RateLimit(per_principal="1/h", clock=Hand()))
+    assert await passed(Peer(server, principal="ann"), 1 + REFUSALS_AT_ONCE) == 1
+    told: list[float] = []
+
+    async def refused() -> None:
+        await Peer(server, principal="ann").send("tools/call", name="other")
+        told.append(asyncio.get_running_loop().time())
+
+    await asyncio.gather(*(refused() for _ in range(30)))
+    # Each its turn, a hundredth of a second long; on a busy machine some come together, but none early.
+    assert max(told) - min(told) > 29 / REFUSALS_AT_ONCE * 0.9
+
+
+def test_a_line_has_an_end_and_a_clock_that_jumps_locks_nobody_out_of_it() -> None:
+    line = Buckets(Rate(10, 1.0))
+    waits = [line.line_up("a", 1000.0, 2.0) for _ in range(40)]
+    assert waits[:10] == [0.0] * 10
+    assert waits[10] < waits[20] < waits[25] <= waits[39]
+    assert waits[39] == pytest.approx(2.0)
+    assert line.line_up("a", 0.0, 2.0) == 0.0
+
+
+@run
 async def test_refusals_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate, "REFUSALS_HELD", 2)
     monkeypatch.setattr(rate, "REFUSAL_PAUSE", 60)

@@ -153,6 +153,25 @@ async def test_the_same_question_of_the_same_client_is_answered_from_memory(revi
     assert layer.hits == 1
 
 
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+@run
+async def test_a_resource_is_read_anew_when_the_server_says_that_it_has_changed(revision: str) -> None:
+    server = Server("docs", layers=[Cache(ttl=3600)])
+    text = {"docs://a": "old", "docs://b": "old"}
+    server.add_resource("docs://a", lambda: text["docs://a"], name="a")
+    server.add_resource("docs://b", lambda: text["docs://b"], name="b")
+    peer = Peer(server, revision)
+
+    async def read(uri: str) -> str:
+        return (await peer.send("resources/read", uri=uri))["result"]["contents"][0]["text"]
+
+    assert [await read(uri) for uri in text] == ["old", "old"]
+    text |= {"docs://a": "new", "docs://b": "new"}
+    assert [await read(uri) for uri in text] == ["old", "old"]
+    await server.notify_resource_updated("docs://a")
+    assert [await read(uri) for uri in text] == ["new", "old"]
+
+
 @run
 async def test_failures_are_not_kept_and_what_is_kept_is_bounded() -> None:
     layer = Cache(ttl=10, entries=5)
@@ -173,8 +192,8 @@ async def test_failures_are_not_kept_and_what_is_kept_is_bounded() -> None:
 # --- Budget --------------------------------------------------------------------------------------------------------
 
 
-def library(layer: Budget) -> Server:
-    server = Server("library", layers=[layer])
+def library(*layers: Budget) -> Server:
+    server = Server("library", layers=layers)
 
     @server.tool
     async def books(count: int) -> list[str]:
@@ -185,6 +204,16 @@ def library(layer: Budget) -> Server:
         return [TextContent(f"page {number} " + "y" * 50) for number in range(count)]
 
     return server
+
+
+@run
+async def test_what_one_budget_keeps_is_read_through_another_one() -> None:
+    peer = Peer(library(Budget(1_000_000), Budget(2000)), MODERN)
+    answer = await peer.send("tools/call", name="books", arguments={"count": 100})
+    link = answer["result"]["content"][-1]
+    assert link["type"] == "resource_link"
+    read = await peer.send("resources/read", uri=link["uri"])
+    assert json.loads(read["result"]["contents"][0]["text"])["items"]
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", MODERN])

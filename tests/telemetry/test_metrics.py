@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -419,6 +420,12 @@ async def test_a_source_that_breaks_breaks_nothing_else(caplog: pytest.LogCaptur
 def test_a_metric_that_is_none_is_said_to_be_none() -> None:
     with pytest.raises(KeyError):
         Server("x").metrics.read("dovetail_nonsense")
+
+
+def test_every_metric_is_named_before_anything_is_counted() -> None:
+    said = Server("new").metrics.text().decode()
+    assert re.findall(r"^# TYPE (\w+) \w+$", said, re.M) == list(FAMILIES)
+    assert re.findall(r"^# HELP (\w+) .+$", said, re.M) == list(FAMILIES)
 
 
 def test_every_metric_has_a_name_that_says_its_kind_and_a_help() -> None:

@@ -4,7 +4,7 @@ Every request is one line of JSON with the hash of the line before, refusals inc
 when the file is closed, a line signs the hash so far with the key; whoever has the key can tell a file that was written
 anew from one that was kept. ``dovetail audit verify FILE`` finds a changed, removed or reordered line. A file that has
 grown beyond ``rotate`` bytes is set aside as ``FILE.1``, ``FILE.2``, …; the next one begins with the hash the last one
-ended with.
+ended with. How far it was written stands in ``FILE.head``, so that nobody takes lines from its end unnoticed.
 
 Arguments are hashed unless ``arguments`` says "redacted" or "none". Hashes of short values can be guessed, so they are
 keyed. When the file cannot be written, calls are refused with 1079; with ``on_full="continue"`` they go on, and the gap
@@ -21,6 +21,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -68,6 +69,7 @@ class Audit(Layer):
         self._methods = methods or frozenset({"tools/call", "resources/read", "prompts/get", "initialize"})
         self._file: IO[bytes] | None = None
         self._hash, self._number = FIRST, 0
+        self._head = _HeadFile(self._given)
         self._since = 0
         self.missed = 0
         """Requests that could not be written."""
@@ -95,6 +97,7 @@ class Audit(Layer):
             with file:
                 if self._since:
                     self._write(file, self._signed())
+            self._head.close()
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -163,6 +166,7 @@ class Audit(Layer):
             raise
         self._whole = file.tell()
         self._number, self._hash = number, hashlib.sha256(line.encode()).hexdigest()
+        self._head.write(Head(number, self._hash, self._key))
 
     def _signed(self) -> dict[str, Any]:
         self._since = 0
@@ -202,11 +206,60 @@ class Audit(Layer):
             earlier = older(self.path)
             for _, _, line in _lines(earlier[-1:]):
                 self._number, self._hash = json.loads(line)["n"], hashlib.sha256(line).hexdigest()
+        self._head = _HeadFile(self.path)
+        head = self._head.read()
+        if head is not None and head.number > self._number:
+            # Lines are missing at the end. What follows is written as if they were there: `verify` finds the gap.
+            log.error("%s ends with line %d, and %d were written", self.path, self._number, head.number)
+            self._number, self._hash = head.number, head.hash
 
     def _set_aside(self) -> None:
         self.close()
         count = len(older(self.path)) + 1
         os.replace(self.path, self.path.with_name(f"{self.path.name}.{count}"))
+
+
+class Head:
+    """How far a chain was written: the number and the hash of its last line."""
+
+    def __init__(self, number: int, hash: str, key: bytes | None) -> None:
+        self.number, self.hash = number, hash
+        self.signature = "" if key is None else sign(key, f"head {hash}", number)
+
+    def __bytes__(self) -> bytes:
+        # Always as long: what is written over what was there needs no room on a disk that is full.
+        return f"{self.number:020} {self.hash} {self.signature:64}\n".encode()
+
+
+class _HeadFile:
+    """Where it stands, beside the chain."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + ".head")
+        self._number: int | None = None
+
+    def write(self, head: Head) -> None:
+        try:
+            if self._number is None:
+                self._number = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.lseek(self._number, 0, os.SEEK_SET)
+            os.write(self._number, bytes(head))
+        except OSError as error:  # an older one is true as well
+            log.warning("%s cannot be written: %s", self._path, error)
+
+    def read(self) -> Head | None:
+        """What stands there, or None; whether it is signed is for `Head.signature` to compare."""
+        with suppress(OSError, ValueError):
+            number, hash, *signature = self._path.read_text("ascii").split()
+            head = Head(int(number), hash, None)
+            head.signature = "".join(signature)
+            return head
+        return None
+
+    def close(self) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            os.close(number)
 
 
 def _beside(path: Path, number: int) -> Path:
@@ -257,19 +310,21 @@ class Verified(Struct, frozen=True):
     signed: int
     """Checkpoints whose signature was checked."""
     unsigned: int
-    """Lines after the last checkpoint, which could have been removed unnoticed."""
+    """Lines after the last checkpoint."""
+    ended: bool
+    """Nothing is missing at its end; False where nothing says how far it was written."""
 
 
 def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Verified:
     """Check a file, and what was set aside before it.
 
     Raises:
-        Broken: a line was changed, removed or put elsewhere, or a signature is wrong.
+        Broken: a line was changed, removed or put elsewhere, lines are missing at the end, or a signature is wrong.
         OSError: there is no such file.
     """
     secret, where = _key(key), Path(path)
     before, number, checkpoints, signed, since = FIRST, 0, 0, 0, 0
-    earlier = older(where)
+    earlier, head = older(where), _HeadFile(where).read()
     # A file that has just been set aside has no successor yet.
     for name, place, line in _lines([*earlier, where] if where.exists() or not earlier else earlier):
         record = _read(name, place, line)
@@ -287,7 +342,21 @@ def verify(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> V
                     raise Broken(f"{name}, line {place}: the signature is not made with this key")
                 signed += 1
         number, before = record["n"], hashlib.sha256(line).hexdigest()
-    return Verified(number, checkpoints, signed, since)
+        if head is not None and number == head.number and before != head.hash:
+            raise Broken(f"{name}, line {place}: it is not the one that was written last")
+    _check_end(where.name, number, head, secret)
+    return Verified(number, checkpoints, signed, since, head is not None)
+
+
+def _check_end(name: str, number: int, head: Head | None, secret: bytes | None) -> None:
+    if head is None:
+        return
+    if number < head.number:
+        raise Broken(f"{name}, line {number}: it is the last one, and {head.number} were written")
+    if secret is not None and not hmac.compare_digest(
+        head.signature, Head(head.number, head.hash, secret).signature
+    ):
+        raise Broken(f"{name}.head, line 1: the signature is not made with this key")
 
 
 def _lines(paths: list[Path]) -> Iterator[tuple[str, int, bytes]]:

@@ -121,16 +121,12 @@ class Budget(Layer):
 
     async def read_resource(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         uri = call.params.uri
-        if not uri.startswith(REST):
-            return await proceed(call, channel)
         address, _, start = uri.partition("?from=")
         found = self._rest.get(address)
+        if found is None:  # a resource like any other, or what another budget keeps
+            return await proceed(call, channel)
         begin = int(start) if start.isdecimal() and len(start) < 10 else 0
-        if (
-            found is None
-            or found.owner != client_of(call)
-            or not 0 < found.until - self._clock() <= BUDGET_SECONDS
-        ):
+        if found.owner != client_of(call) or not 0 < found.until - self._clock() <= BUDGET_SECONDS:
             raise ProtocolError("resource_not_found", data={"uri": uri[:URI_ECHO]})
         items = found.items[begin:]
         kept = self._fitting(items)[0]

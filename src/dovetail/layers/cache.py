@@ -18,12 +18,16 @@ from ..settings import CACHE_BYTES, CACHE_ENTRIES
 from .outcomes import of_result
 from .rate import client_of
 
+_Key = tuple[Hashable, str, tuple[str, bytes], str, bytes]
+"""The client, the method, what it is about, and what the handler can see of the client."""
+
 
 class Cache(Layer):
     """Answer again what was answered less than ``ttl`` seconds ago, to the same client.
 
     ``tools`` names the tools that may be answered so; by default those that say they are read-only. Resources are kept
-    as well. Answers that ask something, or that failed, are not kept; what is kept is bounded in number and in bytes.
+    as well, until the server says that they have changed. Answers that ask something, or that failed, are not kept;
+    what is kept is bounded in number and in bytes.
     """
 
     def __init__(
@@ -39,13 +43,15 @@ class Cache(Layer):
             raise ValueError(f"a time to live is more than 0 seconds, not {ttl}")
         self._ttl, self._most, self._size, self._clock = ttl, entries, size, clock
         self._tools = None if tools is None else frozenset(tools)
-        self._kept: OrderedDict[Hashable, tuple[float, bytes]] = OrderedDict()
+        self._kept: OrderedDict[_Key, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
         self._server: Server | None = None
         self.hits = self.misses = 0
 
     def attach(self, service: Any) -> None:
         self._server = service if isinstance(service, Server) else None
+        if self._server is not None and self._forget not in self._server.hub.updated:
+            self._server.hub.updated.append(self._forget)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [
@@ -89,7 +95,7 @@ class Cache(Layer):
             self._keep(key, result)
         return result
 
-    def _keep(self, key: Hashable, result: Struct | Raw) -> None:
+    def _keep(self, key: _Key, result: Struct | Raw) -> None:
         data = msgspec.json.encode(result)
         self._drop(key)
         self._kept[key] = (self._clock() + self._ttl, data)
@@ -97,7 +103,12 @@ class Cache(Layer):
         while len(self._kept) > self._most or self._bytes > self._size:
             self._drop(next(iter(self._kept)))
 
-    def _drop(self, key: Hashable) -> None:
+    def _forget(self, uri: str) -> None:
+        """A resource has changed: whoever reads it now reads it anew."""
+        for key in [key for key in self._kept if key[1:3] == ("resources/read", (uri, b""))]:
+            self._drop(key)
+
+    def _drop(self, key: _Key) -> None:
         found = self._kept.pop(key, None)
         if found is not None:
             self._bytes -= len(found[1])

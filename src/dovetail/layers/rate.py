@@ -26,7 +26,7 @@ from ..errors import DovetailError, ProtocolError
 from ..server import Server
 from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
 from ..stores.places import network_of
-from .bounds import REFUSAL_PAUSE, REFUSALS_AT_ONCE, REFUSALS_HELD
+from .bounds import REFUSAL_PAUSE, REFUSAL_TURN, REFUSALS_AT_ONCE, REFUSALS_HELD
 from .rates import Buckets, Rate, Windows
 from .sharing import Sharing
 
@@ -199,10 +199,10 @@ class RateLimit(Layer):
             now = clock()
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._refused(client_of(call), error, now)
-            for rule, name_of, methods, buckets, used in rules:
+            for rule, name_of, methods, buckets, interval, slack, used in rules:
                 if methods is not None and call.method not in methods:
                     continue
-                name = name_of(call)
+                name = "" if name_of is None else name_of(call)
                 if name is None:
                     continue
                 wait = 0.0 if plain else buckets.take(name, now)
@@ -214,12 +214,12 @@ class RateLimit(Layer):
                         if len(young) >= buckets.most:
                             buckets.turn()
                             young = buckets.young
-                    if full < now:
-                        full = now
-                    if full - now > buckets.slack:
+                    if full <= now:
+                        young[name] = now + interval
+                    elif full - now > slack:
                         wait = buckets.wait(name, full, now)
                     else:
-                        young[name] = full + buckets.interval
+                        young[name] = full + interval
                 if wait:
                     return self._refuse(call, name, rule, wait, now)
                 if used is not None:
@@ -234,13 +234,16 @@ class RateLimit(Layer):
     def shut(self) -> Mapping[str, Any]:
         return self._doors
 
-    def at_the_door(self, address: str) -> DovetailError | None:
+    async def at_the_door(self, address: str) -> DovetailError | None:
         until, wait, scope = self._doors.get(address, (0.0, 0.0, ""))
-        left = until - self._clock()
+        now = self._clock()
+        left = until - now
         if not 0 < left <= wait:
             self._doors.pop(address, None)
             return None
         self.refused += 1
+        if turn := self._turn(address, now):
+            await self._pause(turn)
         return _blocked(left) if scope == "client" else _too_fast(left, scope)
 
     def _shut(self, call: Call, wait: float, scope: str, now: float) -> None:
@@ -255,8 +258,16 @@ class RateLimit(Layer):
         """Each rule with its parts, so that nobody looks for them on the path of a message."""
         used = [None] * len(self.rules) if self._sharing is None else self._sharing.used
         return [
-            (rule, rule.name, rule.methods, rule.buckets, own)
-            for rule, own in zip(self.rules, used, strict=True)
+            (
+                rule,
+                None if rule.scope == "total" else rule.name,
+                rule.methods,
+                one,
+                one.interval,
+                one.slack,
+                own,
+            )
+            for rule, one, own in zip(self.rules, (rule.buckets for rule in self.rules), used, strict=True)
         ]
 
     def wrap_notes(self, take_note: TakeNote) -> TakeNote:
@@ -289,22 +300,31 @@ class RateLimit(Layer):
         return self._refused(client, error or _too_fast(wait, rule.scope), now)
 
     def _refused(self, client: Hashable, error: ProtocolError, now: float) -> Awaitable[NoReturn]:
-        """Tell it at once, or in a moment to whoever does not listen.
+        """Tell it at once, or in its turn to whoever does not listen.
 
         Raises:
             ProtocolError: at once.
         """
-        if self._held >= REFUSALS_HELD or not self._told.take(client, now):
+        turn = self._turn(client, now)
+        if not turn:
             raise error
-        return self._hold(error)
+        return self._hold(error, turn)
 
-    async def _hold(self, error: ProtocolError) -> NoReturn:
+    def _turn(self, client: Hashable, now: float) -> float:
+        """The seconds until it is told; 0 for at once. One after the other: others would feel many at a time."""
+        wait = 0.0 if self._held >= REFUSALS_HELD else self._told.line_up(client, now, REFUSAL_TURN)
+        return wait and REFUSAL_PAUSE + wait
+
+    async def _hold(self, error: ProtocolError, seconds: float) -> NoReturn:
+        await self._pause(seconds)
+        raise error
+
+    async def _pause(self, seconds: float) -> None:
         self._held += 1
         try:
-            await asyncio.sleep(REFUSAL_PAUSE)
+            await asyncio.sleep(seconds)
         finally:
             self._held -= 1
-        raise error
 
     def _set_blocked(self, client: Hashable, until: float) -> None:
         if len(self._blocked) >= LAYER_KEYS:

@@ -81,6 +81,19 @@ class Buckets:
             self.turn()
         self.young[name] = min(full, now + self.slack + self.interval + CLOCK_SLIP)
 
+    def line_up(self, name: Hashable, now: float, most: float) -> float:
+        """Take a token that may not be there yet: the seconds until it is, ``most`` of them at most."""
+        full = max(self.young.get(name) or self.old.get(name, now), now)
+        seconds = full - now - self.slack
+        if seconds > most + CLOCK_SLIP:  # only a clock that went back says so
+            full, seconds = now, 0.0
+        elif seconds > most:
+            return most
+        if name not in self.young and len(self.young) >= self.most:
+            self.turn()
+        self.young[name] = full + self.interval
+        return max(seconds, 0.0)
+
     def turn(self) -> None:
         """A new generation."""
         self.old, self.young = self.young, {}

@@ -43,18 +43,17 @@ def _weight(parameters: list[str]) -> float:
 
 
 def write(numbers: Iterable[Numbers], *, openmetrics: bool = False) -> bytes:
-    """All of ``numbers``, each series once, as a scraper reads them."""
+    """All of ``numbers``, each series once, as a scraper reads them. What has none yet is named all the same."""
     found: dict[str, list[Numbers]] = {}
     for one in numbers:
         found.setdefault(one.family, []).append(one)
     lines: list[str] = []
     for name, family in FAMILIES.items():
-        if name in found:
-            # OpenMetrics: the name of a counter is its name without ``_total``.
-            shown = name.removesuffix("_total") if openmetrics else name
-            lines += [f"# HELP {shown} {family.help}", f"# TYPE {shown} {family.kind}"]
-            for one in sorted(found[name], key=lambda one: one.labels):
-                lines += _lines(family, one)
+        # OpenMetrics: the name of a counter is its name without ``_total``.
+        shown = name.removesuffix("_total") if openmetrics else name
+        lines += [f"# HELP {shown} {family.help}", f"# TYPE {shown} {family.kind}"]
+        for one in sorted(found.get(name, ()), key=lambda one: one.labels):
+            lines += _lines(family, one)
     if openmetrics:
         lines.append("# EOF")
     return ("\n".join(lines) + "\n").encode(errors="replace")
