@@ -7,6 +7,7 @@ import logging
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -16,6 +17,7 @@ from dovetail import Client, Context, DovetailError, Principal, Server
 from dovetail.auth import AnyOf, ApiKeys, StaticTokens
 from dovetail.gateway import ConfigError, Gateway, Proxy
 from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
+from tests.server.test_skills import write_skill
 from tests.support.aio import run
 from tests.support.web import served
 
@@ -78,7 +80,9 @@ def refusal(code: str) -> Reply:
 
 
 @asynccontextmanager
-async def gateway(auth: Any = None, **changed: Any) -> AsyncIterator[tuple[Bank, str]]:
+async def gateway(
+    auth: Any = None, equip: Callable[[Server], object] | None = None, **changed: Any
+) -> AsyncIterator[tuple[Bank, str]]:
     """A gateway with a server that wants exchanged tokens and one that wants none, and where it is."""
     bank = Bank()
     notes = Server("notes", auth=bank.verify)
@@ -86,6 +90,9 @@ async def gateway(auth: Any = None, **changed: Any) -> AsyncIterator[tuple[Bank,
     @notes.tool
     def who(ctx: Context) -> str:
         return str(ctx.principal)
+
+    if equip is not None:
+        equip(notes)
 
     plain = Server("plain")
     plain.add_tool(lambda: "plain", name="tool", description="")
@@ -181,14 +188,15 @@ async def test_a_token_that_may_do_less_gets_one_of_its_own() -> None:
 
 @run
 async def test_shortly_before_its_end_a_token_is_exchanged_anew() -> None:
-    async with gateway() as (bank, url), Client(url, auth="ann-token") as client:
+    async with gateway() as (bank, url):
         bank.lifetime = 0.001
-        await client.call_tool("notes_who")
-        before = len(bank.forms)
-        bank.lifetime = 3600
-        for _ in range(3):
-            assert (await client.call_tool("notes_who")).text == "ann"
-        assert len(bank.forms) == before + 1
+        async with Client(url, auth="ann-token") as client:
+            await client.call_tool("notes_who")
+            before = len(bank.forms)
+            bank.lifetime = 3600
+            for _ in range(3):
+                assert (await client.call_tool("notes_who")).text == "ann"
+            assert len(bank.forms) == before + 1
 
 
 @run
@@ -272,11 +280,12 @@ async def test_without_an_exchanged_token_that_server_alone_is_away(
 
 @run
 async def test_a_provider_that_comes_back_is_asked_again() -> None:
-    async with gateway() as (bank, url), Client(url, auth="ann-token") as client:
+    async with gateway() as (bank, url):
         bank.spoil = lambda _: Reply(503)
-        assert await names(client) == ["plain_tool"]
-        bank.spoil = lambda _: None
-        assert (await client.call_tool("notes_who")).text == "ann"
+        async with Client(url, auth="ann-token") as client:
+            assert await names(client) == ["plain_tool"]
+            bank.spoil = lambda _: None
+            assert (await client.call_tool("notes_who")).text == "ann"
 
 
 @pytest.mark.parametrize(
@@ -309,3 +318,50 @@ async def test_a_function_of_the_principal_may_say_that_there_is_no_token() -> N
         await client.list_tools()
         assert fake.requests
         assert not any("authorization" in request.headers for request in fake.requests)
+
+
+@run
+async def test_skills_and_tasks_are_there_for_who_has_a_token(tmp_path: Path) -> None:
+    write_skill(tmp_path, "review")
+
+    def equip(notes: Server) -> None:
+        notes.add_skills(tmp_path)
+
+        @notes.tool(task="required")
+        async def long(ctx: Context) -> str:
+            return f"for {ctx.principal}"
+
+    async with gateway(equip=equip) as (_, url):
+        for token, name in (("ann-token", "ann"), ("bob-token", "bob")):
+            async with Client(url, auth=token, revision="2026-07-28") as client:
+                assert [skill.uri for skill in await client.list_skills()] == [
+                    "skill://notes/review/SKILL.md"
+                ]
+                handle = await client.call_tool("notes_long", task=True)
+                assert (await handle.result()).text == f"for {name}"
+        async with Client(url, auth="ann-token", revision="2025-11-25") as client:
+            handle = await client.call_tool("notes_long", task=True)
+            assert (await handle.result()).text == "for ann"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_a_server_that_lets_nobody_in_without_a_token_is_there_for_those_a_function_has_one_for(
+    revision: str,
+) -> None:
+    behind = Server("behind", auth=StaticTokens({"key-of-ann": Principal("ann")}))
+    behind.add_tool(lambda: "hello", name="greet", description="")
+    keys = {"ann": "key-of-ann"}
+    async with served(behind) as site:
+        url = f"http://127.0.0.1:{site.port}/mcp"
+        front = Server("front", auth=StaticTokens(CALLERS))
+        front.mount(Proxy(url, "vault", auth=lambda who: keys.get(who.subject) if who else None))
+        async with served(front) as face:
+            url = f"http://127.0.0.1:{face.port}/mcp"
+            async with Client(url, auth="ann-token", revision=revision) as ann:
+                assert await names(ann) == ["greet"]
+                assert (await ann.call_tool("greet")).text == "hello"
+            async with Client(url, auth="bob-token", revision=revision) as bob:
+                assert await names(bob) == []
+                with pytest.raises(DovetailError, match="vault cannot be reached"):
+                    await bob.call_tool("greet")

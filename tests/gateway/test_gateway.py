@@ -94,6 +94,20 @@ async def test_a_changed_file_changes_what_is_served_without_a_new_connection(tm
 
 
 @run
+async def test_a_server_that_a_changed_file_names_and_that_is_down_is_not_called_well(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    whole = files(tmp_path, "one")
+    path.write_text(json.dumps(whole))
+    gateway = Gateway(path, reload=False)
+    async with Client(gateway):
+        whole["mcpServers"]["two"] = {"url": "http://127.0.0.1:1/mcp"}
+        path.write_text(json.dumps(whole))
+        await gateway.reload()
+        await until(lambda: "ms" in gateway.health.told()["upstream:two"])  # it has been looked at
+        assert not gateway.health.told()["upstream:two"]["ok"]
+
+
+@run
 async def test_a_gateway_that_is_its_own_server_ends(tmp_path: Path) -> None:
     """The file names the very gateway that reads it: the chain of processes is bounded, and nothing is left."""
     inner = Server("inner", "1")

@@ -1,5 +1,6 @@
 """A server mounted in another: its components under their prefix, live, with its own rights, layers and lifespan."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,20 +12,24 @@ from hypothesis import strategies as st
 
 from dovetail import (
     Accepted,
+    App,
     Client,
     Context,
     Principal,
     ProtocolError,
     RegistrationError,
+    Request,
     ResourceLink,
     Server,
 )
 from dovetail.auth import StaticTokens
 from dovetail.gateway import Proxy
 from dovetail.gateway.naming import Naming
+from dovetail.layers import Layer
 from tests.budget.test_handle import MODERN, count, message
 from tests.support.aio import run
 from tests.support.waiting import until
+from tests.support.web import Web, served
 
 REVISIONS = ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28")
 
@@ -311,6 +316,7 @@ def test_the_rule_of_names_can_be_undone(prefix: str, name: str) -> None:
         assert naming.inner_uri(naming.uri(uri)) == uri
 
 
+@pytest.mark.bare("it counts the calls of a mount, and what is mounted would have layers of its own")
 def test_a_hundred_servers_cost_a_call_no_more_than_one() -> None:
     """Python calls, counted: the cost of finding a tool is that of its name."""
     few, many = Server("few", "1"), Server("many", "1")
@@ -379,3 +385,90 @@ def test_an_asgi_application_is_mounted_without_a_socket(revision: str) -> None:
             assert "weather_late" in {tool.name for tool in await client.list_tools()}
 
     mounted()
+
+
+@pytest.mark.parametrize("prefix", [None, "team"])
+@run
+async def test_own_routes_of_the_child_are_below_its_prefix_and_obey_the_parents_guards(
+    prefix: str | None,
+) -> None:
+    child = Server("child")
+
+    @child.route("/hooks/{name}", methods=["POST"])
+    def hook(request: Request) -> str:
+        return f"{request.params['name']} by {request.principal}"
+
+    parent = Server("parent", auth=StaticTokens({"t": Principal("ann")}))
+
+    @parent.route("/own", auth=False)
+    def own(request: Request) -> str:
+        return "own"
+
+    parent.mount(child, prefix=prefix)
+    child.route("/late", auth=False)(lambda request: "late")  # what a child gains later shows, too
+    below = f"/{prefix}" if prefix else ""
+    async with served(parent) as site:
+        web = Web(site)
+        assert (
+            await web.ask("POST", {"Authorization": "Bearer t"}, b"", f"{below}/hooks/push")
+        ).body == b"push by ann"
+        assert (await web.ask("POST", {}, b"", f"{below}/hooks/push")).status == 401
+        assert (await web.ask("GET", {}, path=f"{below}/late")).body == b"late"
+        assert (await web.ask("GET", {}, path="/own")).body == b"own"
+        for wrong in ("/other/late", "//late", f"{below}/../late", f"{below}/nothing"):
+            assert (await web.ask("GET", {}, path=wrong)).status in (400, 404), wrong
+
+
+APPS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+
+
+@pytest.mark.parametrize("way", ["mounted", "mounted without a prefix", "behind"])
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_apps_of_the_child_have_their_pages_and_what_is_for_pages_alone_is(
+    way: str, revision: str
+) -> None:
+    child = Server("desk")
+    child.add_tool(lambda: 1, name="sales", description="", app=App(html="<p>sales</p>"))
+    child.add_tool(lambda: 2, name="more", description="", app=App(html="<p>more</p>", visibility=["app"]))
+    parent = Server("parent")
+    parent.mount(Proxy(child) if way == "behind" else child, prefix=None if "without" in way else "team")
+    async with Client(parent, revision=revision, capabilities=APPS) as host:
+        offered = host.server_capabilities.extension("io.modelcontextprotocol/ui")
+        assert (offered is not None) == (revision == "2026-07-28")  # no older one knows extensions of servers
+        tools = await host.list_tools()
+        assert [tool.name.removeprefix("team_") for tool in tools] == ["sales", "more"]
+        for tool in tools:
+            page = await host.read_resource((tool.meta or {})["ui"]["resourceUri"])
+            assert page.text == f"<p>{tool.name.removeprefix('team_')}</p>"
+    async with Client(parent, revision=revision) as plain:
+        assert [tool.name.removeprefix("team_") for tool in await plain.list_tools()] == ["sales"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_what_is_mounted_while_a_list_is_put_together_does_not_disturb_it(revision: str) -> None:
+    asked, waiting, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Slow(Layer):
+        async def list_tools(self, call: Any, channel: Any, proceed: Any) -> Any:
+            if asked.is_set():
+                waiting.set()
+                await go_on.wait()
+            return await proceed(call, channel)
+
+    behind, late = Server("behind", layers=[Slow()]), Server("late")
+    behind.add_tool(lambda: "", name="one", description="")
+    late.add_tool(lambda: "", name="two", description="")
+    front = Server("front")
+    front.mount(Proxy(behind), prefix="a")
+    async with Client(front, revision=revision) as client:
+        await client.list_tools()
+        asked.set()
+        behind.add_tool(lambda: "", name="three", description="")
+        listing = asyncio.create_task(client.list_tools(fresh=True))
+        await waiting.wait()
+        front.mount(late, prefix="b")
+        go_on.set()
+        assert "a_one" in {tool.name for tool in await listing}
+        assert {tool.name for tool in await client.list_tools(fresh=True)} == {"a_one", "a_three", "b_two"}

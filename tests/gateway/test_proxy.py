@@ -1,6 +1,7 @@
 """A proxy between every revision in front and every revision behind."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from tests.gateway import behind as room
 from tests.gateway.behind import behind
 from tests.support.aio import run
 from tests.support.waiting import reached, until
+from tests.support.web import Web, served
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PAIRS = [(front, back) for front in REVISIONS for back in REVISIONS]
@@ -269,3 +271,80 @@ async def test_a_server_that_is_down_is_left_out_and_comes_back(
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     room.started, room.stopped = asyncio.Event(), asyncio.Event()
+
+
+def slow(back: str) -> tuple[Proxy, asyncio.Event]:
+    """A proxy before a server whose tools may, must and cannot be tasks, and what the first waits for."""
+    server, go_on = Server("slow", "1"), asyncio.Event()
+
+    @server.tool(task="optional")
+    async def may() -> str:
+        await go_on.wait()
+        return "done"
+
+    @server.tool(task="required")
+    async def must() -> str:
+        return "done"
+
+    @server.tool
+    async def cannot() -> str:
+        return "done"
+
+    return Proxy(server, revision=back), go_on
+
+
+@run
+async def test_a_tool_that_may_be_a_task_behind_is_one_for_modern_clients_that_take_tasks() -> None:
+    """A server of 2025-11-25 leaves it to its client, which is the proxy; one of 2026-07-28 decides by itself."""
+    proxy, go_on = slow("2025-11-25")
+    async with Client(proxy, revision="2026-07-28") as client:
+        await client.list_tools()
+        handle = await asyncio.wait_for(client.call_tool("may", task=True), 10)
+        assert await handle.status() == "working"
+        go_on.set()
+        result = await handle.result()
+        assert result.text == "done"
+        assert "io.modelcontextprotocol/related-task" not in (result.raw.meta or {}), (
+            "a name known behind alone"
+        )
+
+
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "bare", "version": "1"},
+}
+
+
+@pytest.mark.parametrize("back", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_tool_that_must_be_a_task_behind_is_refused_to_who_takes_none(back: str) -> None:
+    proxy, _ = slow(back)
+    async with proxy.running():
+        for name, code in (("must", -32021), ("cannot", None)):
+            params = {"name": name, "arguments": {}, "_meta": MODERN_META}
+            sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            reply = json.loads(await proxy.handle(json.dumps(sent).encode()) or b"")
+            assert reply.get("error", {}).get("code") == code, reply
+
+
+@run
+async def test_a_stream_that_is_let_go_of_behind_is_let_go_of_in_front() -> None:
+    server = Server("polled", "1")
+
+    @server.tool
+    async def poll(ctx: Context) -> str:
+        await ctx.close_stream()
+        return "later"
+
+    async with served(server, retry=7) as site:
+        proxy = Proxy(f"http://127.0.0.1:{site.port}/mcp", revision="2025-11-25")
+        async with served(proxy, retry=8) as face:
+            web = Web(face)
+            session, _ = await web.initialize("2025-11-25")
+            found = await web.legacy("2025-11-25", session, "tools/call", {"name": "poll"}, id="x")
+            assert found.body.startswith(b"id: ")
+            assert b"retry: 8\n" in found.body
+            assert b"later" not in found.body
+            async with Client(f"http://127.0.0.1:{face.port}/mcp", revision="2025-11-25") as client:
+                assert (await client.call_tool("poll")).text == "later"

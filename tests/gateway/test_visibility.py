@@ -34,6 +34,9 @@ def house(**options: Any) -> Server:
     return server
 
 
+BARE = pytest.mark.bare("Budget offers resources, and who is told of tools is told of them as well")
+
+
 async def seen(client: Client) -> set[str]:
     """What is listed; everything else cannot be called."""
     names = {tool.name for tool in await client.list_tools(fresh=True)}
@@ -46,6 +49,7 @@ async def seen(client: Client) -> set[str]:
     return names
 
 
+@BARE
 @run
 async def test_what_is_shown_in_one_session_is_not_shown_in_another() -> None:
     server = house()
@@ -67,6 +71,7 @@ async def test_what_is_shown_in_one_session_is_not_shown_in_another() -> None:
         assert others == []
 
 
+@BARE
 @pytest.mark.parametrize("mounted", [False, True])
 @run
 async def test_what_is_shown_to_one_principal_is_not_shown_to_another(mounted: bool) -> None:

@@ -21,6 +21,8 @@ UPSTREAMS_KEPT: Final = 256
 """Connections of one proxy, one for each principal; the one that was idle longest makes room."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+MEETING_SECONDS: Final = 5.0
+"""How long a client that says hello waits to be told what a server offers that is there for each caller anew."""
 RETIRED_SECONDS: Final = 30.0
 """How long calls may go on at a server that was replaced."""
 LONGEST_CHAIN: Final = 8

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from ..auth.server.introspection import IntrospectionVerifier
-from ..auth.server.jwt import JwtVerifier
 from ..auth.server.static import StaticTokens
 from ..auth.server.verifier import AnyOf, Verifier
 from ..core.principal import Principal
@@ -92,6 +91,8 @@ def _verifier(callers: _Callers) -> Verifier:
             )
         )
     elif callers.issuer is not None and audience is not None:
+        from ..auth.server.jwt import JwtVerifier  # most gateways, and all inspectors, verify nothing
+
         found.append(
             JwtVerifier(
                 issuer=callers.issuer,

@@ -303,7 +303,7 @@ def _misspelt(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _typo(members: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 
-    for name in members:
+    for name in members.keys() - {*_Members.__struct_fields__, *_URLS}:
         if close := get_close_matches(name, ("command", *_URLS), 1, 0.75):
             return f" (did you mean {close[0]!r} by {name!r}?)"
     return ""

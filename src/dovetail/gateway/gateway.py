@@ -57,7 +57,7 @@ class Gateway(Server):
         self._given, self._searching = search, None
         self._chain = _chain(source)
         for entry in config.read(source):
-            self._connect(entry)
+            self._look_after(entry.name, self._connect(entry))
         self._find_tools()
 
     def _find_tools(self) -> None:
@@ -85,8 +85,10 @@ class Gateway(Server):
             raise ConfigError(f"server {entry.name!r}: {error}") from None
         self._entries[entry.name] = entry
         self.proxies[entry.name] = proxy
-        self.health.add(f"upstream:{entry.name}", partial(_is_up, proxy), every=5, failures=1)
         return proxy
+
+    def _look_after(self, name: str, proxy: Proxy) -> None:
+        self.health.add(f"upstream:{name}", partial(_is_up, proxy), every=5, failures=1)
 
     async def _drop(self, name: str) -> None:
         assert isinstance(self.elsewhere, Mounts)
@@ -134,6 +136,7 @@ class Gateway(Server):
                     log.error("%s", error.message)
                     continue
                 await proxy.start()
+                self._look_after(name, proxy)  # from here on it is known whether it is there
 
 
 def _chain(source: Source) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, Struct
 
 from ..core.principal import key_of
-from ..core.rounds import Rounds, Wanted
+from ..core.rounds import Put, Rounds, Wanted
 from ..errors import ProtocolError, Refusal
 from .bounds import HELD_CALLS, HELD_CALLS_EACH, HELD_SECONDS
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Question(Struct, eq=False):
-    method: str
-    params: Any
+    put: Put
     answer: asyncio.Future[Any]
 
 
@@ -44,10 +43,10 @@ class HeldCall:
         self.questions: dict[str, _Question] = {}
         self._count = 0
 
-    async def ask(self, method: str, params: Any) -> Any:
+    async def ask(self, put: Put) -> Any:
         """Wait for the answer to a question of the server behind."""
         self._count += 1
-        question = _Question(method, params, asyncio.get_running_loop().create_future())
+        question = _Question(put, asyncio.get_running_loop().create_future())
         key = f"input_{self._count}"
         self.questions[key] = question
         self.tell()
@@ -104,7 +103,7 @@ class HeldCalls:
             held.lease.cancel()
         held.passing.take_over(passing)
         for key, question in list(held.questions.items()):
-            answer = rounds.ask(question.method, question.params, key)
+            answer = rounds.ask(question.put, key)
             if type(answer) is not Wanted and not question.answer.done():
                 question.answer.set_result(answer)
                 held.questions.pop(key, None)
@@ -127,7 +126,7 @@ class HeldCalls:
         rounds = held.passing.rounds()
         rounds.state = {"held": held.id}
         for key, question in held.questions.items():
-            rounds.want(question.method, question.params, key)
+            rounds.want(question.put, key)
         result = rounds.result()
         held.lease = asyncio.get_running_loop().call_later(HELD_SECONDS, held.work.cancel)
         self._calls[held.id] = held

@@ -1,61 +1,44 @@
 """What a server shows beside what is registered with it: the services mounted in it.
 
 `Mounts` is the `Elsewhere` of a server. A name the server does not know is looked up here: the prefix says whose it is,
-the part gets the call with the name as it knows it, and its answer goes back. Lists are put together anew whenever one
-of the parts says it has another one, so that what a part gains or loses shows.
+the part gets the call with the name as it knows it, and its answer goes back. `merging.py` puts the lists together.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel
-from ..core.principal import key_of
+from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
-from ..errors import DovetailError, ProtocolError, RegistrationError
-from ..model import (
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedResult,
-    ResourceTemplateReference,
-)
-from ..model.meta import SKILLS_EXTENSION, TASKS_EXTENSION, VIA
+from ..errors import ProtocolError, RegistrationError
+from ..model import ResourceTemplateReference
+from ..model.meta import APPS_EXTENSION, SKILLS_EXTENSION, TASKS_EXTENSION
 from ..openapi.asgi import App, AsgiFetch
+from ..server.builtin import Handler
 from ..server.elsewhere import ListName, TaskTool
-from ..server.listing import Listing
-from ..server.registering.versions import split
 from ..server.server import Server
 from ..settings import HttpOptions
-from .bounds import LISTINGS_KEPT, ROUTES_KEPT
+from .bounds import ROUTES_KEPT
+from .merging import MergedLists
 from .naming import Naming
-from .parts import LISTS, LoopError, Part, ServerPart, Shown, own_entries
-from .selecting import Traits, key_of_definition
+from .parts import LISTS, Mount, Part, ServerPart
+from .selecting import Traits
+from .sight import Sight
 from .skills import offer_skills
 
-log = logging.getLogger("dovetail.gateway")
-
-_RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
-    "tools": ListToolsResult,
-    "resources": ListResourcesResult,
-    "templates": ListResourceTemplatesResult,
-    "prompts": ListPromptsResult,
-}
 _KINDS: Final[Mapping[str, ListName]] = {
     "tools/call": "tools",
     "prompts/get": "prompts",
     "resources/read": "resources",
 }
+_HELLOS: Final = ("initialize", "server/discover")
 _ABSENT: Final = frozenset(
     {"tool_not_found", "prompt_not_found", "resource_not_found", "completion_not_found"}
 )
@@ -72,46 +55,15 @@ def mount(server: Server, child: Server | Part | App, prefix: str | None) -> Non
     server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)
 
 
-class Mount(Struct, eq=False):
-    """One part and the names it has here."""
-
-    part: Part
-    naming: Naming
-    renamed: dict[tuple[ListName, Any], list[Any]] = {}
-    """The definitions under the names they have here, of the versions last shown."""
-
-    def definitions(self, kind: ListName, shown: Shown) -> list[Any]:
-        key = (kind, shown.version)
-        found = self.renamed.get(key)
-        if found is None:
-            if len(self.renamed) >= LISTINGS_KEPT:
-                self.renamed.clear()
-            found = self.renamed[key] = [self.naming.definition(kind, one) for one in shown.entries]
-        return found
-
-
-class Merged(Struct, eq=False):
-    """A list that was put together."""
-
-    listing: Listing
-    shown: Shown
-    steady: int = -1
-    """At which generation of the server it is known to be right without asking anybody."""
-
-
-class Mounts:
+class Mounts(MergedLists):
     """The services mounted in one server."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self.mounts: list[Mount] = []
+        super().__init__(server)
         self._prefixed: dict[str, Mount] = {}
         self._bare: list[Mount] = []
-        self._merged: OrderedDict[tuple[ListName, str | None], Merged] = OrderedDict()
         self._routes: dict[tuple[ListName, str], tuple[Mount, str]] = {}
         """Whose the tools are that were called since anything changed."""
-        self._said: set[str] = set()
-        """Collisions that were reported."""
         self._watched: dict[str, tuple[Mount, str]] = {}
         """By URI: whose it is, and what it is called there."""
         self._started = False
@@ -120,9 +72,16 @@ class Mounts:
             "resources/list": partial(self.page, "resources"),
             "resources/templates/list": partial(self.page, "templates"),
             "prompts/list": partial(self.page, "prompts"),
+            "logging/setLevel": partial(self._set_level, server.methods["logging/setLevel"]),
+            **{hello: partial(self._hello, server.methods[hello]) for hello in _HELLOS},
         }
-        server.hub.rights = self.rights_of
-        server.hub.abandoned = self.unwatch
+        hub = server.hub
+        hub.rights, hub.abandoned, hub.ended, hub.sight = (
+            self.rights_of,
+            self.unwatch,
+            self._session_ended,
+            Sight(server),
+        )
 
     def add(self, part: Part, prefix: str | None) -> None:
         """Mount ``part``.
@@ -171,9 +130,9 @@ class Mounts:
             for other in self.mounts:
                 if isinstance(other.part, ServerPart):
                     names = other.part.server.register.table(kind).entries
-                    taken |= {_renamed(other.naming, kind, name): other.part.label for name in names}
+                    taken |= {other.naming.renamed(kind, name): other.part.label for name in names}
             for name in part.server.register.table(kind).entries:
-                outer = _renamed(naming, kind, name)
+                outer = naming.renamed(kind, name)
                 if outer in taken:
                     raise RegistrationError(
                         f"{outer!r} of {part.label} is taken by {taken[outer]}: mount it with another prefix"
@@ -190,18 +149,20 @@ class Mounts:
                 server.add_capability(name, offered[name])
         if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
             server.enable_tasks()
+        if (apps := offered.extension(APPS_EXTENSION)) is not None:
+            server.add_capability(f"extensions.{APPS_EXTENSION}", apps)
         if (skills := offered.extension(SKILLS_EXTENSION)) is not None:
             offer_skills(server, self, skills)
 
     def _news(self, mount: Mount, news: News) -> None:
-        if news.session is not None or news.principal is not None:
+        if news.list is not None and (news.session is not None or news.principal is not None):
             self._server.hub.publish(news)
         elif news.list is not None:
             self._routes.clear()
             self._adopt(mount.part)
-            self._server.changed(news.list)
+            self._server.changed(news.list, news)
         elif news.uri is not None:
-            self._server.hub.publish_resource_updated(mount.naming.uri(news.uri), news.meta)
+            self._server.hub.publish(replace(news, uri=mount.naming.uri(news.uri)))
         elif news.task is not None:
             self._server.hub.publish_task(news.task)
 
@@ -219,6 +180,16 @@ class Mounts:
         self._started = False
         for mount in reversed(self.mounts):
             await mount.part.stop()
+
+    async def _hello(self, own: Handler, call: Call, channel: Channel) -> Any:
+        await self.meet(call)
+        return await own(call, channel)
+
+    async def meet(self, call: Call) -> None:
+        """Learn from parts that are there for each caller anew what they offer to this one."""
+        await asyncio.gather(*(mount.part.meet(call) for mount in self.mounts))
+        for mount in self.mounts:
+            self._adopt(mount.part)
 
     # --- who has it ---------------------------------------------------------------------------------------------------
 
@@ -274,6 +245,13 @@ class Mounts:
         servers = [mount.part.server for mount in self.mounts if isinstance(mount.part, ServerPart)]
         return frozenset[str]().union(*(server.component_scopes() for server in servers))
 
+    def find_routes(self, path: str) -> list[Any]:
+        """Own HTTP routes of parts: a prefix is the first segment of their paths."""
+        _, first, rest = path.split("/", 2) if path.count("/") > 1 else ("", "", "")
+        owner = self._prefixed.get(first) if first else None
+        found = [] if owner is None else owner.part.find_routes(f"/{rest}")
+        return found + [route for mount in self._bare for route in mount.part.find_routes(path)]
+
     def rights_of(self, uri: str) -> Rights:
         found = self._server.register.find_resource(uri)
         if found is not None:
@@ -292,14 +270,15 @@ class Mounts:
             return await self._complete(call, channel)
         kind = _KINDS[method]
         name = params.uri if kind == "resources" else params.name
-        found = self._routes.get((kind, name)) or await self._owner(kind, name, call)
+        routes = self._routes if call.principal is None else {}  # of others it may be somebody else's
+        found = routes.get((kind, name)) or await self._owner(kind, name, call)
         if found is None:
             return None
         mount, inner = found
         params = replace(params, uri=inner) if kind == "resources" else replace(params, name=inner)
         result = await self._pass_on(mount, call, params, channel)
-        if kind == "tools" and result is not None and len(self._routes) < ROUTES_KEPT:
-            self._routes[kind, name] = found
+        if kind == "tools" and result is not None and len(routes) < ROUTES_KEPT:
+            routes[kind, name] = found
         return result
 
     async def _complete(self, call: Call, channel: Channel) -> Struct | Raw | None:
@@ -328,84 +307,10 @@ class Mounts:
             result = call.codec.decode_result(row, result)
         return mount.naming.result(result)
 
-    # --- lists --------------------------------------------------------------------------------------------------------
-
-    async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
-        """A page of what the server and its parts show."""
-        return await (await self._merge(kind, call)).listing.page(call, channel)
-
-    async def shown(self, kind: ListName, call: Call) -> Shown:
-        """All of it, for a server this one is mounted in."""
-        return (await self._merge(kind, call)).shown
-
-    def known(self, kind: ListName, call: Call) -> Shown | None:
-        """All of it, where nothing has changed since it was put together and nothing else could; None: ask."""
-        plain = call.principal is None and VIA not in call.meta
-        kept = self._merged.get((kind, None)) if plain else None
-        return None if kept is None or kept.steady != self._server.generation else kept.shown
-
-    def steady(self, kind: ListName) -> bool:
-        """Whether callers without a principal are shown the same until somebody says that it changed."""
-        if any(entry.rights for entry in self._server.register.table(kind)):
-            return False
-        return all(mount.part.steady(kind) for mount in self.mounts)
-
-    async def _merge(self, kind: ListName, call: Call) -> Merged:
-        key = (kind, key_of(call.principal))
-        kept = self._merged.get(key)
-        generation = self._server.generation
-        if kept is not None and kept.steady == generation and VIA not in call.meta:
-            return kept  # but what came through a proxy has to be asked about: it may have come from here
-        own = own_entries(self._server, kind, call)
-        shown = [mount.part.known(kind, call) for mount in self.mounts]
-        unknown = [place for place, each in enumerate(shown) if each is None]
-        asked = await asyncio.gather(*(self._ask(self.mounts[place], kind, call) for place in unknown))
-        for place, each in zip(unknown, asked, strict=True):
-            shown[place] = each
-        versions = (own.version, *(None if each is None else each.version for each in shown))
-        if kept is None or kept.shown.version != versions:
-            entries, older = self._joined(kind, own, shown)
-            listing = Listing(
-                self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
-            )
-            kept = self._merged[key] = Merged(listing, Shown(versions, entries, older))
-            if len(self._merged) > LISTINGS_KEPT:
-                self._merged.popitem(last=False)
-        if call.principal is None and None not in shown and self.steady(kind):
-            kept.steady = generation
-        return kept
-
-    async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:
-        try:
-            return await mount.part.shown(kind, call)
-        except LoopError:
-            raise  # whoever asked leads back here, and is to be left out there
-        except DovetailError as error:
-            log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, error.message)
-            return None
-
-    def _joined(self, kind: ListName, own: Shown, shown: list[Shown | None]) -> tuple[list[Any], list[Any]]:
-        """All definitions, of two with one name the first; and the older versions of those."""
-        found = {key_of_definition(kind, one): one for one in own.entries}
-        origins = dict.fromkeys(found, f"server {self._server.name!r}")
-        for mount, each in zip(self.mounts, shown, strict=True):
-            for one in () if each is None else mount.definitions(kind, each):
-                key = key_of_definition(kind, one)
-                if key in found:
-                    self._report(f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already")
-                    continue
-                found[key] = one
-                origins[key] = mount.part.label
-        older = list(own.older)
-        for mount, each in zip(self.mounts, shown, strict=True):
-            named = [] if each is None else [mount.naming.definition(kind, one) for one in each.older]
-            older += [one for one in named if origins.get(split(one.name)[0]) == mount.part.label]
-        return list(found.values()), older
-
-    def _report(self, text: str) -> None:
-        if text not in self._said and len(self._said) < LISTINGS_KEPT:
-            self._said.add(text)
-            log.warning("%s", text)
+    async def _set_level(self, own: Handler, call: Call, channel: Channel) -> Any:
+        result = await own(call, channel)
+        await asyncio.gather(*(mount.part.set_level(call, channel) for mount in self.mounts))
+        return result
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -430,6 +335,17 @@ class Mounts:
         if found is not None:
             found[0].part.unwatch(found[1])
 
+    async def sees(self, uri: str, call: Call) -> bool:
+        """Whether somebody who has subscribed to ``uri`` still sees it: it may be nobody's any more."""
+        for mount, inner in self.owners_of_uri(uri):
+            if await mount.part.sees(inner, call):
+                return True
+        return False
+
+    def _session_ended(self, session: Session) -> None:
+        for mount in self.mounts:
+            mount.part.session_ended(session)
+
 
 def _inside(server: Server) -> set[Server]:
     """A server and all that are mounted in it."""
@@ -439,7 +355,3 @@ def _inside(server: Server) -> set[Server]:
             if isinstance(mount.part, ServerPart):
                 found |= _inside(mount.part.server)
     return found
-
-
-def _renamed(naming: Naming, kind: ListName, name: str) -> str:
-    return naming.uri(name) if kind in ("resources", "templates") else naming.name(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -59,6 +59,10 @@ class Naming:
         head = f"{self.prefix}+"
         return uri.removeprefix(head) if uri.startswith(head) else None
 
+    def renamed(self, kind: str, inner: str) -> str:
+        """The name or address of something of ``kind`` as others see it."""
+        return self.uri(inner) if kind in ("resources", "templates") else self.name(inner)
+
     # --- what is said of them --------------------------------------------------------------------------------------
 
     def definition(self, kind: str, inner: Any) -> Any:
@@ -69,7 +73,16 @@ class Naming:
             return replace(inner, uri=self.uri(inner.uri))
         if kind == "templates":
             return replace(inner, uri_template=self.uri(inner.uri_template))
-        return replace(inner, name=self.name(inner.name))
+        found = replace(inner, name=self.name(inner.name))
+        if (
+            kind == "tools"
+            and inner.meta
+            and isinstance(ui := inner.meta.get("ui"), dict)
+            and "resourceUri" in ui
+        ):
+            page = self.uri(str(cast("dict[str, Any]", ui)["resourceUri"]))
+            found.meta = {**inner.meta, "ui": {**ui, "resourceUri": page}}
+        return found
 
     def result(self, result: Any) -> Any:
         """A result with the URIs of this service as others see them: contents that were read, links in content."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights, visible
 from ..core.subscriptions import News
 from ..errors import ProtocolError
@@ -17,7 +17,10 @@ from ..server.elsewhere import ListName, TaskTool
 from ..server.registering.versions import split
 from ..wire.headers import HeaderMap
 from ..wire.seal import Seal
+from .bounds import LISTINGS_KEPT
+from .naming import Naming
 from .selecting import Traits
+from .sight import sees
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -60,6 +63,10 @@ class Part(Protocol):
 
     async def stop(self) -> None: ...
 
+    async def meet(self, call: Call) -> None:
+        """A client says hello, and is about to be told what there is: find out, if that depends on who it is."""
+        ...
+
     async def shown(self, kind: ListName, call: Call) -> Shown:
         """What ``call`` may see.
 
@@ -90,6 +97,10 @@ class Part(Protocol):
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]: ...
 
+    async def set_level(self, call: Call, channel: Channel) -> None:
+        """``logging/setLevel`` of a client in front."""
+        ...
+
     async def watch(self, uri: str, call: Call) -> None:
         """Somebody subscribed to ``uri``.
 
@@ -102,11 +113,41 @@ class Part(Protocol):
         """Nobody is subscribed to ``uri`` any more."""
         ...
 
+    async def sees(self, uri: str, call: Call) -> bool:
+        """Whether somebody who has subscribed to ``uri`` still sees it."""
+        ...
+
     def rights_of(self, uri: str) -> Rights: ...
+
+    def find_routes(self, path: str) -> list[Any]:
+        """Its own HTTP routes that answer ``path``, as far as they can be called from here."""
+        ...
+
+    def session_ended(self, session: Session) -> None:
+        """A legacy session in front is over."""
+        ...
 
     def follow(self, tell: Callable[[News], None]) -> None:
         """Have ``tell`` told of everything that changes."""
         ...
+
+
+class Mount(Struct, eq=False):
+    """One part and the names it has here."""
+
+    part: Part
+    naming: Naming
+    renamed: dict[tuple[ListName, Any], list[Any]] = {}
+    """The definitions under the names they have here, of the versions last shown."""
+
+    def definitions(self, kind: ListName, shown: Shown) -> list[Any]:
+        key = (kind, shown.version)
+        found = self.renamed.get(key)
+        if found is None:
+            if len(self.renamed) >= LISTINGS_KEPT:
+                self.renamed.clear()
+            found = self.renamed[key] = [self.naming.definition(kind, one) for one in shown.entries]
+        return found
 
 
 class ServerPart:
@@ -137,6 +178,10 @@ class ServerPart:
 
     async def stop(self) -> None:
         await self.server.stop()
+
+    async def meet(self, call: Call) -> None:
+        if self.server.elsewhere is not None:
+            await self.server.elsewhere.meet(call)
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         server = self.server
@@ -200,6 +245,10 @@ class ServerPart:
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         return self.server.respond(call, channel)
 
+    async def set_level(self, call: Call, channel: Channel) -> None:
+        if self.server.elsewhere is not None:
+            await self.server.methods[call.method](call, channel)
+
     async def watch(self, uri: str, call: Call) -> None:
         await self.server.watch_address(uri, call)
 
@@ -207,8 +256,18 @@ class ServerPart:
         if self.server.elsewhere is not None:
             self.server.elsewhere.unwatch(uri)
 
+    async def sees(self, uri: str, call: Call) -> bool:
+        return await sees(self.server, uri, call)
+
     def rights_of(self, uri: str) -> Rights:
         return self.server.hub.rights(uri)
+
+    def find_routes(self, path: str) -> list[Any]:
+        return self.server.find_routes(path)
+
+    def session_ended(self, session: Session) -> None:
+        if self.server.hub.ended is not None:
+            self.server.hub.ended(session)
 
     def follow(self, tell: Callable[[News], None]) -> None:
         self.server.hub.followers.append(tell)

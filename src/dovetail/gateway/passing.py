@@ -22,8 +22,7 @@ from .. import model as m
 from ..auth.core.problems import AuthError
 from ..core.channel import Call, Channel, NoBackChannel
 from ..core.metadata import of_version
-from ..core.questions import needed_capability
-from ..core.rounds import REQUESTS, Rounds
+from ..core.rounds import Rounds, put, put_as
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..kinds import KINDS
 from ..model.meta import (
@@ -32,10 +31,11 @@ from ..model.meta import (
     LOG_LEVEL,
     PROGRESS_TOKEN,
     PROTOCOL_VERSION,
+    RELATED_TASK,
     TASKS_EXTENSION,
     VIA,
 )
-from ..server.asking.ask import Unread, method_of, params_of
+from ..server.asking.ask import Unread
 from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.methods import METHODS, result_type_of
@@ -62,14 +62,16 @@ current: ContextVar[Passing | None] = ContextVar("dovetail_passing", default=Non
 class Passing:
     """A call of a client in front, to be answered by a server behind."""
 
+    held: HeldCall | None = None
+    """The call behind, while it waits for a client that has to come back."""
+    _detached = False
+    _detaching: asyncio.Lock | None = None
+
     def __init__(self, server: Server, upstream: Upstream, call: Call, channel: Channel) -> None:
         self.server = server
         self.upstream = upstream
         self.call = call
         self.channel = channel
-        self.held: HeldCall | None = None
-        """The call behind, while it waits for a client that has to come back."""
-        self._detached = False
 
     def take_over(self, other: Passing) -> None:
         """Go on as ``other``, with which the client in front came back."""
@@ -120,11 +122,12 @@ class Passing:
         rounds = self.rounds()
         rounds.state = {} if result.request_state is UNSET else {"state": result.request_state}
         for key, request in (result.input_requests or {}).items():
-            rounds.want(method_of(request), params_of(request), key)
+            rounds.want(put(request), key)
         return rounds.result()
 
     async def _answer(self, request: m.InputRequest) -> Raw:
-        answer = await self.ask(method_of(request), params_of(request))
+        question = put(request)
+        answer = await self.ask(question.method, question.params)
         return Raw(msgspec.json.encode(answer))
 
     async def ask(self, method: str, params: Any) -> Struct:
@@ -133,18 +136,17 @@ class Passing:
         Raises:
             ProtocolError: it cannot be asked that, or said no.
         """
-        need = needed_capability(method, params)
-        if not self.call.capabilities.has(need):
-            raise ProtocolError("method_not_found", f"the client in front cannot be asked: it lacks {need}")
+        question = put_as(method, params)
+        if not self.call.capabilities.has(question.need):
+            reason = f"the client in front cannot be asked: it lacks {question.need}"
+            raise ProtocolError("method_not_found", reason)
         if self.held is not None:
-            return await self.held.ask(method, params)
+            return await self.held.ask(question)
         asking = self.channel.asking
         if asking is not None:
-            if self.call.revision.modern and not self._detached:
+            if self.call.revision.modern:
                 await self._detach()  # the call behind cannot be begun again with the answer: the task asks
-            kind: Any = REQUESTS[method]
-            request: m.InputRequest = kind(UNSET if params is None else params)
-            (answer,) = await asking.ask([Unread(request, "")])
+            (answer,) = await asking.ask([Unread(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
             return await self.channel.request(method, params or m.RequestParams())
@@ -164,23 +166,17 @@ class Passing:
 
     async def send(self, params: Any) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
-        call, upstream, name, meta = self.call, self.upstream, None, self._meta()
+        call, upstream = self.call, self.upstream
+        name, params, meta = self._passed_on(params)
         same = upstream.revision is call.revision and call.codec.dialect.name == "official"
         raw = same and self.channel.asking is None and upstream.plain
-        params = replace(params, meta=UNSET)  # what goes along of it is in the options
-        if call.method == "tools/call":
-            name = params.name
-            if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-                raise ProtocolError("tool_not_found", f"Unknown tool: {name[:NAME_ECHO]!a}")
-            if "@" in name and name not in upstream.traits:
-                name, params, meta = _versioned(name, params, meta, upstream)
-            params = replace(params, task=m.TaskMetadata() if name in upstream.as_task else UNSET)
         token = current.set(self)
         try:
             result = await upstream.client.forward(
                 call.method,
                 params,
                 raw=raw,
+                released=self.channel.close_stream,
                 repeat=name in upstream.harmless if name is not None else call.method in _HARMLESS,
                 meta=meta,
                 on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
@@ -203,13 +199,28 @@ class Passing:
             return await self._finish(result)
         return result
 
+    def _passed_on(self, params: Any) -> tuple[str | None, Any, dict[str, Any]]:
+        """The name of the tool that is called, if one is, the params and the metadata that go to the server behind."""
+        meta = self._meta()
+        if self.call.method != "tools/call":
+            return None, replace(params, meta=UNSET), meta
+        name, upstream = params.name, self.upstream
+        if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise ProtocolError("tool_not_found", f"Unknown tool: {name[:NAME_ECHO]!a}")
+        if "@" in name and name not in upstream.traits:
+            name, params, meta = _versioned(name, params, meta, upstream)
+        task = m.TaskMetadata() if name in upstream.may_be_task and self._as_task(name) else UNSET
+        return name, replace(params, meta=UNSET, task=task), meta
+
     async def _finish(self, created: Any) -> Struct:
         """The server behind made a task of it: so do we where the client in front can have one; and wait."""
-        if not self._detached:
-            await self._detach()
+        await self._detach()
         handle = self.upstream.client.follow_task(created)
         try:
-            return await self.open_to_questions(handle.within(None))
+            result = await self.open_to_questions(handle.within(None))
+            if result.meta and RELATED_TASK in result.meta:  # a name that is known behind alone
+                del result.meta[RELATED_TASK]
+            return result
         except asyncio.CancelledError:
             await handle.abandon()
             raise
@@ -217,15 +228,26 @@ class Passing:
             raise _unreachable(error, self.upstream.name) from error
 
     async def _detach(self) -> None:
-        await self.channel.detach()
-        self._detached = self.channel.asking is not None
+        """Let the call in front become a task, once for all questions that come at the same time."""
+        self._detaching = self._detaching or asyncio.Lock()
+        async with self._detaching:
+            if not self._detached:
+                await self.channel.detach()
+                self._detached = self.channel.asking is not None
 
     def _may_become_task(self) -> bool:
         """A modern server makes no task of a call with a progress token, such as an idle limit would bring along."""
+        modern = self.upstream.modern and "extensions" in self.call.capabilities
+        return modern and PROGRESS_TOKEN not in self.call.meta and self._takes_tasks()
+
+    def _takes_tasks(self) -> bool:
+        """Whether a modern client in front is prepared to be given a task."""
         call = self.call
-        if not (self.upstream.modern and call.revision.modern) or PROGRESS_TOKEN in call.meta:
-            return False
-        return TASKS_EXTENSION in (call.capabilities.get("extensions") or ())
+        return call.revision.modern and TASKS_EXTENSION in (call.capabilities.get("extensions") or ())
+
+    def _as_task(self, name: str) -> bool:
+        """Whether a server of 2025-11-25, which leaves that to its clients, is to make a task of what may be one."""
+        return name in self.upstream.as_task or (self.channel.asking is not None and self._takes_tasks())
 
     def _meta(self) -> dict[str, Any]:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""

@@ -56,7 +56,6 @@ class Proxy(Server):
         self._named, self._required = name is not None, required
         self._quoted = False
         mount(self, self.remote, None)
-        self.methods["logging/setLevel"] = self.set_level
 
     def call_tool(self, call: Call, channel: Channel) -> Any:
         """``tools/call``: there is nobody else to ask."""
@@ -101,10 +100,3 @@ class Proxy(Server):
         if found is not None:
             self.methods |= dict.fromkeys(_SKILLS, self.remote.respond)
             self.add_capability(f"extensions.{SKILLS_EXTENSION}", found)
-
-    async def set_level(self, call: Call, channel: Channel) -> Any:
-        """``logging/setLevel`` goes through to the connection behind."""
-        result = await self._builtin.set_level(call, channel)
-        if self.remote.first is not None and self.remote.capabilities.has("logging"):
-            await self.remote.first.client.set_logging_level(call.params.level)
-        return result

@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from .. import model as m
-from ..auth.client.exchange import ExchangedToken, TokenExchange
 from ..auth.core.problems import AuthError
-from ..auth.server.proven import proof_of
-from ..client.connecting.targets import Target, parse_target
-from ..core.channel import Call, Channel
-from ..core.principal import Principal, key_of
+from ..client.connecting.targets import parse_target
+from ..client.fetch import StatusError
+from ..core.channel import Call, Channel, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
 from ..errors import DovetailError, ProtocolError, TransportError
@@ -29,10 +27,10 @@ from ..model.meta import VIA
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS
-from .bounds import LONGEST_CHAIN, RETIRED_SECONDS, UPSTREAM_RETRY, UPSTREAMS_KEPT
-from .held import HeldCalls
+from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY
+from .connections import Connections, Sharing, Way
 from .parts import LoopError, Shown
-from .passing import Passing, no_access
+from .passing import Passing
 from .selecting import Traits
 from .upstream import Upstream
 
@@ -42,13 +40,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.gateway")
 
-Sharing = Literal["principal", "session"]
-
 
 class RemotePart:
     """The server at ``target``. ``auth`` of the options may be a function of the principal in front.
 
-    With a `TokenExchange` it is there for principals with a token alone: nobody else has a connection, or sees it.
+    With a `TokenExchange` it is there for principals with a token alone: nobody else has a connection, or sees it. With
+    a function it is so where nobody in particular is let in. What such a server offers is known when somebody comes.
     """
 
     def __init__(
@@ -61,39 +58,54 @@ class RemotePart:
         timeout: float | None = None,
         pass_headers: Iterable[str] = (),
     ) -> None:
-        self._target = parse_target(target)
-        self._options = options
-        self.name = name or "the server behind"
-        """How clients in front are told of it."""
-        self.label = name or self._target.label
-        self._shared = connections == "principal"
-        self._timeout = timeout
-        self._pass_headers = frozenset(header.lower() for header in pass_headers)
-        self._held = HeldCalls()
-        self._upstreams: OrderedDict[tuple[Any, ...], Upstream] = OrderedDict()
-        self._opening: dict[tuple[Any, ...], asyncio.Lock] = {}
+        parsed = parse_target(target)
+        self.label = name or parsed.label
+        self._mark = secrets.token_hex(8)
+        """By which a request that comes back here is known."""
+        way = Way(
+            target=parsed,
+            options=options,
+            name=name or "the server behind",
+            mark=self._mark,
+            shared=connections == "principal",
+            timeout=timeout,
+            pass_headers=frozenset(header.lower() for header in pass_headers),
+        )
+        self._connections = Connections(way, tell=self._tell, down=self._down)
         self._followers: list[Callable[[News], None]] = []
         self._server: Server | None = None
         self._trying: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
-        self._mark = secrets.token_hex(8)
-        """By which a request that comes back here is known."""
-        self.first: Upstream | None = None
-        """The connection that was made to learn what there is."""
+        self._personal = way.exchange is not None
+        """There is no connection of nobody in particular."""
         self.problem: DovetailError | None = None
         """Why the server behind cannot be reached; None while it can."""
+
+    @property
+    def first(self) -> Upstream | None:
+        """The connection that was made to learn what there is."""
+        return self._connections.first
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self, parent: Server) -> None:
         """Connect; a server that is down is tried again and again."""
         self._server = parent
-        if self._exchange is not None:
+        if self._personal:
             return
         try:
             await self.connect()
         except DovetailError as error:
-            self._down(error)
+            self._personal = callable(self._connections.way.options.get("auth")) and _turned_away(error)
+            if not self._personal:
+                self._down(error)
+
+    async def meet(self, call: Call) -> None:
+        if not self._personal:
+            return
+        with suppress(DovetailError, TimeoutError):
+            async with asyncio.timeout(MEETING_SECONDS):
+                await (await self._connections.of(call)).shown("tools")
 
     async def connect(self) -> Upstream:
         """The connection of nobody in particular.
@@ -101,10 +113,10 @@ class RemotePart:
         Raises:
             DovetailError: the server behind cannot be reached.
         """
-        first = await self._opened(self._key(None, None), None)
+        first = await self._connections.opened()
         with suppress(ProtocolError):  # but not a `Refusal`, with which a circle of gateways ends
             await first.shown("tools")  # what calls have to look like is known before the first one comes
-        self.first, self.problem = first, None
+        self._connections.first, self.problem = first, None
         first.state_changed = self._state_changed
         return first
 
@@ -114,13 +126,14 @@ class RemotePart:
         Raises:
             DovetailError: it cannot be reached; then all stays as it was.
         """
-        parsed, merged = parse_target(target), _merged(self._options, options)
-        if _exchange_of(merged) is not None:  # whoever calls next connects
-            self.first, before = None, list(self._upstreams.values())
-            self._target, self._options, self._upstreams = parsed, merged, OrderedDict()
-            self._retire(before)
+        way = self._connections.way
+        way = replace(way, target=parse_target(target), options={**way.options, **options})
+        self._personal = way.exchange is not None
+        if self._personal:  # whoever calls next connects
+            self._connections.replace(way, None)
+            self._lists_changed()
             return
-        fresh = self._made(None, None, parsed, merged)
+        fresh = self._connections.made(way)
         try:
             await fresh.client.open()
             fresh.learn()
@@ -129,25 +142,19 @@ class RemotePart:
         except BaseException:
             await fresh.client.close()
             raise
-        for uri in {uri for one in self._upstreams.values() for uri in one.watched}:
+        for uri in {uri for one in self._connections for uri in one.watched}:
             with suppress(DovetailError):  # it may be gone with the change
                 await fresh.client.subscribe_resource(uri)
                 fresh.watched.add(uri)
-        before, fresh.open = list(self._upstreams.values()), True
-        self._target, self._options = parsed, merged
-        self._upstreams = OrderedDict({self._key(None, None): fresh})
         if self._trying is not None:
             self._trying.cancel()
-        self.first, self.problem = fresh, None
-        fresh.state_changed = self._state_changed
-        self._retire(before)
+        self.problem, fresh.state_changed = None, self._state_changed
+        self._connections.replace(way, fresh)
+        self._lists_changed()
 
-    def _retire(self, before: list[Upstream]) -> None:
+    def _lists_changed(self) -> None:
         for kind in LIST_KINDS:
             self._tell(News(list=kind))
-        for one in before:
-            one.open = False
-            self._later(one.client.close(drain=RETIRED_SECONDS))
 
     def _state_changed(self, state: str) -> None:
         """The connection of nobody in particular stands for the server: it is down, or back."""
@@ -158,14 +165,10 @@ class RemotePart:
             self.problem = TransportError("the connection was lost", cause="closed")
             log.warning("%s went away and is left out until it is back", self.label)
         if state == "failed" and self.first is not None:  # its client tries no more: another one does
-            lost, self.first = self.first, None
-            self._upstreams = OrderedDict(
-                (key, one) for key, one in self._upstreams.items() if one is not lost
-            )
+            lost, self._connections.first = self.first, None
+            self._connections.forget(lost)
             self._down(self.problem or TransportError("the connection was lost", cause="closed"))
-            self._later(lost.client.close())
-        for kind in LIST_KINDS:
-            self._tell(News(list=kind))
+        self._lists_changed()
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -190,8 +193,7 @@ class RemotePart:
                 pause = min(2 * pause, longest)
                 continue
             log.info("%s is back", self.label)
-            for kind in LIST_KINDS:
-                self._tell(News(list=kind))
+            self._lists_changed()
             return
 
     async def stop(self) -> None:
@@ -200,101 +202,7 @@ class RemotePart:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._held.close()
-        upstreams = list(self._upstreams.values())
-        for upstream in upstreams:
-            upstream.open = False  # what happens now is meant
-        self._upstreams.clear()
-        self.first = None
-        await asyncio.gather(*(upstream.client.close() for upstream in upstreams))
-
-    # --- connections --------------------------------------------------------------------------------------------------
-
-    @property
-    def _exchange(self) -> TokenExchange | None:
-        return _exchange_of(self._options)
-
-    def _key(self, principal: Principal | None, session: Any) -> tuple[Any, ...]:
-        key: tuple[Any, ...] = (key_of(principal),)
-        if principal is not None and self._exchange is not None:
-            # A token that may do less must not use what was exchanged for one that may do more.
-            key += (principal.client_id, principal.scopes)
-        return key if self._shared or session is None else (*key, id(session))
-
-    async def _upstream(self, call: Call) -> Upstream:
-        """The connection for whoever calls.
-
-        Raises:
-            ProtocolError: the server behind cannot be reached.
-        """
-        key, token = self._key(call.principal, call.session), None
-        if self._exchange is not None:
-            token = proof_of(call.principal)
-            if token is None:
-                text = f"{self.name} is there only for callers who log in with a token"
-                raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False})
-        found = self._upstreams.get(key)
-        if found is not None:
-            self._upstreams.move_to_end(key)
-            if found.exchanged is not None and token is not None:
-                found.exchanged.subject = token
-            return found
-        try:
-            return await self._opened(key, call.principal, token)
-        except AuthError as error:
-            raise no_access(error, self.name) from error
-        except DovetailError as error:
-            if call.principal is None:
-                self._down(error)
-            text = f"{self.name} cannot be reached"
-            raise ProtocolError("dependency_failed", text, data={"maybeExecuted": False}) from error
-
-    async def _opened(
-        self, key: tuple[Any, ...], principal: Principal | None, token: str | None = None
-    ) -> Upstream:
-        async with self._opening.setdefault(key, asyncio.Lock()):
-            found = self._upstreams.get(key)
-            if found is None:
-                found = self._made(principal, token)
-                try:
-                    await found.client.open()
-                except BaseException:
-                    await (
-                        found.client.close()
-                    )  # a process that does not answer is ended before anybody goes on
-                    raise
-                found.learn()
-                found.open = True
-                self._upstreams[key] = found
-                self._make_room()
-        self._opening.pop(key, None)
-        return found
-
-    def _made(
-        self,
-        principal: Principal | None,
-        token: str | None = None,
-        target: Target | None = None,
-        given: ClientOptions | None = None,
-    ) -> Upstream:
-        options, exchanged = self._options if given is None else given, None
-        auth: Any = options.get("auth")
-        if isinstance(auth, TokenExchange):
-            auth = exchanged = ExchangedToken(auth, token or "")
-        elif callable(auth):
-            auth = auth(principal)
-        made = Upstream(
-            target or self._target,
-            _merged(options, {"auth": auth}),
-            name=self.name,
-            held=self._held,
-            tell=self._tell,
-            timeout=self._timeout,
-            pass_headers=self._pass_headers,
-            mark=self._mark,
-        )
-        made.exchanged = exchanged
-        return made
+        await self._connections.close()
 
     def _check(self, call: Call) -> Sequence[str]:
         """The proxies that a call came through.
@@ -309,26 +217,28 @@ class RemotePart:
             else []
         )
         if self._mark in via or len(via) >= LONGEST_CHAIN:
-            text = f"{self.name} leads back to itself" if self._mark in via else "too many proxies in a row"
+            text = (
+                f"{self._connections.way.name} leads back to itself"
+                if self._mark in via
+                else "too many proxies in a row"
+            )
             raise LoopError("dependency_failed", text)
         return via
-
-    def _make_room(self) -> None:
-        for key, upstream in list(self._upstreams.items()):
-            if len(self._upstreams) <= UPSTREAMS_KEPT:
-                return
-            if not upstream.busy and upstream is not self.first:
-                del self._upstreams[key]
-                self._later(upstream.client.close(drain=RETIRED_SECONDS))
 
     # --- the part -----------------------------------------------------------------------------------------------------
 
     @property
+    def _example(self) -> Upstream | None:
+        """A connection that shows what there is, as far as that does not depend on whose it is."""
+        return self.first or next(iter(self._connections), None)
+
+    @property
     def capabilities(self) -> m.ServerCapabilities:
-        if self.first is None:
+        example = self._example
+        if example is None:
             # What a server has that nobody may ask without a token, its lists tell those who have one.
-            return m.ServerCapabilities({} if self._exchange is None else _ANYTHING)
-        found, revision = self.first.client.server_capabilities, self.first.revision
+            return m.ServerCapabilities(_ANYTHING if self._personal else {})
+        found, revision = example.client.server_capabilities, example.revision
         row = METHODS["completion/complete"]
         # 2024-11-05 has completion, but no capability for it: newer clients in front would not ask without one.
         if revision is None or row.needs(revision) is not None or not {"prompts", "resources"} & found.keys():
@@ -337,21 +247,21 @@ class RemotePart:
 
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
-        return {} if self.first is None else self.first.param_headers
+        return {} if self._example is None else self._example.param_headers
 
     async def shown(self, kind: ListName, call: Call) -> Shown:
         if self.problem is not None and call.principal is None:
             raise self.problem
         via = self._check(call) if VIA in call.meta else ()
-        return await (await self._upstream(call)).shown(kind, via)
+        return await (await self._connections.of(call)).shown(kind, via)
 
     def known(self, kind: ListName, call: Call) -> Shown | None:
         if self.problem is not None or call.principal is not None or VIA in call.meta:
             return None
-        return None if self.first is None or not self._shared else self.first.known(kind)
+        return None if self.first is None or not self._connections.way.shared else self.first.known(kind)
 
     def steady(self, kind: ListName) -> bool:
-        return self._shared
+        return self._connections.way.shared
 
     async def has(self, kind: ListName, name: str, call: Call) -> bool:
         kinds: tuple[ListName, ...] = ("resources", "templates") if kind == "resources" else (kind,)
@@ -363,7 +273,7 @@ class RemotePart:
 
     async def traits(self, name: str, call: Call) -> Sequence[Traits]:
         try:
-            upstream = await self._upstream(call)
+            upstream = await self._connections.of(call)
             await upstream.shown("tools", self._check(call))
         except DovetailError:
             return ()
@@ -371,32 +281,40 @@ class RemotePart:
 
     def task_tool(self, name: str) -> TaskTool | None:
         """A modern server says when it has made a task; one of 2025-11-25 says beforehand which tools may be some."""
-        if self.first is None:
+        asked = self._connections if self.first is None else (self.first,)
+        if self._example is None:
             return None
-        able = self.first.modern or name in self.first.may_be_task
-        return TaskTool(name, "optional" if able else "forbidden", asks_first=True, behind=True)
+        able = any(one.modern or name in one.may_be_task for one in asked)
+        must = any(name in one.as_task for one in asked)
+        support = "required" if must else "optional" if able else "forbidden"
+        return TaskTool(name, support, asks_first=True, behind=True)
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         assert self._server is not None
         if VIA in call.meta:
             self._check(call)
-        if (
-            call.principal is None and self._shared and self.first is not None
-        ):  # most calls: no key is made for them
-            return Passing(self._server, self.first, call, channel).run()
+        connections = self._connections
+        if call.principal is None and connections.first is not None and connections.way.shared:
+            return Passing(self._server, connections.first, call, channel).run()  # most calls: no key is made
         return self._respond(self._server, call, channel)
 
     async def _respond(self, server: Server, call: Call, channel: Channel) -> Struct | Raw:
-        return await Passing(server, await self._upstream(call), call, channel).run()
+        return await Passing(server, await self._connections.of(call), call, channel).run()
+
+    async def set_level(self, call: Call, channel: Channel) -> None:
+        try:
+            await (await self._connections.of(call)).set_level(call.params.level)
+        except DovetailError as error:
+            log.info("%s: the level of its log could not be set: %s", self.label, error.message)
 
     async def watch(self, uri: str, call: Call) -> None:
-        upstream = await self._upstream(call)
+        upstream = await self._connections.of(call)
         if uri not in upstream.watched:
             await upstream.client.subscribe_resource(uri)
             upstream.watched.add(uri)
 
     def unwatch(self, uri: str) -> None:
-        for upstream in self._upstreams.values():
+        for upstream in self._connections:
             if uri in upstream.watched:
                 upstream.watched.discard(uri)
                 self._later(self._unsubscribe(upstream, uri))
@@ -407,8 +325,17 @@ class RemotePart:
         except DovetailError as error:
             log.info("%s: a subscription could not be ended: %s", self.label, error.message)
 
+    async def sees(self, uri: str, call: Call) -> bool:
+        return True  # the server behind has told this principal of it
+
     def rights_of(self, uri: str) -> Rights:
         return ()
+
+    def find_routes(self, path: str) -> list[Any]:
+        return []  # a server behind is asked what the protocol knows, and nothing else
+
+    def session_ended(self, session: Session) -> None:
+        self._connections.session_ended(session)
 
     def follow(self, tell: Callable[[News], None]) -> None:
         self._followers.append(tell)
@@ -426,13 +353,10 @@ _ANYTHING: Mapping[str, Any] = {
 }
 
 
-def _exchange_of(options: ClientOptions) -> TokenExchange | None:
-    auth: Any = options.get("auth")
-    return auth if isinstance(auth, TokenExchange) else None
-
-
-def _merged(options: ClientOptions, more: ClientOptions) -> ClientOptions:
-    return {**options, **more}
+def _turned_away(error: DovetailError) -> bool:
+    """Whether a server wants to know who it is."""
+    said = isinstance(error, AuthError) or error.kind == "authentication_failed"
+    return said or (isinstance(error, StatusError) and error.status in (401, 403))
 
 
 def _is_called(kind: str, one: Any, name: str) -> bool:

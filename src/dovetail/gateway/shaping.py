@@ -35,6 +35,7 @@ from .profiles import Profiles, needs_restoring, restored
 from .profiles import shown as in_profile
 from .searching import CALL, FIND, Search
 from .selecting import Traits
+from .sight import Sight
 from .transforms import View
 from .visibility import Rules, Visibility, admits
 
@@ -103,6 +104,8 @@ class Shape:
         }
         hub = self._server.hub
         hub.named = self.components.outer_uri if any(view.moves for view in self.views) else None
+        if self.components.concerns("resources") or self.components.concerns("templates"):
+            hub.sight = hub.sight or Sight(self._server)
         for kind in LIST_KINDS:
             if kind == "tools" or self.components.concerns(kind):
                 self._server.changed(kind)

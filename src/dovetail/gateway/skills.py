@@ -24,11 +24,11 @@ from ..server.listing import Listing
 from ..settings import URI_ECHO
 from ..wire.methods import METHODS
 from .bounds import SKILL_PAGES
-from .parts import LoopError
+from .parts import LoopError, Mount
 
 if TYPE_CHECKING:
     from ..server.server import Server
-    from .mounting import Mount, Mounts
+    from .mounting import Mounts
 
 log = logging.getLogger("dovetail.gateway")
 

@@ -17,7 +17,7 @@ from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
-from ..model.meta import VIA
+from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, VIA
 from ..server.elsewhere import ListName
 from ..server.registering.versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.gateway")
 
 _LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_EXTENSIONS: Final = {"extensions": {APPS_EXTENSION: {"mimeTypes": [APP_MIME_TYPE]}}}
 _CHANGED: Final[Mapping[str, tuple[ListName, ...]]] = {
     "tools": ("tools",),
     "resources": ("resources", "templates"),
@@ -68,6 +69,8 @@ class Upstream:
     modern = False
     exchanged: ExchangedToken | None = None
     """What the token of its principal is exchanged by."""
+    _level = len(_LEVELS)
+    """From which on it logs; nobody has said yet."""
 
     def __init__(
         self,
@@ -116,6 +119,8 @@ class Upstream:
             **options,
             "validate": "off",
             "cache": False,
+            # Lists have what is for the pages of hosts alone, too: who shows none is not shown it in front.
+            "capabilities": {**_EXTENSIONS, **(options.get("capabilities") or {})},
             "on_elicit": partial(self._question, "elicitation/create"),
             "on_sample": Sampler(partial(self._question, "sampling/createMessage")),
             "on_roots": partial(self._question, "roots/list", None),
@@ -246,6 +251,17 @@ class Upstream:
             return
         if wanted is None or _LEVELS.index(params.level) >= _LEVELS.index(wanted):
             passing.tell("notifications/message", params)
+
+    async def set_level(self, level: str) -> None:
+        """Have it log from ``level`` on, or from a lower one that somebody else wants.
+
+        Raises:
+            DovetailError: it does not.
+        """
+        lowest = min(_LEVELS.index(level), self._level)
+        if lowest < self._level and self.client.server_capabilities.has("logging"):
+            await self.client.set_logging_level(level)
+            self._level = lowest
 
     def _changed(self, kind: str) -> None:
         for name in _CHANGED.get(kind, ()):

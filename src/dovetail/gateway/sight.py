@@ -1,0 +1,63 @@
+"""Who still sees an address: asked before an update is told, since what is shown may have changed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ..core.channel import Call
+from ..core.rights import visible
+from ..core.subscriptions import Subscriber, Tell
+from ..errors import ProtocolError
+from ..model import ClientCapabilities
+from ..wire.revisions import newest
+
+if TYPE_CHECKING:
+    from ..server.server import Server
+
+
+class Sight:
+    """What `Hub.sight` asks for a server that shows others, or not all it has."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._asking: set[asyncio.Task[None]] = set()
+
+    def __call__(self, interested: Collection[Subscriber], uri: str, tell: Tell) -> None:
+        task = asyncio.get_running_loop().create_task(self._tell(interested, uri, tell))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _tell(self, interested: Collection[Subscriber], uri: str, tell: Tell) -> None:
+        tell([one for one in interested if await sees(self._server, uri, self._call(one))])
+
+    def _call(self, one: Subscriber) -> Call:
+        """A request of theirs, as far as it says what they see."""
+        if one.call is not None:
+            return one.call
+        session = one.session
+        revision = newest(modern=True) if session is None else session.revision
+        return Call(
+            id=0,
+            method="resources/subscribe",
+            params=None,
+            revision=revision,
+            codec=self._server.admission.codecs[revision.name] if session is None else session.codec,
+            capabilities=ClientCapabilities() if session is None else session.capabilities,
+            session=session,
+            principal=one.principal,
+        )
+
+
+async def sees(server: Server, uri: str, call: Call) -> bool:
+    """Whether whoever calls sees ``uri``, as it is called by those who are shown it."""
+    if server.shape is not None:
+        try:
+            uri = await server.shape.address(uri, call)
+        except ProtocolError:
+            return False
+    found = server.register.find_resource(uri)
+    if found is not None:
+        return not found[0].rights or visible(found[0].rights, call.principal)
+    return server.elsewhere is None or await server.elsewhere.sees(uri, call)
