@@ -35,7 +35,7 @@ REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 LIMIT = 60.0
 UNKNOWN = "no_such_tool_anywhere"
 ORIGINALS = ("mcp<=1.30.0", "fastmcp<=3.4.10")
-"""The newest of their libraries; some servers ask for older ones."""
+"""The newest of their libraries; a server brings the one it is written for, some an older one."""
 OURS = ("msgspec==0.22.0", "granian==2.8.7", "httptools==0.9.0", "pydantic==2.14.3", "jsonschema==4.26.0")
 
 Recording = dict[str, Any]
@@ -47,18 +47,14 @@ def installed(home: Path, name: str, entry: dict[str, Any]) -> Path:
     python = folder / "bin" / "python"
     if not (folder / "done").exists():
         venv.create(folder, with_pip=True)
-        originals = entry.get("originals", ORIGINALS)
-        command = [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            f"{entry['package']}=={entry['version']}",
-            *originals,
-            *OURS,
-        ]
-        subprocess.run([str(word) for word in command], check=True, timeout=600, capture_output=True)
+        bounds = folder / "originals.txt"
+        bounds.write_text("\n".join(entry.get("originals", ORIGINALS)) + "\n")
+        wanted = (f"{entry['package']}=={entry['version']}", *OURS)
+        command = (python, "-m", "pip", "install", "-q", "--constraint", bounds, *wanted)
+        line = [str(word) for word in command]
+        done = subprocess.run(line, timeout=1800, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DovetailError(f"it cannot be installed: {done.stderr.strip()[-1500:]}")
         (folder / "done").touch()
     return python
 

@@ -1,6 +1,7 @@
 """`ClientSession` and the ways to a server, over ours."""
 
 import asyncio
+import datetime
 import sys
 from typing import Any
 
@@ -8,8 +9,11 @@ import pytest
 
 from dovetail.compat.fastmcp import Client, Context, FastMCP
 from dovetail.compat.fastmcp.client.messages import MessageHandler
-from dovetail.compat.mcp import ClientSession, McpError, StdioServerParameters, types
+from dovetail.compat.mcp import ClientSession, ClientSessionGroup, McpError, StdioServerParameters, types
+from dovetail.compat.mcp.client.session_group import ClientSessionParameters
+from dovetail.compat.mcp.client.sse import sse_client
 from dovetail.compat.mcp.client.stdio import get_default_environment, stdio_client
+from dovetail.compat.mcp.client.streamable_http import streamablehttp_client
 from dovetail.compat.mcp.client.ways import Way
 from dovetail.compat.mcp.shared.memory import create_connected_server_and_client_session
 from dovetail.compat.mcp.shared.metadata_utils import get_display_name
@@ -146,3 +150,91 @@ async def test_the_handler_of_a_session_hears_of_lists_that_changed(revision: st
         async with asyncio.timeout(30):
             while CHANGED not in heard:  # on 2026-07-28 news come once the subscription stands
                 await session.call_tool("grow", {})
+
+
+def slow(until: asyncio.Event) -> FastMCP[Any]:
+    mcp = FastMCP("slow")
+
+    @mcp.tool
+    async def wait() -> str:
+        await until.wait()
+        return "done"
+
+    @mcp.resource("slow://one")
+    async def one() -> str:
+        await until.wait()
+        return "done"
+
+    return mcp
+
+
+@run
+async def test_every_request_of_a_session_ends_with_its_time() -> None:
+    released = asyncio.Event()
+    way = Way(slow(released).native)
+    async with ClientSession(way, way, datetime.timedelta(seconds=0.2)) as session:
+        await session.initialize()
+        for ask in (session.call_tool("wait"), session.read_resource("slow://one")):
+            with pytest.raises(McpError) as caught:
+                async with asyncio.timeout(10):
+                    await ask
+            assert caught.value.error.code == 408
+        released.set()
+        assert (await session.call_tool("wait")).content[0].text == "done"
+
+
+@run
+async def test_a_server_that_is_silent_longer_than_it_may_has_not_answered() -> None:
+    released = asyncio.Event()
+    way = Way(slow(released).native, silence=0.2)
+    async with ClientSession(way, way) as session:
+        await session.initialize()
+        with pytest.raises(McpError) as caught:
+            async with asyncio.timeout(10):
+                await session.call_tool("wait")
+        assert caught.value.error.code == 408
+        released.set()
+
+
+@run
+async def test_the_times_of_theirs_are_those_of_the_way() -> None:
+    minute = datetime.timedelta(minutes=1)
+    async with streamablehttp_client("http://127.0.0.1:9/mcp", sse_read_timeout=minute) as (way, _, _):
+        assert way.silence == 60
+    async with sse_client("http://127.0.0.1:9/sse") as (way, _):
+        assert way.silence == 300
+    async with stdio_client(StdioServerParameters(command="none")) as (way, _):
+        assert way.silence is None
+
+
+def child() -> StdioServerParameters:
+    return StdioServerParameters(command=sys.executable, args=["-c", CHILD])
+
+
+@run
+async def test_a_group_calls_the_tools_of_all_its_servers() -> None:
+    async with ClientSessionGroup(component_name_hook=lambda name, info: f"{info.name}_{name}") as group:
+        first = await group.connect_to_server(child())
+        way = Way(slow(asyncio.Event()).native)
+        async with ClientSession(way, way) as own:
+            info = (await own.initialize()).serverInfo
+            await group.connect_with_session(info, own)
+            assert (sorted(group.tools), sorted(group.resources)) == (
+                ["child_hello", "slow_wait"],
+                ["slow_one"],
+            )
+            done = await group.call_tool("child_hello", {"name": "Ada"})
+            assert done.content[0].text == "hello Ada"
+            await group.disconnect_from_server(first)
+            assert (sorted(group.tools), group.sessions) == (["slow_wait"], [own])
+            with pytest.raises(McpError, match="already disconnected"):
+                await group.disconnect_from_server(first)
+
+
+@run
+async def test_a_name_that_two_servers_share_is_refused_and_the_second_is_let_go() -> None:
+    async with ClientSessionGroup() as group:
+        await group.connect_to_server(child())
+        with pytest.raises(McpError, match="already exist in group tools"):
+            await group.connect_to_server(child(), ClientSessionParameters())
+        assert len(group.sessions) == 1

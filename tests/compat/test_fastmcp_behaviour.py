@@ -362,7 +362,8 @@ def test_proxies_in_one_process_pass_questions_logs_and_progress_on(
         assert (set(progress), set(logs)) == ({(1, 2, "half")}, {"asking"})
 
     asyncio.run(conversation())
-    assert not caplog.records
+    # A machine that is busy has the loop wait, which is told and says nothing of proxies.
+    assert not [one for one in caplog.records if one.name != "dovetail.health"]
 
 
 def test_a_proxy_says_that_the_client_in_front_cannot_be_asked() -> None:

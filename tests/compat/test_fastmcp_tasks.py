@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dovetail import Client as Native
-from dovetail.compat.fastmcp import Context, FastMCP
+from dovetail.compat.fastmcp import Client, Context, FastMCP
+from dovetail.compat.fastmcp.exceptions import ToolError
 from dovetail.compat.fastmcp.server.auth import require_scopes
 from dovetail.compat.fastmcp.server.tasks.config import TaskConfig
 from dovetail.compat.fastmcp.server.transforms.search import RegexSearchTransform
 from dovetail.compat.fastmcp.server.transforms.search.bm25 import BM25SearchTransform
+from dovetail.compat.mcp.shared.exceptions import McpError
 from dovetail.errors import DovetailError
 
 
@@ -124,13 +125,96 @@ def test_a_server_without_tasks_declares_none_and_a_tool_that_is_not_ones_own_is
     asyncio.run(conversation())
 
 
-def test_tasks_are_for_tools(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+def test_prompts_and_resources_of_tasks_are_answered_at_once_and_say_what_they_want() -> None:
     mcp = FastMCP("others")
-    mcp.prompt(lambda: "hello", name="hello", task=True)
-    assert "task=" in caplog.text
-    with pytest.raises(ValueError, match="task"):
-        mcp.resource("x://y", task=TaskConfig(mode="required"))(lambda: "y")
+    with pytest.raises(ValueError, match="sync function"):
+        mcp.prompt(lambda: "hello", name="hello", task=True)
+
+    @mcp.prompt(task=True)
+    async def hello() -> str:
+        return "hello"
+
+    @mcp.resource("x://must", task=TaskConfig(mode="required"))
+    async def must() -> str:
+        return "read"
+
+    @mcp.resource("x://never")
+    def never() -> str:
+        return "read"
+
+    async def conversation() -> None:
+        async with Client(mcp) as client:
+            task = await client.get_prompt("hello", task=True)
+            assert task.returned_immediately
+            assert (await task).messages[0].content.text == "hello"
+            assert (await task.status()).status == "completed"
+            assert (await client.get_prompt("hello")).messages[0].content.text == "hello"
+            assert (await (await client.read_resource("x://must", task=True)))[0].text == "read"
+            with pytest.raises(McpError, match="'x://must' requires task-augmented execution"):
+                await client.read_resource("x://must")
+            with pytest.raises(McpError, match="'x://never' does not support task-augmented execution"):
+                await client.read_resource("x://never", task=True)
+
+    asyncio.run(conversation())
+
+
+def test_a_client_goes_on_while_a_tool_runs() -> None:
+    mcp = FastMCP("slow")
+    go = asyncio.Event()
+    config = TaskConfig("optional", timedelta(milliseconds=20))
+
+    @mcp.tool(task=config)
+    async def held(word: str) -> str:
+        await go.wait()
+        return word
+
+    @mcp.tool(task=config)
+    async def broken() -> str:
+        raise ValueError("no")
+
+    async def conversation() -> None:
+        seen: list[str] = []
+        async with Client(mcp) as client:
+            task = await client.call_tool("held", {"word": "done"}, task=True)
+            task.on_status_change(lambda found: seen.append(found.status))
+            assert not task.returned_immediately
+            assert (await task.status()).status == "working"
+            with pytest.raises(McpError, match="is not over"):
+                await client.get_task_result(task.task_id)
+            with pytest.raises(TimeoutError, match=task.task_id):
+                await task.wait(timeout=0.01)
+            assert [one["taskId"] for one in (await client.list_tasks())["tasks"]] == [task.task_id]
+            go.set()
+            assert (await task.wait(state="completed")).status == "completed"
+            assert (await task).data == "done"
+            assert seen == ["working", "completed"]
+            failing = await client.call_tool("broken", {}, task=True)
+            with pytest.raises(ToolError, match="no"):
+                await failing.result()
+            go.clear()
+            stopped = await client.call_tool("held", {"word": "never"}, task=True)
+            await stopped.cancel()
+            assert (await stopped.status()).status == "cancelled"
+            with pytest.raises(McpError, match="Task nobody not found"):
+                await client.get_task_status("nobody")
+        with pytest.raises(RuntimeError, match="outside client context"):
+            await stopped.result()
+
+    asyncio.run(conversation())
+
+
+def test_a_tool_that_is_no_task_says_so() -> None:
+    mcp = FastMCP("plain")
+    mcp.tool(lambda: "x", name="x")
+
+    async def conversation() -> None:
+        async with Client(mcp) as client:
+            task = await client.call_tool("x", task=True)
+            assert task.returned_immediately
+            assert (await task).is_error
+            assert "does not support task-augmented execution" in (await task).content[0].text
+
+    asyncio.run(conversation())
 
 
 def searched(transform: Any) -> FastMCP[Any]:

@@ -16,11 +16,12 @@ PROGRAM = """
 import contextlib, sys, uvicorn
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 import mcp.types as types
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.websocket import websocket_server
 
 server = Server("web")
 
@@ -41,6 +42,11 @@ class Sse:
         async with sse.connect_sse(scope, receive, send) as streams:
             await server.run(streams[0], streams[1], server.create_initialization_options())
 
+class Socket:
+    async def __call__(self, scope, receive, send):
+        async with websocket_server(scope, receive, send) as streams:
+            await server.run(streams[0], streams[1], server.create_initialization_options())
+
 @contextlib.asynccontextmanager
 async def lifespan(app):
     async with manager.run():
@@ -49,6 +55,7 @@ async def lifespan(app):
 app = Starlette(routes=[
     Route("/hello", lambda request: PlainTextResponse("hello")),
     Route("/sse", Sse()),
+    WebSocketRoute("/ws", Socket()),
     Mount("/messages/", app=sse.handle_post_message),
     Mount("/mcp", app=manager.handle_request),
 ], lifespan=lifespan)
@@ -80,6 +87,8 @@ async def test_an_application_runs_at_the_port_of_our_command_line(tmp_path: Pat
         await until(lambda: listens(port), START)
         headers = {"x-place": "here"}
         async with Client(f"http://127.0.0.1:{port}/mcp/", revision=revision, headers=headers) as client:
+            assert (await client.call_tool("where")).text == "here"
+        async with Client(f"ws://127.0.0.1:{port}/ws", revision=revision, headers=headers) as client:
             assert (await client.call_tool("where")).text == "here"
         if revision == "2025-06-18":
             async with Client(f"http://127.0.0.1:{port}/sse", headers=headers) as client:

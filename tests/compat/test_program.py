@@ -143,6 +143,26 @@ def test_a_report_runs_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["none.py"], "there is no file none.py"),
+        (["-m", "no_such_package_anywhere"], "neither a module no_such_package_anywhere"),
+    ],
+)
+def test_a_report_on_nothing_says_that_there_is_nothing(line: list[str], words: str) -> None:
+    done = compat("--compat=report", *line)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "nothing is missing" not in done.stderr
+
+
+def test_a_report_on_what_is_no_python_says_so(tmp_path: Path) -> None:
+    done = compat("--compat=report", write(tmp_path, "def f(:"))
+    assert done.returncode == 1
+    assert "cannot be run" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("x = 1", "has no server at its top level"),

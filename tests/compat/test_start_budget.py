@@ -13,7 +13,9 @@ def told():
     from pydantic import BaseModel
     def below(kind):
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
-    sys.stderr.write("PROBE " + json.dumps([sorted(sys.modules), len(below(BaseModel))]) + "\\n")
+    made = below(BaseModel)
+    built = sum(kind.__pydantic_complete__ for kind in made)
+    sys.stderr.write("PROBE " + json.dumps([sorted(sys.modules), len(made), built]) + "\\n")
 atexit.register(told)
 from dovetail.cli.main import main
 sys.exit(main(["run", "--compat", sys.argv[1]]))
@@ -66,11 +68,12 @@ LATE = {"asked", "opening", "envelopes", "tasks", "unions"}
 
 
 @pytest.mark.parametrize(
-    ("program", "modules", "models"), [(SDK, 515, 135), (LOW, 485, 112), (FASTMCP, 560, 150)],
+    ("program", "modules", "models", "validators"),
+    [(SDK, 505, 96, 8), (LOW, 475, 76, 2), (FASTMCP, 560, 150, 16)],
     ids=["sdk", "lowlevel", "fastmcp"],
 )  # fmt: skip
 def test_a_server_loads_little_before_its_first_answer(
-    program: str, modules: int, models: int, tmp_path: Path
+    program: str, modules: int, models: int, validators: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.py"
     file.write_text(program)
@@ -78,10 +81,11 @@ def test_a_server_loads_little_before_its_first_answer(
     done = subprocess.run(command, input=INITIALIZE, capture_output=True, text=True, timeout=120, check=False)
     assert '"serverInfo"' in done.stdout, done.stderr
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("PROBE ")]
-    loaded, made = json.loads(line.removeprefix("PROBE "))
+    loaded, made, built = json.loads(line.removeprefix("PROBE "))
     assert {name for name in loaded if name.partition(".")[0] in HEAVY} == set()
     assert {name for name in loaded if name.startswith("dovetail.compat.mcp.types.")} & {
         f"dovetail.compat.mcp.types.{part}" for part in LATE
     } == set()
     assert len(loaded) <= modules, len(loaded)
     assert made <= models, made
+    assert built <= validators, built

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -93,8 +93,13 @@ def run(program: Program, command: Command) -> int:
 
 
 def report(program: Program, write: Callable[[str], Any]) -> int:
-    """Say what the program would be given and what would be missing; nothing of it is run."""
+    """Say what the program would be given and what would be missing; nothing of it is run.
+
+    Raises:
+        ProgramError: there is no such program, or it is no Python.
+    """
     hook.install()
+    _check(program)
     lacking = look(program)
     for one in lacking:
         write(f"{one}\n")
@@ -103,6 +108,18 @@ def report(program: Program, write: Callable[[str], Any]) -> int:
         f"{program.title}: {names} names are missing\n" if names else f"{program.title}: nothing is missing\n"
     )
     return INCOMPLETE if lacking else 0
+
+
+def _check(program: Program) -> None:
+    """Find out whether there is something to read, as running it would.
+
+    Raises:
+        ProgramError: there is not.
+    """
+    if program.file is not None:
+        _compiled(program.file)
+    elif absent.find_module(program.module or "") is None and entry_point(program.module or "") is None:
+        raise ProgramError(f"there is neither a module {program.module} to run nor a command of that name")
 
 
 def _tell(program: Program, lacking: list[absent.Missing]) -> None:
@@ -164,21 +181,25 @@ def entry_point(name: str) -> importlib.metadata.EntryPoint | None:
     return None
 
 
-def _run_file(file: str, arguments: list[str]) -> Mapping[str, Any]:
+def _compiled(file: str) -> CodeType:
     path = os.path.abspath(file)
     if not os.path.isfile(path):
         raise ProgramError(f"there is no file {file}")
+    with open(path, "rb") as source:
+        try:
+            return compile(source.read(), path, "exec")
+        except (SyntaxError, ValueError) as error:
+            raise ProgramError(f"{file} cannot be run: {error}") from None
+
+
+def _run_file(file: str, arguments: list[str]) -> Mapping[str, Any]:
+    path, code = os.path.abspath(file), _compiled(file)
     module = ModuleType("__main__")
     module.__file__ = path
     vars(module)["__builtins__"] = __builtins__
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(path))
     sys.modules["__main__"] = module
-    with open(path, "rb") as source:
-        try:
-            code = compile(source.read(), path, "exec")
-        except SyntaxError as error:
-            raise ProgramError(f"{file} cannot be run: {error}") from None
     exec(code, vars(module))
     return vars(module)
 

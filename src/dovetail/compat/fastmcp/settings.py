@@ -59,6 +59,15 @@ class Settings(BaseModel):
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**from_environment(type(self)), **given})
 
+    @property
+    def server_auth_class(self) -> Any:
+        """The provider that ``server_auth`` names; None where it names none."""
+        if not self.server_auth:
+            return None
+        from .server.auth.auth import provider_class  # most servers let in everybody
+
+        return provider_class(self.server_auth)
+
     def get_setting(self, attr: str) -> Any:
         return getattr(self, attr)
 

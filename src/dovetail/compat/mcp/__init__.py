@@ -8,12 +8,14 @@ from .shared.exceptions import McpError, UrlElicitationRequiredError
 
 if TYPE_CHECKING:
     from .client.session import ClientSession
+    from .client.session_group import ClientSessionGroup
     from .client.stdio import StdioServerParameters, stdio_client
     from .server.session import ServerSession
     from .server.stdio import stdio_server
 
 _ELSEWHERE: Final = {
     "ClientSession": ".client.session",
+    "ClientSessionGroup": ".client.session_group",
     "StdioServerParameters": ".client.stdio",
     "stdio_client": ".client.stdio",
     "ServerSession": ".server.session",
@@ -32,6 +34,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ClientSession",
+    "ClientSessionGroup",
     "McpError",
     "ServerSession",
     "StdioServerParameters",

@@ -1,7 +1,9 @@
 """What FastMCP's suite takes from ``fastmcp.utilities`` to test with, which is no part of a server."""
 
 import asyncio
+import contextlib
 import logging
+import multiprocessing
 import socket
 from contextlib import asynccontextmanager, contextmanager
 
@@ -49,6 +51,31 @@ async def run_server_async(server, port=None, transport="http", path="/mcp", hos
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+@contextmanager
+def run_server_in_process(server_fn, *args, host="127.0.0.1", port=None, **kwargs):
+    port = port or find_available_port()
+    process = multiprocessing.get_context("fork").Process(
+        target=server_fn, args=(host, port, *args), kwargs=kwargs, daemon=True
+    )
+    process.start()
+    try:
+        while process.is_alive():
+            with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+                break
+            process.join(0.05)
+        yield f"http://{host}:{port}"
+    finally:
+        process.terminate()
+        process.join(5)
+
+
+class HeadlessOAuth:
+    """Logs in without a browser; the tests that would use it are not written yet."""
+
+    def __init__(self, mcp_url):
+        self.mcp_url = mcp_url
 
 
 @contextmanager

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import msgspec
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from .... import model as m
 from ....client.client import Client as Native
@@ -22,19 +23,11 @@ from ...mcp.client.session import logging as logged
 from ...mcp.shared.exceptions import McpError
 from ..exceptions import ToolError
 from ..tools.base import WRAPPED
-from .transports import ClientTransport, infer_transport
-
-
-@dataclass
-class CallToolResult:
-    """What a tool answered; ``data`` is the structured result, taken out of where it was wrapped in."""
-
-    content: list[Any]
-    structured_content: dict[str, Any] | None
-    meta: dict[str, Any] | None
-    data: Any = None
-    is_error: bool = False
-
+from ..utilities.tasks import TASK
+from .auth.bearer import not_let_in, token_of
+from .results import CallToolResult, answer_type, read
+from .tasks import PromptTask, ResourceTask, ToolTask
+from .transports import ClientTransport, FastMCPTransport, infer_transport
 
 log = logging.getLogger("fastmcp")
 _WITHOUT_EFFECT: Final = {"auto_initialize", "verify", "sampling_capabilities"}
@@ -77,7 +70,7 @@ class Client:
         self._timeout = _seconds(timeout)
         options: dict[str, Any] = {**self.transport.options(), "validate": "off"}
         if auth is not None:
-            options["auth"] = _login() if auth == "oauth" else getattr(auth, "token", auth)
+            options["auth"] = _login() if auth == "oauth" else token_of(auth)
         if init_timeout is not None:
             options["timeouts"] = Timeouts(connect=_seconds(init_timeout))
         if client_info is not None:
@@ -102,12 +95,16 @@ class Client:
     async def __aenter__(self) -> Self:
         self._entered += 1
         if self._native is None:
-            native = Native(self.transport.target(), **self._options)
+            options: dict[str, Any] = {
+                **self._options,
+                "next_id": itertools.count().__next__,
+            }  # as theirs, from 0
+            native = Native(self.transport.target(), **options)
             try:
                 await native.open()
             except DovetailError as error:
                 self._entered -= 1
-                raise RuntimeError(f"Client failed to connect: {error.message}") from error
+                raise not_let_in(error, self.transport) from error
             self._native = native
         return self
 
@@ -185,67 +182,144 @@ class Client:
         handler = progress_handler or self._progress_handler
         result = await _asked(
             self.native.call_tool(
-                name, arguments or {}, check=False, timeout=_seconds(timeout) or self._timeout, on_progress=handler,
+                name, to_jsonable_python(arguments or {}), check=False, on_progress=handler,
+                timeout=_seconds(timeout) or self._timeout,
                 meta=meta,
             )
         )  # fmt: skip
-        content = msgspec.to_builtins(result.content)
-        failed, meta = result.raw.is_error is True, _given(result.raw.meta)
-        members: dict[str, Any] = {"content": content, "isError": failed, "_meta": meta}
-        if result.structured_content is not None:
-            members["structuredContent"] = result.structured_content
-        return t.CallToolResult.model_validate(members)
+        return _tool_result(result)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None, *, timeout: Any = None,
-        progress_handler: Any = None, raise_on_error: bool = True, meta: dict[str, Any] | None = None, **_: Any,
-    ) -> CallToolResult:  # fmt: skip
-        """Call a tool.
+        progress_handler: Any = None, raise_on_error: bool = True, meta: dict[str, Any] | None = None,
+        task: bool = False, ttl: int | None = None, **_: Any,
+    ) -> Any:  # fmt: skip
+        """Call a tool; with ``task=True``, have it run while something else is done.
 
         Raises:
             ToolError: it failed, and ``raise_on_error`` was not switched off.
         """
+        if task:
+            return await self._begin_tool(name, arguments or {}, ttl)
         result = await self.call_tool_mcp(name, arguments, progress_handler, timeout, meta)
+        return await self._parsed(name, result, raise_on_error=raise_on_error)
+
+    async def _begin_tool(self, name: str, arguments: dict[str, Any], ttl: int | None) -> ToolTask:
+        if isinstance(self.transport, FastMCPTransport) and not self.native.server_capabilities.has("tasks"):
+            # As theirs: a server without tasks says so of the tool. One of others may answer at once.
+            text = t.TextContent(type="text", text=f"Tool '{name}' does not support task-augmented execution")
+            return ToolTask(self, None, immediate_result=CallToolResult([text], None, None, is_error=True))
+        handle = await _asked(self.native.call_tool(name, arguments, task=True, ttl=ttl, check=False))
+
+        async def finish() -> CallToolResult:
+            return await self._parsed(name, _tool_result(await _asked(handle.result())))
+
+        if handle.id is None:
+            return ToolTask(self, None, immediate_result=await self._parsed(
+                name, _tool_result(await handle.result()), raise_on_error=False
+            ))  # fmt: skip
+        return ToolTask(self, handle.id, finish)
+
+    async def _parsed(
+        self, name: str, result: t.CallToolResult, *, raise_on_error: bool = True
+    ) -> CallToolResult:
         if result.isError and raise_on_error:
             first = next((one.text for one in result.content if isinstance(one, t.TextContent)), "")
             raise ToolError(first)
-        structured = result.structuredContent
-        data: Any = structured
-        if structured is not None and set(structured) == {"result"} and await self._wraps(name, result):
-            data = structured["result"]
-        return CallToolResult(result.content, structured, result.meta, data, bool(result.isError))
+        data = await self._data(name, result) if result.structuredContent else None
+        return CallToolResult(
+            result.content, result.structuredContent, result.meta, data, bool(result.isError)
+        )
 
-    async def _wraps(self, name: str, result: t.CallToolResult) -> bool:
-        """Whether the member ``result`` is all there is to a result: FastMCP 3 says so, 2 in the tool's schema."""
+    async def _data(self, name: str, result: t.CallToolResult) -> Any:
+        """The structured content; FastMCP 3 says with it that a member ``result`` is all there is, 2 in the schema."""
+        value: Any = result.structuredContent
         own: dict[str, Any] = (result.meta or {}).get("fastmcp") or {}
-        if own.get("wrap_result"):
-            return True
         if name not in self._schemas:
             self._schemas |= {one.name: one.outputSchema or {} for one in await self.list_tools()}
-        return WRAPPED in self._schemas.get(name, {})
+        schema = self._schemas.get(name, {})
+        if own.get("wrap_result") or WRAPPED in schema:
+            value, schema = value.get("result"), {**schema, **schema.get("properties", {}).get("result", {})}
+        try:
+            return read(value, schema) if schema else value
+        except (TypeError, ValueError) as error:
+            log.error("[%s] Error parsing structured content: %s", self.name, error)
+            return None
 
-    async def read_resource(self, uri: Any, **_: Any) -> list[Any]:
-        return (await self.read_resource_mcp(uri)).contents
+    async def get_task_status(self, task_id: str) -> t.GetTaskResult:
+        """How a task stands."""
+        handle = self.native.task(task_id)
+        await _asked(handle.status())
+        return _model(handle.task, t.GetTaskResult)
 
-    async def read_resource_mcp(self, uri: Any, **_: Any) -> t.ReadResourceResult:
-        return _model(await _asked(self.native.read_resource(str(uri))), t.ReadResourceResult)
+    async def get_task_result(self, task_id: str) -> Any:
+        """What came of a task.
+
+        Raises:
+            McpError: it is not over, or there is none.
+        """
+        found = await self.get_task_status(task_id)
+        if found.status in ("working", "input_required"):
+            raise McpError(t.ErrorData(code=t.INVALID_PARAMS, message=f"Task {task_id} is not over"))
+        return _tool_result(await _asked(self.native.task(task_id).result()))
+
+    async def list_tasks(self, cursor: str | None = None, limit: int = 50) -> dict[str, Any]:
+        """The tasks that the server keeps for this client; none where it has no tasks."""
+        known = await self.native.list_tasks() if self.native.server_capabilities.has("tasks") else []
+        return {"tasks": [msgspec.to_builtins(one) for one in known], "nextCursor": None}
+
+    async def cancel_task(self, task_id: str) -> t.GetTaskResult:
+        """Have a task stopped."""
+        await _asked(self.native.task(task_id).cancel())
+        return await self.get_task_status(task_id)
+
+    async def read_resource(self, uri: Any, *, task: bool = False, ttl: int = 60000, **_: Any) -> Any:
+        """What is at ``uri``."""
+        found = (await self.read_resource_mcp(uri, meta={TASK: {"ttl": ttl}} if task else None)).contents
+        return ResourceTask(self, None, immediate_result=found) if task else found
+
+    async def read_resource_mcp(
+        self, uri: Any, meta: dict[str, Any] | None = None, **_: Any
+    ) -> t.ReadResourceResult:
+        return _model(await _asked(self.native.read_resource(str(uri), meta=meta)), t.ReadResourceResult)
 
     async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, **_: Any
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        task: bool = False,
+        ttl: int = 60000,
+        **_: Any,
+    ) -> Any:
+        """A prompt, filled in."""
+        meta = {TASK: {"ttl": ttl}} if task else None
+        found = await self.get_prompt_mcp(name, arguments, meta=meta)
+        return PromptTask(self, None, immediate_result=found) if task else found
+
+    async def get_prompt_mcp(
+        self, name: str, arguments: dict[str, Any] | None = None, meta: dict[str, Any] | None = None
     ) -> t.GetPromptResult:
         texts = {
             key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
             for key, value in (arguments or {}).items()
         }
-        return _model(await _asked(self.native.get_prompt(name, texts)), t.GetPromptResult)
-
-    get_prompt_mcp = get_prompt
+        return _model(await _asked(self.native.get_prompt(name, texts, meta=meta)), t.GetPromptResult)
 
     async def complete(
         self, ref: Any, argument: dict[str, str], context_arguments: dict[str, Any] | None = None
     ) -> t.Completion:
         found = await _asked(self.native.complete(_plain(ref), argument, context_arguments))
         return t.Completion.model_validate(msgspec.to_builtins(getattr(found, "completion", found)))
+
+
+def _tool_result(result: Any) -> t.CallToolResult:
+    failed, meta = result.raw.is_error is True, _given(result.raw.meta)
+    content = msgspec.to_builtins(result.content)
+    members: dict[str, Any] = {"content": content, "isError": failed, "_meta": meta}
+    if result.structured_content is not None:
+        members["structuredContent"] = result.structured_content
+    return t.CallToolResult.model_validate(members)
 
 
 async def _asked(call: Any) -> Any:
@@ -321,10 +395,13 @@ def _eliciting(handler: Callable[..., Any] | None) -> Any:
             params = t.ElicitRequestURLParams.model_validate(wire)
         else:
             params = t.ElicitRequestFormParams.model_validate(wire)
-        said = await _settled(handler(params.message, None, params, None))
-        if isinstance(said, t.ElicitResult):
-            return _plain(said)
-        return {"action": "accept", "content": _plain(said) if isinstance(said, BaseModel) else said}
+        kind = answer_type(wire.get("requestedSchema") or {})
+        said = await _settled(handler(params.message, kind, params, None))
+        action, content = (
+            (said.action, said.content) if isinstance(said, t.ElicitResult) else ("accept", said)
+        )
+        answer: dict[str, Any] = to_jsonable_python(content)
+        return {"action": action} if content is None else {"action": action, "content": answer}
 
     return answer
 

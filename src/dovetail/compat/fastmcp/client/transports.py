@@ -9,6 +9,7 @@ from typing import Any
 
 from ...mcp.types import LATEST_PROTOCOL_VERSION
 from ...serving import Served
+from .auth.bearer import token_of
 
 
 class ClientTransport:
@@ -39,7 +40,7 @@ class StreamableHttpTransport(ClientTransport):
     def options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"headers": self.headers}
         if self.auth is not None:
-            options["auth"] = getattr(self.auth, "token", self.auth)
+            options["auth"] = token_of(self.auth)
         if self.httpx_client_factory is not None:
             options["http"] = self.httpx_client_factory(headers=self.headers)
         return options

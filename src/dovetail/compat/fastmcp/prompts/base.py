@@ -157,8 +157,10 @@ class FunctionPrompt(Prompt):
 
     async def _invoke(self, given: dict[str, Any]) -> Any:
         known = {one.name: one.annotation for one in self._arguments.parameters}
+        hidden = () if self._injected is None else self._injected.names  # nobody but the server fills these
         if generation() == 3:
             given = {name: value for name, value in given.items() if name in known}
+        given = {name: value for name, value in given.items() if name not in hidden}
         values = {name: _converted(name, value, known.get(name)) for name, value in given.items()}
         args, kwargs = self._arguments.validate(values)
         if self._injected is None:

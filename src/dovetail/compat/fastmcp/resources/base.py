@@ -7,9 +7,17 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    UrlConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import to_json, to_jsonable_python
 
 from ...common.signatures import is_async, name_of, parameters_of, plain_function
@@ -101,7 +109,7 @@ class Resource(FastMCPComponent):
     KEY_PREFIX: ClassVar[str] = "resource"
 
     name: str = ""
-    uri: t.AnyUrl | str
+    uri: Annotated[t.AnyUrl, UrlConstraints(host_required=False)]
     mime_type: str = TEXT
     annotations: t.Annotations | None = None
 
@@ -186,14 +194,13 @@ async def called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def described(fn: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """What is said of a component, and where nothing is, what its function says."""
     config = task_config(options.get("task"))
-    if config is not None and config.mode == "required":
-        raise ValueError("task: only tools can be required to run as tasks")
-    if config is not None and config.supports_tasks():
-        log.info("task= of %s makes no difference here: tasks are for tools", name_of(fn))
     given = {
         name: value for name, value in options.items() if value is not None and name not in ("task", "app")
     }
     given.setdefault("name", name_of(fn))
+    if config is not None:
+        config.validate_function(fn, given["name"])
+        given["task_config"] = config
     if given["name"] == "<lambda>":
         raise ValueError("You must provide a name for lambda functions")
     doc = inspect.getdoc(fn if inspect.isroutine(fn) else plain_function(fn))

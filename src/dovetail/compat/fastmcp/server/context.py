@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from ...common.asking import NotAsked
 from ...mcp import types as t
-from ...mcp.server.lowlevel.bridge import http_request, task_id
+from ...mcp.server.lowlevel.bridge import http_request, request_ctx, task_id
 from ...mcp.server.session import ServerSession, Unasked, session_of
 from ...mcp.shared.context import RequestContext
 from ..generation import generation
@@ -102,6 +102,9 @@ class Context:
     def request_context(self) -> RequestContext[Any, Any, Any] | None:
         """What the lower level knows about the request; None outside of one."""
         if self._native is None:
+            given = request_ctx.get(None)  # a program may have set one for itself
+            if given is not None:
+                return given
             if generation() == 2:
                 raise ValueError("Context is not available outside of a request")
             return None
@@ -136,10 +139,13 @@ class Context:
     @property
     def session_id(self) -> str:
         """One word for one session, whatever transport it is on."""
-        session = self.native.session
+        given = request_ctx.get(None) if self._native is None else None
+        if given is not None and given.request is not None:
+            return given.request.headers["mcp-session-id"]
+        session = self.native.session if given is None else None
         if session is not None and session.id is not None:
             return session.id
-        kept: dict[str, Any] = vars(self.session)
+        kept: dict[str, Any] = vars(self.session if given is None else given.session)
         return kept.setdefault("_fastmcp_session_id", str(uuid.uuid4()))
 
     @property

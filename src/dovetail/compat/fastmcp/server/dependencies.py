@@ -62,7 +62,9 @@ def get_access_token() -> AccessToken | None:
     """The token of the caller; None where nobody has verified one."""
     native = native_current.get()
     if native is None or native.principal is None:
-        return None
+        from ...mcp.server.auth.middleware.auth_context import let_in
+
+        return let_in()
     from .auth.access import access_token_of
 
     return access_token_of(native)

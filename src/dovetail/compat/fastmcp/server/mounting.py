@@ -94,13 +94,10 @@ class Mounting:
         cls, openapi_spec: dict[str, Any], client: Any = None, name: str | None = None, **options: Any
     ) -> Any:
         """A server for the HTTP API that ``openapi_spec`` describes."""
-        from .providers.openapi import OpenAPIProvider
+        from .openapi import FastMCPOpenAPI
 
-        words = ("route_maps", "route_map_fn", "mcp_component_fn", "mcp_names", "tags", "validate_output")
-        given = {word: options.pop(word) for word in words if word in options}
-        server = cast("Any", cls)(name or "OpenAPI Server", **options)
-        server.add_provider(OpenAPIProvider(openapi_spec, client, **given))
-        return server
+        kind = cls if issubclass(cls, FastMCPOpenAPI) else FastMCPOpenAPI
+        return kind(openapi_spec, client, name or "OpenAPI Server", **options)
 
     @classmethod
     def from_fastapi(cls, app: Any, name: str | None = None, **options: Any) -> Any:

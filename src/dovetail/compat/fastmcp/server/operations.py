@@ -14,6 +14,7 @@ from ...mcp.shared.exceptions import McpError, UrlElicitationRequiredError
 from ..exceptions import FastMCPError, NotFoundError, PromptError, ResourceError, ToolError, ValidationError
 from ..generation import generation
 from ..injection import current
+from ..utilities.tasks import TASK
 from .auth.authorization import allowed
 from .context import Context
 from .middleware.middleware import MiddlewareContext, through
@@ -47,9 +48,11 @@ class Operations(Provider):
         """Everything that is shown to this caller."""
         found: list[Any] = []
         seen: set[str] = set()
-        for provider in self.providers:
+        older = generation() == 2
+        # There the last one wins, and what is registered wins over what a proxy shows.
+        for provider in sorted(self.providers, key=lambda one: not one.below) if older else self.providers:
             for one in await self._of(provider, kind):
-                if one.key not in seen or generation() == 2:
+                if one.key not in seen or older:
                     seen.add(one.key)
                     found.append(one)
         shown: Sequence[Any] = found
@@ -266,6 +269,7 @@ class Operations(Provider):
             template = await self.find("resource_template", uri, version)
             if template is None:
                 raise NotFoundError(f"Unknown resource: {uri!r}")
+        _check_task(resource or template, f"Resource {uri!r}")
         try:
             if resource is not None:
                 return await resource.read_result()
@@ -304,6 +308,7 @@ class Operations(Provider):
             raise NotFoundError(
                 f"Unknown prompt: {name!r}" if generation() == 3 else f"Unknown prompt: {name}"
             )
+        _check_task(prompt, f"Prompt {name!r}")
         try:
             return await prompt.render_result(arguments)
         except (FastMCPError, McpError):
@@ -311,6 +316,18 @@ class Operations(Provider):
         except Exception as error:
             log.debug("prompt %r failed", name, exc_info=error)
             raise PromptError(f"Error rendering prompt {name!r}: {error}") from error
+
+
+def _check_task(component: Any, what: str) -> None:
+    """A prompt or a resource that may not, or must, be asked for as a task says so."""
+    native = native_current.get()
+    mode = "forbidden" if component.task_config is None else component.task_config.mode
+    if native is None or mode == "optional":
+        return
+    if (TASK in native.meta) == (mode == "forbidden"):
+        how = "does not support" if mode == "forbidden" else "requires"
+        words = f"{what} {how} task-augmented execution"
+        raise McpError(t.ErrorData(code=t.METHOD_NOT_FOUND, message=words))
 
 
 def _last(components: Sequence[Any]) -> list[Any]:

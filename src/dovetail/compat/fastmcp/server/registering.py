@@ -65,11 +65,15 @@ class Registering:
         if isinstance(fn, staticmethod):
             fn = fn.__func__
         options.setdefault("serializer", self._tool_serializer)
-        if options.get("task") is None and self.support_tasks:
-            options["task"] = True
+        self._inherit(options)
         made = FunctionTool.from_function(fn, name=name, **options)
         self.add_tool(made)
         return made
+
+    def _inherit(self, options: dict[str, Any]) -> None:
+        """What a component does not say itself, its server says."""
+        if options.get("task") is None:
+            options["task"] = self.support_tasks
 
     def add_tool(self, tool: Any) -> Any:
         """Register a tool, or a function as one."""
@@ -102,6 +106,7 @@ class Registering:
         if isinstance(fn, staticmethod):
             fn = fn.__func__
         options = {key: value for key, value in options.items() if key != "app"}
+        self._inherit(options)
         if "{" in uri and "}" in uri:
             return self.add_template(FunctionResourceTemplate.from_function(fn, uri, **options))
         if wanted_parameters(fn):
@@ -137,7 +142,7 @@ class Registering:
             )
         if inspect.isroutine(name_or_fn) or isinstance(name_or_fn, FunctionPrompt | staticmethod):
             fn = name_or_fn.__func__ if isinstance(name_or_fn, staticmethod) else name_or_fn
-            return self.add_prompt(FunctionPrompt.from_function(fn, name, **options))
+            return self._add_named_prompt(name, options, fn)
         if isinstance(name_or_fn, str):
             if name is not None:
                 raise TypeError(_TWO_NAMES.format("prompt", name_or_fn, name))
@@ -149,6 +154,7 @@ class Registering:
         return partial(self._add_named_prompt, name, options)
 
     def _add_named_prompt(self, name: str | None, options: dict[str, Any], fn: Any) -> Any:
+        self._inherit(options)
         return self.add_prompt(FunctionPrompt.from_function(fn, name, **options))
 
     def add_prompt(self, prompt: Any) -> Any:

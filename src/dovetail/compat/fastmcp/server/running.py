@@ -61,7 +61,9 @@ class Running:
         from .auth.auth import AuthProvider
 
         path = _path(self._settings.streamable_http_path)
-        return provider.get_routes(path) if isinstance(provider, AuthProvider) else []
+        routes = provider.get_routes(path) if isinstance(provider, AuthProvider) else []
+        # What the endpoint says of itself (RFC 9728) is answered by ours.
+        return [one for one in routes if not one.path.startswith("/.well-known/oauth-protected-resource")]
 
     # Running
 
@@ -231,12 +233,8 @@ class Running:
 
     def _default_auth(self) -> Any:
         """What ``FASTMCP_SERVER_AUTH`` names, or nobody."""
-        name = self._settings.server_auth
-        if not name:
-            return None
-        from .auth.auth import from_environment
-
-        return from_environment(name)
+        kind = self._settings.server_auth_class
+        return None if kind is None else kind()
 
 
 def _chosen(given: bool | None, default: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class SamplingTool:
     fn: Callable[..., Any]
     description: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
-    run: Any = None
+    tool: Any = field(default=None, repr=False)
 
     @classmethod
     def from_function(
@@ -72,7 +73,12 @@ class SamplingTool:
         from ..tools.function_tool import FunctionTool
 
         tool = FunctionTool.from_function(fn, name=name, description=description)
-        return cls(tool.name, tool.fn, tool.description, tool.parameters, tool.run)
+        return cls(tool.name, tool.fn, tool.description, tool.parameters, tool)
+
+    async def run(self, arguments: dict[str, Any] | None = None) -> Any:
+        """What the function returns for ``arguments``."""
+        value = self.fn(**(arguments or {}))
+        return await value if inspect.isawaitable(value) else value
 
     def shown(self) -> t.Tool:
         return t.Tool(name=self.name, description=self.description, inputSchema=self.parameters)
@@ -123,7 +129,7 @@ async def step(
     history = _messages(messages)
     asked: dict[str, Any] = {
         "max_tokens": max_tokens or _TOKENS, "system_prompt": system_prompt, "temperature": temperature,
-        "model_preferences": _preferences(model_preferences),
+        "model_preferences": preferences_of(model_preferences),
         "tools": [tool.shown() for tool in known.values()] or None,
         "tool_choice": t.ToolChoice(mode=tool_choice) if tool_choice and known else None,
     }  # fmt: skip
@@ -192,8 +198,7 @@ async def _run(tool: SamplingTool | None, call: Any) -> t.ToolResultContent:
     try:
         if tool is None:
             raise ValueError(f"Unknown tool: {call.name}")
-        result = await tool.run(call.input)
-        content: list[Any] = result.content
+        content: list[Any] = (await tool.tool.run(call.input)).content
         failed = False
     except Exception as error:  # noqa: BLE001  the model is told, and decides
         content, failed = [t.TextContent(type="text", text=f"Error executing tool: {error}")], True
@@ -210,10 +215,13 @@ def _messages(messages: Any) -> list[t.SamplingMessage]:
     ]
 
 
-def _preferences(preferences: Any) -> t.ModelPreferences | None:
+def preferences_of(preferences: Any) -> t.ModelPreferences | None:
+    """Which models are wanted. Raises ValueError: nobody can tell."""
     if preferences is None or isinstance(preferences, t.ModelPreferences):
         return preferences
-    names: list[str] = [preferences] if isinstance(preferences, str) else list(preferences)
+    if not isinstance(preferences, str | list):
+        raise ValueError("model_preferences must be one of: ModelPreferences, str, list[str], or None.")
+    names = [preferences] if isinstance(preferences, str) else cast("list[str]", preferences)
     return t.ModelPreferences(hints=[t.ModelHint(name=name) for name in names])
 
 

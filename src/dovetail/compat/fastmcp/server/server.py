@@ -147,9 +147,9 @@ class FastMCP(Registering, Running, Operations, Mounting, Served, Generic[Lifesp
             words = ", ".join(repr(word) for word in older)
             raise TypeError(f"FastMCP() got unexpected keyword argument(s): {words}")
 
-    @staticmethod
-    def generate_name(name: str | None = None) -> str:
-        return f"{name or 'FastMCP'}-{secrets.token_hex(2)}"
+    @classmethod
+    def generate_name(cls, name: str | None = None) -> str:
+        return "-".join((cls.__name__, *([] if name is None else [name]), secrets.token_hex(2)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -39,6 +39,8 @@ class FastMCPComponent(FastMCPBaseModel):
     _key: str | None = PrivateAttr(None)
     _owner: Any = PrivateAttr(None)
     """The server it is registered with, which tells its clients of changes."""
+    _mirrored: bool = PrivateAttr(False)
+    """It belongs to a server behind a proxy of FastMCP 2."""
 
     @property
     def key(self) -> str:
@@ -78,12 +80,20 @@ class FastMCPComponent(FastMCPBaseModel):
         self._show(shown=False)
 
     def _show(self, *, shown: bool) -> None:
+        if self._mirrored:
+            how = "enable" if shown else "disable"
+            raise RuntimeError(
+                f"Cannot {how} mirrored component '{self.name}'. "
+                f"Create a local copy first with {self.name}.copy() and add it to your server."
+            )
         self.enabled = shown
         if self._owner is not None:
             self._owner.component_changed(self)
 
     def copy(self, **_: Any) -> Self:
-        return self.model_copy()
+        copied = self.model_copy()
+        copied._mirrored = False
+        return copied
 
     def model_copy(self, *, update: Any = None, deep: bool = False, key: str | None = None) -> Self:
         copied = super().model_copy(update=update, deep=deep)

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 from ...common.signatures import is_async
 
 TaskMode = Literal["forbidden", "optional", "required"]
+TASK: Final = "modelcontextprotocol.io/task"
+"""Where FastMCP 2 asks for a prompt or a resource as a task: in the ``_meta`` of the request."""
 DEFAULT_POLL_INTERVAL: Final = timedelta(seconds=5)
 
 

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from ....client import Client
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....model import Implementation
+from ....settings import Timeouts
 from ....shapes import is_object
 from ....wire.revisions import BY_NAME
 from .. import types
@@ -67,7 +68,10 @@ class ClientSession:
     async def initialize(self) -> types.InitializeResult:
         """Connect."""
         if self._client is None:
-            options: dict[str, Any] = {**self._way.options}
+            limits = Timeouts(
+                connect=self._limit or self._way.silence, idle=self._way.silence, total=self._limit
+            )
+            options: dict[str, Any] = {"timeouts": limits, **self._way.options}
             options.update({name: value for name, value in self._callbacks.items() if value is not None})
             if self._info is not None:
                 options["client_info"] = Implementation(self._info.name, self._info.version)

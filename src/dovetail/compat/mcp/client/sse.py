@@ -17,9 +17,7 @@ async def sse_client(
     on_session_created: Callable[[str], None] | None = None,
 ) -> AsyncGenerator[tuple[Way, Way], None]:  # fmt: skip
     """The way to ``url``."""
-    async with streamablehttp_client(url, headers, httpx_client_factory=httpx_client_factory, auth=auth) as (
-        way,
-        _,
-        _,
-    ):
+    async with streamablehttp_client(
+        url, headers, timeout, sse_read_timeout, httpx_client_factory=httpx_client_factory, auth=auth
+    ) as (way, _, _):
         yield way, way

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from .ways import Way
+from ..shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, create_mcp_http_client, httpx_timeout
+from .ways import Way, seconds
 
 GetSessionIdCallback = Callable[[], str | None]
 
@@ -17,12 +18,17 @@ def _no_id() -> str | None:
     return None
 
 
+def _silence(http_client: Any) -> float | None:
+    """How long somebody's ``httpx`` client lets a server be silent; ours, where there is none, as long as theirs."""
+    return getattr(getattr(http_client, "timeout", None), "read", MCP_DEFAULT_SSE_READ_TIMEOUT)
+
+
 @asynccontextmanager
 async def streamable_http_client(
     url: str, *, http_client: Any = None, terminate_on_close: bool = True
 ) -> AsyncGenerator[tuple[Way, Way, GetSessionIdCallback], None]:
     """The way to ``url``; ``http_client`` makes the requests, where one is given."""
-    way = Way(url, {} if http_client is None else {"http": http_client})
+    way = Way(url, {} if http_client is None else {"http": http_client}, _silence(http_client))
     yield way, way, _no_id
 
 
@@ -32,12 +38,16 @@ async def streamablehttp_client(
     sse_read_timeout: float | timedelta = 300, terminate_on_close: bool = True,
     httpx_client_factory: Callable[..., Any] | None = None, auth: Any = None,
 ) -> AsyncGenerator[tuple[Way, Way, GetSessionIdCallback], None]:  # fmt: skip
-    """The way to ``url``, with ``headers`` on every request."""
+    """The way to ``url``, with ``headers`` on every request.
+
+    ``sse_read_timeout`` is how long the server may be silent. ``timeout`` is for an ``httpx`` client of the program
+    (to connect, to write): with ours, an address that does not answer is silent too.
+    """
+    silence = seconds(sse_read_timeout)
     options: dict[str, Any] = {"headers": headers or {}}
     if auth is not None or httpx_client_factory is not None:
-        from ..shared._httpx_utils import create_mcp_http_client
-
         make = httpx_client_factory or create_mcp_http_client
-        options = {"http": make(headers=headers, auth=auth)}
-    way = Way(url, options)
+        limit = httpx_timeout(seconds(timeout), silence)
+        options = {"http": make(headers=headers, timeout=limit, auth=auth)}
+    way = Way(url, options, silence)
     yield way, way, _no_id

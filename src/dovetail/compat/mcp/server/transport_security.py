@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 DEFAULT_MAX_REQUEST_BODY_SIZE = 4 * 1024 * 1024
 
 
 class TransportSecuritySettings(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     enable_dns_rebinding_protection: bool = True
     allowed_hosts: list[str] = []
     allowed_origins: list[str] = []

@@ -15,6 +15,19 @@ class McpHttpClientFactory(Protocol):
     ) -> Any: ...
 
 
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise DovetailError(f"this needs httpx beside {DISTRIBUTION}", kind="missing_extra") from None
+    return httpx
+
+
+def httpx_timeout(limit: float, silence: float) -> Any:
+    """An ``httpx.Timeout``: ``limit`` to connect and to write, ``silence`` while an answer is read."""
+    return _httpx().Timeout(limit, read=silence)
+
+
 def create_mcp_http_client(
     headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None
 ) -> Any:
@@ -23,9 +36,5 @@ def create_mcp_http_client(
     Raises:
         DovetailError: httpx is not installed.
     """
-    try:
-        import httpx
-    except ImportError:
-        raise DovetailError(f"this needs httpx beside {DISTRIBUTION}", kind="missing_extra") from None
-    limit = timeout or httpx.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT)
-    return httpx.AsyncClient(follow_redirects=True, headers=headers, timeout=limit, auth=auth)
+    limit = timeout or httpx_timeout(MCP_DEFAULT_TIMEOUT, MCP_DEFAULT_SSE_READ_TIMEOUT)
+    return _httpx().AsyncClient(follow_redirects=True, headers=headers, timeout=limit, auth=auth)

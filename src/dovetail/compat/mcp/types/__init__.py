@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .capabilities import *
     from .content import *
     from .envelopes import *
+    from .notices import *
     from .offered import *
     from .opening import *
     from .tasks import *
@@ -25,6 +26,7 @@ _PARTS: Final = (
     "content",
     "offered",
     "capabilities",
+    "notices",
     "opening",
     "asked",
     "envelopes",

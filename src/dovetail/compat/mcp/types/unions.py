@@ -8,6 +8,7 @@ from pydantic import ConfigDict, RootModel
 from .asked import *
 from .base import *
 from .capabilities import *
+from .notices import *
 from .offered import *
 from .opening import *
 from .tasks import *

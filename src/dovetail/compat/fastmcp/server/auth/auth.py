@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import Any, cast
+
+from pydantic import AnyHttpUrl
 
 from .....auth.server.verifier import Verifier
 from ....common import auth
@@ -18,8 +19,9 @@ from ....mcp.server.auth.settings import ClientRegistrationOptions, RevocationOp
 from .access import AccessToken
 
 __all__ = [
-    "AccessToken", "AuthProvider", "AuthorizationCode", "AuthorizationParams", "ClientRegistrationOptions", "MultiAuth",
-    "OAuthProvider", "RefreshToken", "RemoteAuthProvider", "RevocationOptions", "TokenVerifier", "from_environment",
+    "AccessToken", "AuthProvider", "AuthorizationCode", "AuthorizationParams", "ClientRegistrationOptions",
+    "ForwardingProvider", "MultiAuth",
+    "OAuthProvider", "RefreshToken", "RemoteAuthProvider", "RevocationOptions", "TokenVerifier", "provider_class",
 ]  # fmt: skip
 
 
@@ -29,7 +31,7 @@ class AuthProvider:
     def __init__(
         self, base_url: Any = None, required_scopes: list[str] | None = None, resource_base_url: Any = None
     ) -> None:
-        self.base_url: str | None = None if base_url is None else str(base_url).rstrip("/")
+        self.base_url: AnyHttpUrl | None = None if base_url is None else AnyHttpUrl(str(base_url))
         self.required_scopes: list[str] = required_scopes or []
         self.resource_base_url = None if resource_base_url is None else str(resource_base_url).rstrip("/")
         self._mcp_path: str | None = None
@@ -52,7 +54,11 @@ class AuthProvider:
     def resource(self, mcp_path: str | None = None) -> str | None:
         """The public address of the endpoint."""
         base = self.resource_base_url or self.base_url
-        return None if base is None else base + (mcp_path or self._mcp_path or "/mcp")
+        return None if base is None else str(base).rstrip("/") + (mcp_path or self._mcp_path or "/mcp")
+
+    def get_well_known_routes(self, mcp_path: str | None = None) -> list[Any]:
+        """Those of its routes that belong at the root of a host, wherever the rest is mounted."""
+        return [one for one in self.get_routes(mcp_path) if one.path.startswith("/.well-known/")]
 
     def issuers(self) -> list[str]:
         """Where clients get their tokens."""
@@ -85,7 +91,7 @@ class RemoteAuthProvider(AuthProvider):
         super().__init__(base_url, token_verifier.required_scopes, resource_base_url)
         self.token_verifier = token_verifier
         self.authorization_servers = authorization_servers
-        self._described = {
+        self._described: dict[str, Any] = {
             "scopes_supported": scopes_supported, "resource_name": resource_name,
             "resource_documentation": None if resource_documentation is None else str(resource_documentation),
         }  # fmt: skip
@@ -94,10 +100,47 @@ class RemoteAuthProvider(AuthProvider):
         return await self.token_verifier.verify_token(token)
 
     def issuers(self) -> list[str]:
-        return [str(one).rstrip("/") for one in self.authorization_servers]
+        return [str(AnyHttpUrl(str(one))) for one in self.authorization_servers]
+
+    def get_routes(self, mcp_path: str | None = None) -> list[Any]:
+        """What clients are told, for applications that show it themselves."""
+        from ....mcp.server.auth.routes import create_protected_resource_routes
+
+        where = self.resource(mcp_path) if mcp_path else str(self.base_url)
+        return create_protected_resource_routes(
+            AnyHttpUrl(str(where)), self.authorization_servers, **self._described
+        )
 
     def described(self) -> dict[str, Any]:
         return {name: value for name, value in self._described.items() if value is not None}
+
+
+class ForwardingProvider(RemoteAuthProvider):
+    """Tokens of one authorization server, whose description clients may also ask of this server."""
+
+    def __init__(
+        self, verifier: TokenVerifier, issuer: str, base_url: Any, metadata: str, **options: Any
+    ) -> None:
+        super().__init__(verifier, [AnyHttpUrl(issuer)], base_url, **options)
+        self._metadata = metadata
+
+    def get_routes(self, mcp_path: str | None = None) -> list[Any]:
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        from .....auth.client.guarding import AddressGuard
+        from .....auth.server.documents import fetch
+        from .....auth.server.verifier import Unavailable
+
+        async def description(_: Any) -> Any:
+            try:
+                found = await fetch(self._metadata, guard=AddressGuard(self._metadata, allow_private=True))
+            except Unavailable as error:
+                return JSONResponse({"error": "server_error", "error_description": str(error)}, 500)
+            return JSONResponse(found)
+
+        place = "/.well-known/oauth-authorization-server"
+        return [*super().get_routes(mcp_path), Route(place, description, methods=["GET"])]
 
 
 class OAuthProvider(
@@ -125,8 +168,6 @@ class OAuthProvider(
 
     def get_routes(self, mcp_path: str | None = None) -> list[Any]:
         """The endpoints of the authorization server."""
-        from pydantic import AnyHttpUrl
-
         from ....mcp.server.auth.routes import create_auth_routes
 
         options = self.client_registration_options, self.revocation_options
@@ -165,14 +206,9 @@ class MultiAuth(AuthProvider):
         return [] if self.server is None else self.server.issuers()
 
 
-def from_environment(name: str) -> AuthProvider:
+def provider_class(name: str) -> type[AuthProvider]:
     """The provider whose path ``FASTMCP_SERVER_AUTH`` gives; its own variables are read by itself."""
     module, _, kind = name.rpartition(".")
     if module.startswith("fastmcp."):
         module = f"{__name__.partition('.fastmcp.')[0]}.{module}"
-    found: Any = vars(import_module(module))[kind]
-    prefix = f"FASTMCP_SERVER_AUTH_{kind.removesuffix('Provider').removesuffix('Verifier').upper()}_"
-    said = {key[len(prefix) :].lower(): value for key, value in os.environ.items() if key.startswith(prefix)}
-    if "required_scopes" in said:
-        said["required_scopes"] = [one.strip() for one in said["required_scopes"].split(",")]  # type: ignore[assignment]
-    return found(**said)
+    return vars(import_module(module))[kind]

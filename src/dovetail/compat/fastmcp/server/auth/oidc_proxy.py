@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import AnyHttpUrl
 
 from .....auth.proxy.proxy import OAuthProxy as NativeProxy
 from .....auth.proxy.proxy import OidcProxy as NativeOidcProxy
@@ -70,7 +73,8 @@ class ProxyProvider(AuthProvider):
             ValueError: one of them means something that would not happen.
             TypeError: nobody knows one of them.
         """
-        if others.pop("issuer_url", None) not in (None, self.base_url, f"{self.base_url}/"):
+        issuer = others.pop("issuer_url", None)
+        if issuer is not None and str(issuer).rstrip("/") != str(self.base_url).rstrip("/"):
             raise ValueError("issuer_url= cannot be honoured: the issuer of tokens is base_url here")
         if others.pop("enable_cimd", True) is not True:
             raise ValueError(
@@ -92,6 +96,20 @@ class ProxyProvider(AuthProvider):
     def proxy(self, audience: str) -> NativeProxy:
         """The proxy for the endpoint at ``audience``."""
         raise NotImplementedError
+
+    def get_well_known_routes(self, mcp_path: str | None = None) -> list[Any]:
+        """What clients look for at the root of a host, for applications that mount this one below a prefix."""
+        from ....mcp.server.auth.routes import create_protected_resource_routes, page_route
+
+        where = self.resource(mcp_path)
+        if where is None:
+            return []
+        proxy = self.proxy(where)
+        proxy.attach(None)
+        pages = proxy.pages(urlsplit(where).path).items()
+        routes = [page_route(path, page, "GET") for path, page in pages if path.startswith("/.well-known/")]
+        issuers = [AnyHttpUrl(one) for one in proxy.issuers]
+        return [*routes, *create_protected_resource_routes(AnyHttpUrl(where), issuers)]
 
     def as_verifier(self) -> Verifier:
         audience = self.resource()
@@ -148,7 +166,7 @@ class PresetProvider(ProxyProvider):
 
     preset = ""
 
-    def __init__(self, *, client_id: str, client_secret: str, base_url: Any, **options: Any) -> None:
+    def __init__(self, *, client_id: str, client_secret: str, base_url: Any = None, **options: Any) -> None:
         self._client = client_id, client_secret
         self._place: dict[str, str] = {}
         super().__init__(base_url, **options)

@@ -61,6 +61,8 @@ class SlidingWindowRateLimiter:
 
 
 class _PerClient(Middleware):
+    global_limit = False
+
     def __init__(
         self, get_client_id: Callable[[MiddlewareContext[Any]], Any] | None, make: Callable[[], Any]
     ) -> None:
@@ -69,7 +71,7 @@ class _PerClient(Middleware):
         self._limiters: OrderedDict[str, Any] = OrderedDict()
 
     async def _limiter(self, context: MiddlewareContext[Any]) -> Any:
-        found = "global" if self.get_client_id is None else self.get_client_id(context)
+        found = "global" if self.get_client_id is None or self.global_limit else self.get_client_id(context)
         client = await found if inspect.isawaitable(found) else found
         limiter = self._limiters.pop(client, None) or self._make()
         self._limiters[client] = limiter
@@ -92,7 +94,7 @@ class RateLimitingMiddleware(_PerClient):
         self.burst_capacity = burst_capacity or int(max_requests_per_second * 2)
         self.global_limit = global_limit
         make = lambda: TokenBucketRateLimiter(self.burst_capacity, max_requests_per_second)  # noqa: E731
-        super().__init__(None if global_limit else get_client_id, make)
+        super().__init__(get_client_id, make)
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         limiter = await self._limiter(context)

@@ -34,6 +34,9 @@ class TimingMiddleware(Middleware):
 class DetailedTimingMiddleware(TimingMiddleware):
     """The same, and says which tool, resource or prompt it was."""
 
+    def __init__(self, logger: logging.Logger | None = None, log_level: int = logging.INFO) -> None:
+        super().__init__(logger or logging.getLogger("fastmcp.timing.detailed"), log_level)
+
     def _label(self, context: MiddlewareContext[Any]) -> str:
         if context.method not in HOOKS:
             return super()._label(context)

@@ -16,6 +16,8 @@ class Provider:
 
     shown: tuple[Any, ...] = ()
     """The servers in this process whose components it has."""
+    below: bool = False
+    """What a server has itself wins over it, in FastMCP 2."""
 
     def __init__(self) -> None:
         self._transforms: list[Transform] = []

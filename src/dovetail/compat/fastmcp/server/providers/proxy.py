@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self, cast
+from urllib.parse import quote
 
 from pydantic import Field
 
@@ -44,7 +45,7 @@ class ProxyClient(Client):
         self._front = front = _Front()
         handlers: dict[str, Any] = {
             "sampling_handler": front.sample, "elicitation_handler": front.elicit, "log_handler": front.log,
-            "progress_handler": front.progress,
+            "progress_handler": front.progress, "roots": front.roots,
         }  # fmt: skip
         super().__init__(transport, **handlers | options)
 
@@ -96,6 +97,10 @@ class _Front:
                 model_preferences=params.modelPreferences,
             )  # fmt: skip
 
+    async def roots(self, _: Any) -> Any:
+        with self._there() as context:
+            return (await context.session.list_roots()).roots
+
     async def elicit(self, message: str, _: Any, params: Any, __: Any) -> Any:
         with self._there() as context:
             if isinstance(params, ElicitRequestURLParams):
@@ -144,7 +149,8 @@ class ProxyTemplate(ResourceTemplate):
     async def read_result(self, uri: str, arguments: dict[str, Any]) -> ResourceResult:
         plain = self.behind
         for name, value in arguments.items():
-            plain = plain.replace("{" + name + "}", str(value)).replace("{" + name + "*}", str(value))
+            plain = plain.replace("{" + name + "}", quote(str(value), safe=""))
+            plain = plain.replace("{" + name + "*}", quote(str(value)))
         return await self.provider.read(plain)
 
 
@@ -163,6 +169,8 @@ class ProxyPrompt(Prompt):
 class ProxyProvider(Provider):
     """What the server behind a client has; single ones are looked up in its lists of the last ``cache_ttl`` seconds."""
 
+    below = True
+
     def __init__(self, client_factory: Callable[[], Any], cache_ttl: float | None = None) -> None:
         super().__init__()
         self.client_factory = client_factory
@@ -171,6 +179,8 @@ class ProxyProvider(Provider):
         self._lists: dict[str, tuple[float, list[Any]]] = {}
 
     def _keep(self, kind: str, found: list[Any]) -> list[Any]:
+        for one in found if generation() == 2 else ():
+            one._mirrored = True
         self._lists[kind] = time.monotonic() + self._ttl, found
         return found
 
@@ -220,7 +230,7 @@ class ProxyProvider(Provider):
         async with self.client() as client:
             made = [
                 ProxyResource(
-                    provider=self, behind=str(one.uri), uri=str(one.uri), mime_type=one.mimeType or "text/plain",
+                    provider=self, behind=str(one.uri), uri=one.uri, mime_type=one.mimeType or "text/plain",
                     annotations=one.annotations, **_common(one),
                 )
                 for one in await client.list_resources()

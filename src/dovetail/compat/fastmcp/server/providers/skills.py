@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import PrivateAttr
+from pydantic import AnyUrl, PrivateAttr
 
 from .....wire.frontmatter import FrontmatterError, read_frontmatter
 from ...resources.base import Resource, ResourceContent, ResourceResult
@@ -57,7 +57,7 @@ class SkillResource(Resource):
     @classmethod
     def of(cls, skill: Skill, file: str | None, mime_type: str, description: str) -> SkillResource:
         name = f"{skill.name}/{'_manifest' if file is None else file}"
-        made = cls(uri=f"skill://{name}", name=name, mime_type=mime_type, description=description)
+        made = cls(uri=AnyUrl(f"skill://{name}"), name=name, mime_type=mime_type, description=description)
         made._part = skill, file
         return made
 

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from pydantic import AnyUrl, ValidationError
 
 from .....auth.core.client_metadata import METHODS
-from .....auth.core.code_request import basic_credentials, parameters, proves, redirect_to
+from .....auth.core.code_request import basic_credentials, parameters, redirect_to
 from .....auth.core.denial import Denial
+from .....auth.core.pkce import s256
 from .....auth.proxy.pages import json_answer, redirect
 from .....auth.server.pages import PageAnswer, PageRequest
 from .....auth.settings import CLIENT_BYTES, REDIRECT_URIS
@@ -102,47 +103,55 @@ class Endpoints:
         )
         client = await self._provider.get_client(claimed)
         if client is None or form.get("client_id", claimed) != claimed:
-            raise Denial("invalid_client", "this client_id is not known", 401)
+            raise Denial("invalid_client", "Invalid client_id", 401)
         known, ends = client.client_secret, client.client_secret_expires_at
         if known is not None and client.token_endpoint_auth_method != "none":
             over = bool(ends) and ends < time.time()
             if over or not hmac.compare_digest(known.encode(), secret.encode()):
-                raise Denial("invalid_client", "the client_secret is wrong, or too old", 401)
+                raise Denial("invalid_client", "Invalid client_secret", 401)
         return client
 
     async def _granted(self, client: Any, form: Mapping[str, str]) -> dict[str, Any]:
         kinds = {"authorization_code": self._redeemed, "refresh_token": self._renewed}
         kind = form.get("grant_type", "")
         if kind not in kinds or kind not in client.grant_types:
-            raise Denial("unsupported_grant_type", f"grant_type is one of {', '.join(client.grant_types)}")
+            words = f"Unsupported grant type (supported grant types are {client.grant_types})"
+            raise Denial("unsupported_grant_type", words)
         return (await kinds[kind](client, form)).model_dump(mode="json", exclude_none=True)
 
     async def _redeemed(self, client: Any, form: Mapping[str, str]) -> Any:
         code = await self._provider.load_authorization_code(client, form.get("code", ""))
-        if code is None or code.client_id != client.client_id or code.expires_at < time.time():
-            raise Denial("invalid_grant", "the code is unknown, or too old")
+        if code is None or code.client_id != client.client_id:
+            raise Denial("invalid_grant", "authorization code does not exist")
+        if code.expires_at < time.time():
+            raise Denial("invalid_grant", "authorization code has expired")
         back = str(code.redirect_uri) if code.redirect_uri_provided_explicitly else None
         if _address(form.get("redirect_uri")) != back:
-            raise Denial(
-                "invalid_request", "the redirect_uri is another than the one the code was asked with"
-            )
-        if not proves(form.get("code_verifier"), code.code_challenge):
-            raise Denial("invalid_grant", "the code_verifier does not belong to the code_challenge")
+            raise Denial("invalid_request", "redirect_uri did not match the one used when creating auth code")
+        if not _proves(form.get("code_verifier"), code.code_challenge):
+            raise Denial("invalid_grant", "incorrect code_verifier")
         return await self._provider.exchange_authorization_code(client, code)
 
     async def _renewed(self, client: Any, form: Mapping[str, str]) -> Any:
         known = await self._provider.load_refresh_token(client, form.get("refresh_token", ""))
-        over = known is not None and known.expires_at and known.expires_at < time.time()
-        if known is None or known.client_id != client.client_id or over:
-            raise Denial("invalid_grant", "the refresh token is unknown, or too old")
+        if known is None or known.client_id != client.client_id:
+            raise Denial("invalid_grant", "refresh token does not exist")
+        if known.expires_at and known.expires_at < time.time():
+            raise Denial("invalid_grant", "refresh token has expired")
         scopes = form["scope"].split() if "scope" in form else known.scopes
         if not set(scopes) <= set(known.scopes):
-            raise Denial("invalid_scope", "a refresh gives no further scopes")
+            beyond = next(one for one in scopes if one not in known.scopes)
+            raise Denial("invalid_scope", f"cannot request scope `{beyond}` not provided by refresh token")
         return await self._provider.exchange_refresh_token(client, known, scopes)
 
     async def _revoked(self, client: Any, form: Mapping[str, str]) -> dict[str, Any]:
         """RFC 7009: what is not this client's is as good as unknown."""
-        text = form.get("token", "")
+        if "token" not in form:
+            raise Denial("invalid_request", "token: Field required")
+        if form.get("token_type_hint", "access_token") not in ("access_token", "refresh_token"):
+            words = "token_type_hint: Input should be 'access_token' or 'refresh_token'"
+            raise Denial("invalid_request", words)
+        text = form["token"]
         found = await self._provider.load_access_token(text) or await self._provider.load_refresh_token(
             client, text
         )
@@ -166,20 +175,15 @@ class Endpoints:
         try:
             asked = a.OAuthClientMetadata.model_validate_json(body)
         except ValidationError as error:
-            raise Denial("invalid_client_metadata", error.errors()[0]["msg"]) from None
+            raise Denial("invalid_client_metadata", _faults(error)) from None
         places, method = asked.redirect_uris or [], asked.token_endpoint_auth_method or "client_secret_post"
         if len(places) > REDIRECT_URIS or any(uri.scheme in _RUNS for uri in places):
             raise Denial("invalid_redirect_uri", "these are no places that a browser can be sent back to")
         if asked.scope is None and options.default_scopes is not None:
             asked.scope = " ".join(options.default_scopes)
-        allowed = options.valid_scopes
-        wide = allowed is not None and not set((asked.scope or "").split()) <= set(allowed)
-        flow = {"authorization_code"} <= {*asked.grant_types} and "code" in asked.response_types
-        if wide or not flow or method not in METHODS or len(body) > CLIENT_BYTES:
-            raise Denial(
-                "invalid_client_metadata", f"scopes are some of {allowed}, grant_types has authorization_code, "
-                f"token_endpoint_auth_method is one of {', '.join(METHODS)}, and all of it has {CLIENT_BYTES} bytes",
-            )  # fmt: skip
+        _check(asked, method, options.valid_scopes)
+        if len(body) > CLIENT_BYTES:
+            raise Denial("invalid_client_metadata", f"all of it has at most {CLIENT_BYTES} bytes")
         now, lasts = int(time.time()), options.client_secret_expiry_seconds
         members: dict[str, Any] = {**asked.model_dump(), "token_endpoint_auth_method": method}
         if method != "none":
@@ -189,9 +193,37 @@ class Endpoints:
         return a.OAuthClientInformationFull(client_id=client_id, client_id_issued_at=now, **members)
 
 
+def _check(asked: a.OAuthClientMetadata, method: str, allowed: list[str] | None) -> None:
+    """Raises `Denial`: no such client is registered here; the words are theirs."""
+    wide = set[str]() if allowed is None else set((asked.scope or "").split()) - set(allowed)
+    words = None
+    if wide:
+        words = f"Requested scopes are not valid: {', '.join(sorted(wide))}"
+    elif not {"authorization_code", "refresh_token"} <= {*asked.grant_types}:
+        words = "grant_types must be authorization_code and refresh_token"
+    elif "code" not in asked.response_types:
+        words = "response_types must include 'code' for authorization_code grant"
+    elif method not in METHODS:
+        words = f"token_endpoint_auth_method is one of {', '.join(METHODS)}"
+    if words is not None:
+        raise Denial("invalid_client_metadata", words)
+
+
+def _proves(verifier: str | None, challenge: str) -> bool:
+    """As theirs: a verifier may be shorter than RFC 7636 wants it."""
+    return verifier is not None and hmac.compare_digest(s256(verifier).encode(), challenge.encode())
+
+
+def _faults(error: ValidationError) -> str:
+    """What pydantic has against a request, as theirs say it."""
+    return "\n".join(f"{'.'.join(str(one) for one in e['loc'])}: {e['msg']}" for e in error.errors())
+
+
 def _wanted(client: Any, given: Mapping[str, str], back: Any) -> AuthorizationParams:
     """Raises `Denial`: it cannot be granted; the client is told."""
-    if given.get("response_type") != "code":
+    if "response_type" not in given:
+        raise Denial("invalid_request", "response_type: Field required")
+    if given["response_type"] != "code":
         raise Denial("unsupported_response_type", "response_type is code")
     if "code_challenge" not in given or given.get("code_challenge_method", "S256") != "S256":
         raise Denial("invalid_request", "PKCE with code_challenge_method S256 is needed")

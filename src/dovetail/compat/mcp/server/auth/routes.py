@@ -15,8 +15,8 @@ from .....auth.core.client_metadata import METHODS
 from .....auth.core.resource import metadata_url
 from .....auth.core.urls import is_loopback
 from .....auth.proxy.pages import ANYBODY
-from .....auth.server.pages import Page, PageRequest
-from ...shared.auth import OAuthMetadata
+from .....auth.server.pages import Page, PageAnswer, PageRequest
+from ...shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from .endpoints import Endpoints
 from .settings import ClientRegistrationOptions, RevocationOptions
 
@@ -78,14 +78,37 @@ def create_auth_routes(
     pages = Endpoints(provider, metadata, registration)
     below = urlsplit(str(issuer_url)).path.rstrip("/")
     routes = [
-        _route(path, pages.metadata, "GET") for path in dict.fromkeys((_WELL_KNOWN, _WELL_KNOWN + below))
+        page_route(path, pages.metadata, "GET") for path in dict.fromkeys((_WELL_KNOWN, _WELL_KNOWN + below))
     ]
-    routes += [_route("/authorize", pages.authorize, "GET", "POST"), _route("/token", pages.token, "POST")]
+    routes += [
+        page_route("/authorize", pages.authorize, "GET", "POST"),
+        page_route("/token", pages.token, "POST"),
+    ]
     if registration.enabled:
-        routes.append(_route("/register", pages.register, "POST"))
+        routes.append(page_route("/register", pages.register, "POST"))
     if revocation.enabled:
-        routes.append(_route("/revoke", pages.revoke, "POST"))
+        routes.append(page_route("/revoke", pages.revoke, "POST"))
     return routes
+
+
+def create_protected_resource_routes(
+    resource_url: AnyHttpUrl,
+    authorization_servers: list[AnyHttpUrl],
+    scopes_supported: list[str] | None = None,
+    resource_name: str | None = None,
+    resource_documentation: AnyHttpUrl | None = None,
+) -> list[Route]:
+    """Where clients are told who gives out tokens for ``resource_url`` (RFC 9728)."""
+    said = ProtectedResourceMetadata(
+        resource=resource_url, authorization_servers=authorization_servers, scopes_supported=scopes_supported,
+        resource_name=resource_name, resource_documentation=resource_documentation,
+    )  # fmt: skip
+    body = said.model_dump_json(exclude_none=True).encode()
+
+    async def page(_: PageRequest) -> PageAnswer:
+        return PageAnswer(200, body, ANYBODY)
+
+    return [page_route(urlsplit(metadata_url(str(resource_url))).path, page, "GET")]
 
 
 def build_resource_metadata_url(resource_server_url: AnyHttpUrl) -> AnyHttpUrl:
@@ -93,7 +116,9 @@ def build_resource_metadata_url(resource_server_url: AnyHttpUrl) -> AnyHttpUrl:
     return AnyHttpUrl(metadata_url(str(resource_server_url)))
 
 
-def _route(path: str, page: Page, *methods: str) -> Route:
+def page_route(path: str, page: Page, *methods: str) -> Route:
+    """A page of ours as a route of Starlette."""
+
     async def answer(request: Request) -> Response:
         if request.method == "OPTIONS":  # what browsers ask before a page of another origin may
             return Response(status_code=204, headers=dict(ANYBODY))

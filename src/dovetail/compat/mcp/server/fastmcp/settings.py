@@ -42,6 +42,6 @@ class Settings(BaseModel):
         super().__init__(**{**from_environment(type(self)), **given})
         if self.transport_security is None and self.host in _LOCAL:
             hosts = [f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")]
-            self.transport_security = TransportSecuritySettings(
+            self.transport_security = TransportSecuritySettings.model_construct(
                 allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
-from pydantic import RootModel
+from pydantic import BaseModel
 
 from .....core.channel import Call, Channel, Notice
 from .....drivers.run import from_outside
@@ -93,8 +93,8 @@ def http_request(context: Context) -> Any:
         return None
     from starlette.requests import Request  # whoever looks at requests has it
 
-    if scope.get("type") == "http":
-        return Request(dict(scope))
+    if scope.get("type") in ("http", "websocket"):
+        return Request({"method": "GET", **scope, "type": "http"})  # a WebSocket begins with a GET
     raw = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in scope["headers"].items()
     ]
@@ -145,17 +145,14 @@ class Bridge(Server):
 
     def declare(self, capabilities: types.ServerCapabilities) -> None:
         """Offer exactly this."""
-        told = ServerCapabilities(capabilities.model_dump(by_alias=True, exclude_none=True))
-        handled = {
-            method.partition("/")[0]
-            for method, kind in REQUESTS.items()
-            if getattr(types, kind) in self.front.request_handlers
-        }
+        told = ServerCapabilities(_plain(capabilities))
+        kinds = self.front.handled
+        handled = {method.partition("/")[0] for method, kind in REQUESTS.items() if kind in kinds}
         for name in ("tools", "resources", "prompts"):
             if name in handled:
                 told.setdefault(name, {})  # without a list they are called all the same
         if "resources" in told:
-            told["resources"]["subscribe"] = types.SubscribeRequest in self.front.request_handlers
+            told["resources"]["subscribe"] = "SubscribeRequest" in kinds
         if not told.get("experimental"):
             told.pop("experimental", None)
         for name in _TASKS & self.capabilities.keys() if self.tasks is not None else ():
@@ -212,7 +209,7 @@ class Bridge(Server):
             value = await handler(request)
             if asking.open:
                 return asking.result()
-            return value.root if isinstance(value, RootModel) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            return value.root if isinstance(value, types.ServerResult) else value
         except BaseException as error:
             if from_outside(error, call) and not asking.open:
                 raise
@@ -256,6 +253,13 @@ class Bridge(Server):
         task = asyncio.get_running_loop().create_task(_noted(handler, note))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
+
+
+def _plain(value: Any) -> Any:
+    """Capabilities as they are written; `model_dump` would build a serializer for each of their models."""
+    if isinstance(value, BaseModel):
+        return {name: _plain(one) for name, one in value if one is not None}
+    return value
 
 
 async def _noted(handler: Handler, note: Any) -> None:

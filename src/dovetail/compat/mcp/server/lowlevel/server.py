@@ -107,7 +107,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """What this server says about itself when a session begins."""
-        return InitializationOptions(
+        return InitializationOptions.model_construct(
             server_name=self.name,
             server_version=self.version or _library_version(),
             capabilities=self.get_capabilities(
@@ -121,19 +121,28 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
     def get_capabilities(
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
-        """What there are handlers for."""
-        handlers, changed = self.request_handlers, notification_options
-        prompts = types.PromptsCapability(listChanged=changed.prompts_changed)
-        resources = types.ResourcesCapability(subscribe=False, listChanged=changed.resources_changed)
-        tools = types.ToolsCapability(listChanged=changed.tools_changed)
-        return types.ServerCapabilities(
-            prompts=prompts if types.ListPromptsRequest in handlers else None,
-            resources=resources if types.ListResourcesRequest in handlers else None,
-            tools=tools if types.ListToolsRequest in handlers else None,
-            logging=types.LoggingCapability() if types.SetLevelRequest in handlers else None,
-            completions=types.CompletionsCapability() if types.CompleteRequest in handlers else None,
+        """What there are handlers for; nothing of it has to be validated, so no validator is built for it."""
+        handled, changed = self.handled, notification_options
+        prompts = types.PromptsCapability.model_construct(listChanged=changed.prompts_changed)
+        resources = types.ResourcesCapability.model_construct(
+            subscribe=False, listChanged=changed.resources_changed
+        )
+        tools = types.ToolsCapability.model_construct(listChanged=changed.tools_changed)
+        return types.ServerCapabilities.model_construct(
+            prompts=prompts if "ListPromptsRequest" in handled else None,
+            resources=resources if "ListResourcesRequest" in handled else None,
+            tools=tools if "ListToolsRequest" in handled else None,
+            logging=types.LoggingCapability.model_construct() if "SetLevelRequest" in handled else None,
+            completions=types.CompletionsCapability.model_construct()
+            if "CompleteRequest" in handled
+            else None,
             experimental=experimental_capabilities,
         )
+
+    @property
+    def handled(self) -> set[str]:
+        """The names of the requests that there are handlers for: no other type has to be made to know them."""
+        return {kind.__name__ for kind in self.request_handlers}
 
     @property
     def request_context(self) -> RequestContext[ServerSession, LifespanResultT, RequestT]:

@@ -7,6 +7,9 @@ from typing import Any
 from ......auth.proxy.proxy import OAuthProxy as NativeProxy
 from ..auth import TokenVerifier
 from ..oidc_proxy import ProxyProvider
+from .models import ProxyDCRClient
+
+__all__ = ["OAuthProxy", "ProxyDCRClient"]
 
 
 class OAuthProxy(ProxyProvider):

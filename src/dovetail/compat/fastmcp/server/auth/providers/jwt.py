@@ -5,27 +5,81 @@ from __future__ import annotations
 import base64
 import logging
 import time
-from collections import OrderedDict
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict, cast
 
 import msgspec
-from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OctKey, RSAKey
+from joserfc.jwt import encode
+from pydantic import SecretStr
 
-from ......auth.server.jwt import JwtVerifier
-from ......auth.server.verifier import InvalidToken
-from ......core.principal import Principal
+from ......auth.server.keys import FetchedKeys, Key, payload_of
+from ......auth.server.verifier import Unavailable
 from ..access import AccessToken
 from ..auth import TokenVerifier
+from ..configuring import configured
 
 log = logging.getLogger("fastmcp")
-_KINDS: Final = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "HS": OctKey, "Ed": OKPKey}
-_KEPT: Final = 32
-"""Pairs of issuer and audience a verifier is kept for."""
+_KINDS: Final = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "HS": OctKey}
+_ALGORITHMS: Final = frozenset(f"{kind}{size}" for kind in _KINDS for size in (256, 384, 512))
+
+
+class JWKData(TypedDict, total=False):
+    """One key of a set."""
+
+    kty: str
+    kid: str
+    use: str
+    alg: str
+    n: str
+    e: str
+    x5c: list[str]
+    x5t: str
+
+
+class JWKSData(TypedDict):
+    """A set of keys."""
+
+    keys: list[JWKData]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RSAKeyPair:
+    """A key to sign tokens with. For development."""
+
+    private_key: SecretStr
+    public_key: str
+
+    @classmethod
+    def generate(cls) -> RSAKeyPair:
+        key = RSAKey.generate_key(2048, private=True)
+        return cls(
+            private_key=SecretStr(key.as_pem(private=True).decode()),
+            public_key=key.as_pem(private=False).decode(),
+        )
+
+    def create_token(
+        self, subject: str = "fastmcp-user", issuer: str = "https://fastmcp.example.com",
+        audience: str | list[str] | None = None, scopes: list[str] | None = None,
+        expires_in_seconds: int = 3600, additional_claims: dict[str, Any] | None = None,
+        kid: str | None = None,
+    ) -> str:  # fmt: skip
+        """A token of ``subject``, signed."""
+        now = int(time.time())
+        claims: dict[str, Any] = {
+            "sub": subject, "iss": issuer, "iat": now, "exp": now + expires_in_seconds, "aud": audience or None,
+            "scope": " ".join(scopes or ()) or None, **(additional_claims or {}),
+        }  # fmt: skip
+        header = {"alg": "RS256", "kid": kid} if kid else {"alg": "RS256"}
+        said = {name: value for name, value in claims.items() if value is not None}
+        return encode(header, said, RSAKey.import_key(self.private_key.get_secret_value()))
 
 
 class JWTVerifier(TokenVerifier):
     """Accepts tokens signed with a key, or with one of a key set; issuer and audience are checked where given."""
 
+    @configured("JWT")
     def __init__(
         self, *, public_key: str | None = None, jwks_uri: str | None = None,
         issuer: str | list[str] | None = None, audience: str | list[str] | None = None,
@@ -43,73 +97,80 @@ class JWTVerifier(TokenVerifier):
             raise ValueError("Provide either public_key or jwks_uri, not both")
         super().__init__(base_url, required_scopes)
         self.algorithm = algorithm or "RS256"
-        self.issuer, self.audience, self.jwks_uri = issuer, audience, jwks_uri
-        self._keys = None if public_key is None else _key_set(public_key, self.algorithm)
-        self._verifiers: OrderedDict[tuple[str, str], JwtVerifier] = OrderedDict()
+        if self.algorithm not in _ALGORITHMS:
+            raise ValueError(f"Unsupported algorithm: {self.algorithm}.")
+        self.issuer, self.audience = issuer, audience
+        self.public_key, self.jwks_uri = public_key, jwks_uri
+        self._key: Key | None = None
+        self._fetched = None if jwks_uri is None else FetchedKeys(jwks_uri, jwks_uri, time.time, lambda: None)
 
     async def verify_token(self, token: str) -> Any:
-        claims = _claims(token)
-        issuer = _agreed(claims.get("iss"), self.issuer)
-        audience = _agreed(claims.get("aud"), self.audience)
-        if issuer is None or audience is None:
+        header, claims = _parts(token)
+        if header.get("alg") != self.algorithm or not await self._signed(token, header.get("kid")):
             return None
-        try:
-            principal = await self._verifier(issuer, audience).verify(token, {})
-        except (InvalidToken, ValueError):
-            return None
-        return None if principal is None else _access_token(token, principal)
-
-    def _verifier(self, issuer: str, audience: str) -> JwtVerifier:
-        """Ours wants to know both; where an author has not said them, those of the token are what is checked."""
-        key = issuer, audience
-        found = self._verifiers.pop(key, None) or JwtVerifier(
-            issuer=issuer,
-            audience=audience,
-            keys=self._keys,
-            jwks_uri=self.jwks_uri,
-            algorithms=[self.algorithm],
+        scopes = scopes_in(claims)
+        expires = claims.get("exp")
+        good = (
+            (not expires or (isinstance(expires, int | float) and expires >= time.time()))
+            and _agreed(claims.get("iss"), self.issuer)
+            and _agreed(claims.get("aud"), self.audience)
+            and set(self.required_scopes) <= set(scopes)
         )
-        self._verifiers[key] = found
-        if len(self._verifiers) > _KEPT:
-            self._verifiers.popitem(last=False)
-        return found
+        if not good:
+            return None
+        client = claims.get("client_id") or claims.get("azp") or claims.get("sub") or "unknown"
+        expires_at = int(expires) if expires else None
+        return AccessToken(
+            token=token, client_id=str(client), scopes=scopes, expires_at=expires_at, claims=claims
+        )
+
+    async def _signed(self, token: str, kid: Any) -> bool:
+        try:
+            keys = [self._given()] if self._fetched is None else await self._fetched.find(self.algorithm, kid)
+        except (Unavailable, JoseError, ValueError) as error:
+            log.debug("there is no key to verify a token with: %s", error)
+            return False
+        # As theirs: a token that names no key is only accepted where there is one.
+        return len(keys) == 1 and payload_of(token, keys[0], self.algorithm) is not None
+
+    def _given(self) -> Key:
+        if self._key is None:
+            self._key = _KINDS[self.algorithm[:2]].import_key(cast("str", self.public_key))
+        return self._key
 
     async def load_access_token(self, token: str) -> Any:
         return await self.verify_token(token)
 
 
-def _agreed(said: Any, wanted: str | list[str] | None) -> str | None:
-    """What a token says, if that is wanted; None when it is not."""
+def _agreed(said: Any, wanted: str | list[str] | None) -> bool:
+    """Whether what a token says is wanted, as far as anything is."""
+    if not wanted:
+        return True
     given = cast("list[Any]", said) if isinstance(said, list) else [said]
-    allowed = None if wanted is None else [wanted] if isinstance(wanted, str) else wanted
-    fitting = [one for one in given if isinstance(one, str) and (allowed is None or one in allowed)]
-    return fitting[0] if fitting else None
+    return any(one in given for one in ([wanted] if isinstance(wanted, str) else wanted))
 
 
-def _claims(token: str) -> dict[str, Any]:
+def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What stands in a token, nothing of it verified."""
     try:
-        part = token.split(".")[1]
-        return msgspec.json.decode(
-            base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=dict[str, Any]
-        )
-    except (IndexError, ValueError):
-        return {}
+        header, claims, _ = token.split(".")
+        return _decoded(header), _decoded(claims)
+    except ValueError:
+        return {}, {}
 
 
-def _key_set(key: str, algorithm: str) -> dict[str, Any]:
-    kind = _KINDS[algorithm[:2]]
-    return {"keys": [kind.import_key(key).as_dict(private=kind is OctKey)]}
+def _decoded(part: str) -> dict[str, Any]:
+    text = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    return msgspec.json.decode(text, type=dict[str, Any])
 
 
-def _access_token(token: str, principal: Principal) -> AccessToken:
-    claims = dict(principal.claims)
-    client = claims.get("client_id") or claims.get("azp") or claims.get("sub") or "unknown"
-    expires = principal.expires
-    return AccessToken(
-        token=token, client_id=str(client), scopes=sorted(principal.scopes), subject=principal.subject,
-        expires_at=None if expires is None else int(expires), claims=claims,
-    )  # fmt: skip
+def scopes_in(claims: dict[str, Any]) -> list[str]:
+    """The scopes that a token has."""
+    for name in ("scope", "scp"):
+        said = claims.get(name)
+        if isinstance(said, str | list):
+            return said.split() if isinstance(said, str) else cast("list[str]", said)
+    return []
 
 
 class StaticTokenVerifier(TokenVerifier):

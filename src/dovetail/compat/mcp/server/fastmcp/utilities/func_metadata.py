@@ -136,12 +136,12 @@ def func_metadata(
             fields[key] = field
     model = create_model(f"{name}Arguments", __base__=ArgModelBase, **fields)
     if structured_output is False:
-        return FuncMetadata(arg_model=model)
+        return FuncMetadata.model_construct(arg_model=model)
     annotation = hints_of(func).get("return", EMPTY)
     if annotation is EMPTY:
         if structured_output:
             raise InvalidSignature(f"Function {name}: return annotation required for structured output")
-        return FuncMetadata(arg_model=model)
+        return FuncMetadata.model_construct(arg_model=model)
     output, wrapped = _output(annotation, name)
     schema = None if output is None else _schema(output)
     if schema is None:
@@ -149,8 +149,10 @@ def func_metadata(
             raise InvalidSignature(
                 f"Function {name}: return type {annotation} is not serializable for structured output"
             )
-        return FuncMetadata(arg_model=model)
-    return FuncMetadata(arg_model=model, output_schema=schema, output_model=output, wrap_output=wrapped)
+        return FuncMetadata.model_construct(arg_model=model)
+    return FuncMetadata.model_construct(
+        arg_model=model, output_schema=schema, output_model=output, wrap_output=wrapped
+    )
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any]:
