@@ -1,8 +1,8 @@
 """Build the documentation site: lay out its pages, have zensical turn them into HTML, follow every link.
 
 usage: site.py — writes results/site/html; fails on a warning of zensical, a link that leads nowhere, or a page that
-asks another host for anything. The guides are those of docs/; the reference is made of the docstrings, the pages of the
-clients of the table that `dovetail install` works by.
+asks another host for anything. The guides are those of docs/; the reference is made of the docstrings, the pictures are
+those that `tests/inspector` has taken.
 """
 
 from __future__ import annotations
@@ -20,16 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from dovetail.tooling import config_files
-from dovetail.tooling.clients import CLIENTS, Installed, KnownClient
-
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "results" / "site"
 PICTURES = ROOT / "results" / "inspector"
 """What `tests/inspector` has seen."""
 PAGES = SITE / "pages"
 HTML = SITE / "html"
-EXAMPLE_URL = "https://weather.example.com/mcp"
 ABOUT = ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
 MODULES = (
     "dovetail",
@@ -41,6 +37,8 @@ MODULES = (
     "dovetail.testing",
 )
 """What the reference covers: the modules people import from."""
+PICTURE = re.compile(r"<!-- picture (\w+): ([^>]*) -->")
+"""A place for a picture, and what is to be seen in it."""
 SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
 
 
@@ -53,7 +51,10 @@ def lay_out() -> None:
     for name in ABOUT:
         shutil.copy(ROOT / name, PAGES / name)
     (PAGES / "index.md").write_text(start())
-    add_pictures(PAGES / "inspector.md")
+    if PICTURES.is_dir():
+        shutil.copytree(PICTURES, PAGES / "pictures")
+    for name in ("inspector.md", "start.md"):
+        add_pictures(PAGES / name)
     for page in PAGES.rglob("*.md"):
         page.write_text(within_the_site(page.read_text()))
     (PAGES / "design" / "index.md").write_text(contents_of_design())
@@ -62,24 +63,17 @@ def lay_out() -> None:
     for name in MODULES:
         (reference / f"{name}.md").write_text(module_page(name))
     (reference / "index.md").write_text(contents_of_reference())
-    clients = PAGES / "clients"
-    clients.mkdir()
-    for name, client in CLIENTS.items():
-        (clients / f"{name}.md").write_text(client_page(name, client))
-    links = [f"- [{client.title}]({name}.md)" for name, client in CLIENTS.items()]
-    (clients / "index.md").write_text(
-        "# Clients\n\n" + "\n".join(links) + "\n\n[All commands](../install.md)\n"
-    )
 
 
 def add_pictures(page: Path) -> None:
-    """What the inspector looks like, where its tests in a browser have been run."""
-    found = sorted(PICTURES.glob("*.png")) if PICTURES.is_dir() else []
-    if not found:
-        return
-    shutil.copytree(PICTURES, page.parent / "pictures")
-    lines = [f"![The inspector: {one.stem}](pictures/{one.name})\n" for one in found]
-    page.write_text(page.read_text() + "\n## What it looks like\n\n" + "\n".join(lines))
+    """Put each picture where the page speaks of it, if the tests in a browser have been run."""
+
+    def shown(found: re.Match[str]) -> str:
+        name, words = found.groups()
+        taken = (PICTURES / f"{name}.png").is_file()
+        return f"![{words}](pictures/{name}.png)" if taken else ""
+
+    page.write_text(PICTURE.sub(shown, page.read_text()))
 
 
 def start() -> str:
@@ -112,62 +106,6 @@ def contents_of_reference() -> str:
         links = ", ".join(f"[`{one}`]({name}.md#{anchor(one)})" for one in public(module))
         lines += [f"## [`{name}`]({name}.md)", "", links, ""]
     return "\n".join(lines)
-
-
-# --- a page per client -------------------------------------------------------------------------------------------
-
-
-def client_page(name: str, client: KnownClient) -> str:
-    """How a server gets into one client, from the row that `dovetail install` works by."""
-    home = Path("/home/ada")
-    files = {
-        "Linux": client.place("linux", home).relative_to(home),
-        "macOS": client.place("darwin", home).relative_to(home),
-        "Windows": client.place("win32", home).relative_to(home),
-    }
-    local = Installed(command=["dovetail", "run", "/home/ada/weather.py"])
-    known = Installed(command=local.command, refer=("API_KEY",))
-    bridge = ["dovetail", "bridge", EXAMPLE_URL, "--stdio"]
-    remote = Installed(url=EXAMPLE_URL) if client.urls else Installed(command=bridge)
-    secret = (
-        f"A variable of its own environment is written by reference, so that no secret stands in the file:"
-        f"\n\n{written(client, known)}"
-        if client.reference
-        else f"{client.title} has no way to refer to a variable: put secrets into a `.env` beside the server."
-    )
-    url = "" if client.urls else f"{client.title} takes no URLs, so our bridge stands between. "
-    return (
-        f"""# {client.title}
-
-```console
-dovetail install weather.py --into {name}
-dovetail install {EXAMPLE_URL} --into {name}
-dovetail uninstall weather --from {name}
-```
-
-| system | file below your home folder |
-|---|---|
-"""
-        + "\n".join(f"| {system} | `{path.as_posix()}` |" for system, path in files.items())
-        + f"""
-
-What is written for a file of yours (with full paths; `--print` shows it without writing):
-
-{written(client, local)}
-
-{url}For a server elsewhere:
-
-{written(client, remote)}
-
-{secret}
-
-Start {client.title} again, or have it read its servers anew, to see the tools. [More](../install.md).
-"""
-    )
-
-
-def written(client: KnownClient, server: Installed) -> str:
-    return f"```{client.form}\n{config_files.snippet(client, 'weather', client.write(server)).rstrip()}\n```"
 
 
 # --- the reference -----------------------------------------------------------------------------------------------

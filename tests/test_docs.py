@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import os
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -63,3 +64,35 @@ def test_every_link_of_the_docs_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+FIND = """
+import importlib, sys
+
+for path in sys.argv[1:]:
+    parts = path.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+            break
+        except ImportError:
+            continue
+    for name in parts[cut:]:
+        found = getattr(found, name)
+"""
+
+
+@pytest.mark.parametrize("family", ["dovetail", "fastmcp", "mcp"])
+def test_every_name_of_the_tables_for_those_who_come_from_others_exists(family: str) -> None:
+    """The names of the newest majors, in the environments of the peers."""
+    peer = {"dovetail": "", "fastmcp": "fastmcp", "mcp": "sdk"}[family]
+    python = ROOT / ".peers" / peer / "bin" / "python" if peer else Path(sys.executable)
+    if peer and not (ROOT / ".peers" / peer / ".ready").exists():
+        pytest.skip(f"{peer} is not here: scripts/peers.sh {peer}")
+    _, _, table = (DOCS / "migrate.md").read_text().partition("## From FastMCP 4 and the SDK 2")
+    names = re.findall(rf"`({family}\.[\w.]+)`", table.partition("\n## ")[0])
+    assert len(names) > 20
+    done = subprocess.run(
+        [python, "-c", FIND, *names], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

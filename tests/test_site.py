@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -63,3 +64,26 @@ def test_every_guide_is_in_the_navigation() -> None:
     guides = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "design"]
     names = [page.relative_to(ROOT / "docs").as_posix() for page in guides]
     assert [name for name in names if f"'{name}'" not in text] == []
+
+
+def test_every_picture_of_the_inspector_stands_where_it_is_spoken_of() -> None:
+    pages = [(ROOT / "docs" / name).read_text() for name in ("inspector.md", "start.md")]
+    spoken = [name for page in pages for name in re.findall(r"<!-- picture (\w+): [^>]+ -->", page)]
+    tests = [
+        *(ROOT / "tests" / "inspector").glob("test_*.py"),
+        ROOT / "tests" / "tooling" / "test_newcomer.py",
+    ]
+    taken = [name for path in tests for name in re.findall(r'picture\(page, "(\w+)"\)', path.read_text())]
+    assert sorted(spoken) == sorted(taken)
+    assert not any(page.rstrip().endswith("-->") for page in pages)
+
+
+def test_a_picture_that_was_taken_replaces_its_place_and_another_leaves_none(tmp_path: Path) -> None:
+    script = loaded(tmp_path)
+    script.PICTURES = tmp_path / "taken"
+    script.PICTURES.mkdir()
+    (script.PICTURES / "tools.png").write_bytes(b"png")
+    page = tmp_path / "inspector.md"
+    page.write_text("A\n\n<!-- picture tools: A form -->\n\n<!-- picture wire: Frames -->\n")
+    script.add_pictures(page)
+    assert page.read_text().split() == ["A", "![A", "form](pictures/tools.png)"]

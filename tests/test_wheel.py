@@ -139,6 +139,36 @@ def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Pat
             assert set(asked.split(",")) <= set(extras), page
 
 
+BARE = """
+import importlib, sys
+from dovetail.cli.main import COMMANDS
+from dovetail.extras import EXTRAS
+
+for module, extra in EXTRAS.items():
+    if extra != "http":
+        sys.modules[module] = None  # nobody has installed it
+for name in {*sys.argv[1:], *(module for module, _ in COMMANDS.values())}:
+    importlib.import_module(name)
+"""
+
+
+def test_every_command_and_every_room_needs_nothing_but_http_until_it_is_asked_for_more() -> None:
+    rooms = [
+        "auth",
+        "gateway",
+        "inspector",
+        "layers",
+        "openapi",
+        "stores",
+        "sync",
+        "telemetry",
+        "testing",
+        "workers",
+    ]
+    done = run(sys.executable, "-c", BARE, *[f"dovetail.{room}" for room in rooms])
+    assert done.returncode == 0, done.stderr
+
+
 def test_each_hint_is_given_and_followed_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     assert set(WANTING) == set(EXTRAS), "a new hint needs a program that makes it appear"
     python = tmp_path / "bin" / "python"

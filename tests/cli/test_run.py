@@ -349,6 +349,17 @@ def test_a_file_that_cannot_be_served_is_explained(tmp_path: Path, source: str, 
     assert "importlib" not in caught.value.message
 
 
+def test_a_module_of_the_folder_is_found_by_the_installed_command(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "serving.py").write_text("from dovetail import Server\nserver = Server('shop')\n")
+    # -P: the folder is not on the path by itself, as it is not for a script that was installed.
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "dovetail.cli.main", "run", "shop.serving"],
+        input="", capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 def test_a_missing_file_and_a_missing_module_are_named(tmp_path: Path) -> None:
     for missing in (str(tmp_path / "nothing.py"), "no_such_module_here"):
         with pytest.raises(target.TargetError, match=r"no_such_module_here|nothing\.py"):
@@ -413,6 +424,17 @@ def test_a_failure_is_one_line_and_status_one(capfd: pytest.CaptureFixture[str])
     assert done.returncode == 1
     assert done.stdout == b""
     assert done.stderr.decode().strip() == "dovetail run: there is no file nothing.py"
+
+
+@pytest.mark.parametrize("store", ["foo://x", "sqlite://x", ""])
+def test_a_store_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: Path, store: str) -> None:
+    done = subprocess.run(
+        [*CLI, "run", str(file), "--store", store], capture_output=True, stdin=subprocess.DEVNULL, timeout=20
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("dovetail run: ")
+    assert "store" in done.stderr.decode()
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_starting_imports_nothing_of_http() -> None:

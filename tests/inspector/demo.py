@@ -105,8 +105,9 @@ def build() -> Server:
         return "# Counted\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
 
     @server.tool
-    async def wait() -> str:
+    async def wait(ctx: Context) -> str:
         """Wait until somebody cancels."""
+        await ctx.report_progress(1, 4, "a quarter")
         await asyncio.get_running_loop().create_future()
         return ""
 
@@ -167,6 +168,11 @@ def build() -> Server:
         await ctx.report_progress(1, 1)
         return "worked"
 
+    @server.tool(task="optional")
+    async def render(ctx: Context) -> str:
+        """A job that asks."""
+        return f"rendered {(await ctx.elicit('Go on?', bool)).data}"
+
     @server.tool(app=App(html=PAGE))
     async def chart() -> str:
         """A result with a page of its own."""
@@ -196,6 +202,10 @@ def build() -> Server:
     async def plan(city: str) -> str:
         """Plan a trip."""
         return f"Plan a trip to {city}."
+
+    @server.completion(ref="plan", argument="city")
+    async def towns(value: str) -> list[str]:
+        return [city for city in ("Oslo", "Bergen") if city.startswith(value)]
 
     return server
 

@@ -1,5 +1,6 @@
 """Every panel, in a real browser."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def test_a_form_of_nested_objects_and_choices_calls_the_tool(page: Any) -> None:
     assert [cell.inner_text() for cell in page.query_selector_all(".result td")] == ["Mon", "10", "Tue", "11"]
     page.click('.result [data-tab="chart"]')
     assert page.locator(".result svg.chart rect").count() == 2
+    page.set_viewport_size({"width": 1280, "height": 1040})
     picture(page, "tools")
 
 
@@ -111,6 +113,8 @@ def test_markdown_is_rendered_and_progress_was_seen(page: Any) -> None:
 def test_a_call_is_cancelled_and_stays_in_the_history(page: Any) -> None:
     choose(page, "wait")
     page.click(".runner button.primary")
+    page.wait_for_selector("text=/1 of 4 · a quarter/")
+    assert page.eval_on_selector(".runner progress", "bar => [bar.value, bar.max]") == [1, 4]
     page.wait_for_selector(".runner button.danger:not([disabled])")
     page.click(".runner button.danger")
     page.wait_for_selector(".runner >> text=Cancelled.")
@@ -150,6 +154,9 @@ def test_a_question_is_answered_in_the_page(page: Any) -> None:
     page.get_by_label("row").fill("12")
     page.click(".question button.primary")
     page.wait_for_selector(".question", state="detached")
+    go(page, "tools")
+    page.wait_for_selector(".runner .state.good")
+    assert "Seat(row=12" in page.inner_text(".runner .result")
     go(page, "sessions")
     page.wait_for_selector("tr:has-text('book') >> text=done")
     picture(page, "sessions")
@@ -201,6 +208,8 @@ def test_a_template_suggests_values(page: Any) -> None:
 def test_a_prompt_is_filled_in(page: Any) -> None:
     go(page, "prompts")
     choose(page, "plan")
+    page.get_by_label("city").fill("O")
+    page.wait_for_selector("datalist option[value=Oslo]", state="attached")
     page.get_by_label("city").fill("Oslo")
     assert "Plan a trip to Oslo." in run(page)
     picture(page, "prompts")
@@ -212,13 +221,36 @@ def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:
     page.fill('[aria-label="Filter frames"]', "tools/list")
     page.wait_for_function("() => document.querySelectorAll('.frame').length >= 2")
     assert {row.inner_text() for row in page.query_selector_all(".frame .method")} == {"tools/list"}
-    for position in (0, 1):
-        page.click(f".frame >> nth={position}")
-        page.wait_for_selector(f".detail .tree >> nth={0}")
+    page.fill('[aria-label="Filter frames"]', "")
+    for number, (kind, method) in enumerate((("request", "tools/list"), ("request", "resources/list"))):
+        page.select_option('[aria-label="Kind"]', kind)
+        page.click(f'.frame:has(.method:text-is("{method}")) >> nth=0')
+        page.wait_for_selector(f".detail .block-head:has-text('request {method}')")
         page.click("text=Pin")
+        page.wait_for_selector(f".pins .chip >> nth={number}")
     page.click("text=Compare")
-    page.wait_for_selector(".side-by-side .added, .side-by-side .removed")
+    changed = page.locator(".side-by-side .changed")
+    assert [one.inner_text() for one in changed.all() if "method" in one.inner_text()] == [
+        'method:"tools/list"', 'method:"resources/list"',
+    ]  # fmt: skip
     picture(page, "wire")
+
+
+def test_what_only_one_of_two_frames_has_is_marked_on_its_side(page: Any) -> None:
+    go(page, "wire")
+    page.fill('[aria-label="Filter frames"]', "tools/list")
+    page.select_option('[aria-label="Kind"]', "")
+    for position, kind in enumerate(("request", "response")):
+        page.click(f".frame.{kind} >> nth=0")
+        page.wait_for_selector(f".detail .block-head:has-text('{kind} tools/list')")
+        page.click("text=Pin")
+        page.wait_for_selector(f".pins .chip >> nth={position}")
+    page.click("text=Compare")
+    first, second = page.locator(".side-by-side > div").all()
+    assert first.locator(".removed").count() == 2  # method and params
+    assert first.locator(".added").count() == 0
+    assert second.locator("details.added > summary").first.inner_text().startswith("result:")
+    assert second.locator(".removed").count() == 0
 
 
 def test_revisions_are_compared_side_by_side(page: Any) -> None:
@@ -250,8 +282,27 @@ def test_a_task_has_a_timeline(page: Any) -> None:
     page.check(".runner .inline input")
     run(page)
     go(page, "tasks")
-    page.wait_for_selector(".timeline .span")
+    page.wait_for_selector(".timeline .span.completed")
+    page.wait_for_selector("text=/1 listed/")
     picture(page, "tasks")
+
+
+def test_a_task_that_asks_shows_when_it_waited(page: Any) -> None:
+    choose(page, "render")
+    page.check(".runner .inline input")
+    page.click(".runner button.primary")
+    page.click(".notice.ask a")
+    page.check(".question input[type=checkbox]")
+    go(page, "tasks")
+    page.wait_for_selector(".task:has(.span.input_required)")
+    go(page, "questions")
+    page.check(".question input[type=checkbox]")
+    page.click(".question button.primary")
+    go(page, "tasks")
+    page.wait_for_selector(".task:has(.span.input_required) .span.completed")
+    go(page, "tools")
+    page.wait_for_selector(".runner .state.good")
+    assert "rendered True" in page.inner_text(".runner .result")
 
 
 def test_a_session_is_saved_masked_and_replayed(page: Any, inspector: Running) -> None:
@@ -322,20 +373,93 @@ def test_another_revision_is_chosen(browser: Any) -> None:
         page.context.close()
 
 
-def test_it_works_by_keyboard_from_360_pixels_and_in_the_dark(browser: Any, inspector: Running) -> None:
+CONTROLS = "button checkbox combobox img link listbox option searchbox spinbutton tab tablist textbox"
+NAMELESS = re.compile(rf'^\s*- ({CONTROLS.replace(" ", "|")})(?! "| \[)\b.*', re.MULTILINE)
+PANELS = [
+    "tools",
+    "resources",
+    "prompts",
+    "questions",
+    "tasks",
+    "logs",
+    "wire",
+    "revisions",
+    "health",
+    "sessions",
+]
+
+
+def test_every_control_of_every_panel_has_a_name_and_fits_into_360_pixels_in_the_dark(
+    browser: Any, inspector: Running
+) -> None:
     page = open_page(browser, inspector.link, color_scheme="dark")
     page.wait_for_selector(".list li[data-key]")
     picture(page, "dark")
     page.set_viewport_size({"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.focus(".list")
-    page.keyboard.press("ArrowDown")
-    assert page.get_attribute(".list li >> nth=1", "aria-selected") == "true"
-    unnamed = page.evaluate(
-        "[...document.querySelectorAll('button, input, select, textarea')].filter(e => !e.labels?.length &&"
-        " !e.getAttribute('aria-label') && !e.textContent.trim() && !e.title).map(e => e.outerHTML.slice(0, 120))"
-    )
-    assert unnamed == []
+    for panel in PANELS:
+        go(page, panel)
+        page.wait_for_function("() => document.querySelector('#panel').childElementCount > 0")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, panel
+        assert [one[0] for one in NAMELESS.finditer(page.locator("body").aria_snapshot())] == [], panel
+        assert page.locator("nav a[aria-current]").inner_text().lower().startswith(panel)
+    go(page, "tools")
     picture(page, "narrow")
     assert page.problems == []
     page.context.close()
+
+
+def test_all_of_a_question_goes_by_keyboard(page: Any) -> None:
+    press, focused = page.keyboard.press, "document.activeElement"
+    page.focus(".list")
+    while page.get_attribute('.list li[data-key="book"]', "aria-selected") != "true":
+        press("ArrowDown")
+    page.focus(".editor-form input")
+    page.keyboard.type("LX1")
+    press("Control+Enter")
+    page.wait_for_selector(".notice.ask a")
+    while not page.evaluate(f"{focused}.closest('.notice.ask') !== null"):
+        press("Shift+Tab")
+    press("Enter")
+    page.wait_for_function(f"() => {focused}.closest('.question') !== null")
+    page.keyboard.type("7")
+    press("Enter")
+    page.wait_for_selector(".question", state="detached")
+    assert page.evaluate(f"{focused}.id") == "panel"
+    page.focus('nav a[href="#tools"]')
+    press("Enter")
+    page.wait_for_selector('[data-panel="tools"] .runner .state.good')
+    assert page.evaluate(f"{focused}.getAttribute('href')") == "#tools"
+    assert "Seat(row=7" in page.inner_text(".runner .result")
+
+
+def test_what_wants_attention_is_read_out_once(page: Any, inspector: Running) -> None:
+    choose(page, "book")
+    page.get_by_label("flight").fill("LX1")
+    page.click(".runner button.primary")
+    page.wait_for_selector(".notice.ask")
+    page.evaluate("document.querySelector('.notice.ask').dataset.seen = 'once'")
+    inspector.connect(build(), "one more")  # the page draws its head and its servers again
+    page.wait_for_selector('.servers li:has-text("one more")')
+    assert page.get_attribute(".notice.ask", "data-seen") == "once"
+    page.click(".notice.ask a")
+    page.click('.question >> text="Decline"')
+    page.wait_for_selector(".question", state="detached")
+    page.click('.servers button[aria-label="Disconnect one more"]')
+    page.wait_for_selector('.servers li:has-text("one more")', state="detached")
+
+
+def test_the_link_past_the_navigation_leaves_the_panel_as_it_is(page: Any) -> None:
+    go(page, "wire")
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "panel"
+    assert page.locator('[data-panel="wire"]').count() == 1
+
+
+def test_servers_of_one_name_are_told_apart(browser: Any) -> None:
+    with running(build(), build()) as made:
+        made.connect(build(), "another")
+        page = open_page(browser, made.link)
+        page.wait_for_selector(".servers li >> nth=2")
+        assert "another" in page.inner_text(".servers li >> nth=2")
+        page.context.close()

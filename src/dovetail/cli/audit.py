@@ -36,6 +36,8 @@ def main(command: str, arguments: list[str]) -> int:
     lines = [f"ok: {found.lines} lines, {found.checkpoints} checkpoints, {signed}"]
     if found.unsigned:
         lines.append(f"{found.unsigned} lines follow the last checkpoint")
+    if not found.ended:
+        lines.append(f"there is no {options.file}.head: nobody knows whether lines are missing at the end")
     Printer(json=options.json).show(
         {"ok": True, "file": options.file, **msgspec.structs.asdict(found)}, lines
     )

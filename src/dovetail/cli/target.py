@@ -54,6 +54,9 @@ def prepare(options: argparse.Namespace) -> None:
     """What is logged goes to stderr from now on, and state to the store that is named."""
     log_to_stderr(options.log_level)
     if options.store is not None:
+        from ..stores.urls import from_url
+
+        from_url(options.store)  # here its mistakes are the command's, not the file's
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = options.store
 
@@ -86,7 +89,10 @@ def _load(file: str) -> ModuleType:
     if looks_like_a_file and not os.path.isfile(file):
         raise TargetError(f"there is no file {file}")
     try:
-        return _import_file(os.path.abspath(file)) if looks_like_a_file else importlib.import_module(file)
+        if looks_like_a_file:
+            return _import_file(os.path.abspath(file))
+        sys.path.insert(0, os.getcwd())  # as if it had been started with `python -m MODULE`
+        return importlib.import_module(file)
     except ModuleNotFoundError as error:
         if error.name == file:
             raise TargetError(f"there is neither a file nor a module {file}") from None

@@ -14,7 +14,7 @@ from ..settings import Timeouts
 from . import recordings, revisions, saved, wishes
 from .bounds import METRICS_SECONDS, METRICS_SIZE, ROWS_SENT
 from .calls import perform
-from .connection import Wish
+from .connection import Wish, state_of
 from .guard import app_policy
 from .inspector import AppDocument, Inspector
 from .shortening import shortened
@@ -132,9 +132,8 @@ async def ping(inspector: Inspector, asked: Asked) -> Any:
 
 
 async def tasks(inspector: Inspector, asked: Asked) -> Any:
-    return {
-        "tasks": msgspec.to_builtins(await inspector.connection(asked.get("connection")).client.list_tasks())
-    }
+    found = await inspector.connection(asked.get("connection")).client.list_tasks()
+    return {"tasks": [state_of(task) for task in found]}
 
 
 async def cancel_task(inspector: Inspector, asked: Asked) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -14,10 +14,13 @@ from msgspec import Struct
 from ..client import Client
 from ..client.calling.task_handles import TaskHandle
 from ..errors import DovetailError
+from ..wire.revisions import REVISIONS
 from .bounds import CALLS_KEPT, CALLS_RUNNING, NAME_SIZE, RESULT_BYTES
 from .connection import Connection, problem_of
 from .news import News
 from .shortening import shortened
+
+_MODERN: Final = frozenset(revision.name for revision in REVISIONS if revision.modern)
 
 
 class CallRecord(Struct, eq=False, kw_only=True):
@@ -154,7 +157,9 @@ async def perform(
             name: str = params["name"]
             arguments: dict[str, Any] = params.get("arguments") or {}
             if task:
-                handle = await client.create_task(name, arguments, check=False, on_progress=on_progress)
+                # Tasks of 2026-07-28 report no progress: whoever asks for it may be served in the call itself.
+                watched = None if client.revision in _MODERN else on_progress
+                handle = await client.create_task(name, arguments, check=False, on_progress=watched)
                 return await _followed(handle, on_task)
             return (await client.call_tool(name, arguments, check=False, on_progress=on_progress)).raw
         case "resources/read":

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ..client import Client
 from ..client.config import ClientOptions
@@ -244,7 +244,7 @@ class Connection:
 
     def heard_of(self, task: Any) -> None:
         """A task has another state, or is new."""
-        self._inspector.news.tell("task", connection=self.id, task=msgspec.to_builtins(task))
+        self._inspector.news.tell("task", connection=self.id, task=state_of(task))
 
     # --- what it asks -------------------------------------------------------------------------------------------------
 
@@ -281,6 +281,13 @@ class Connection:
             await self.client.set_logging_level(level)
             self.level = level
         self.tell()
+
+
+def state_of(task: Any) -> Any:
+    """A task as the page shows it: without its result, which the call has."""
+    return msgspec.to_builtins(
+        msgspec.structs.replace(task, result=UNSET) if hasattr(task, "result") else task
+    )
 
 
 def problem_of(error: BaseException) -> dict[str, Any]:

@@ -33,8 +33,14 @@ class KnownClient(Struct, frozen=True, kw_only=True):
     """Below the home folder; as on Linux where it is not given."""
     windows: str | None = None
     """The same, or below ``%APPDATA%`` with ``APPDATA/``."""
+    other: str | None = None
+    """Another name of the file beside the first, taken where it is the one that is there."""
+    home: tuple[str, str] | None = None
+    """A variable with which people move it, and the file below what it names."""
     section: str
     """The member that holds all servers."""
+    nested: str | None = None
+    """A member of the section that holds them, in files that have it."""
     form: Form = "json"
     write: Callable[[Installed], dict[str, Any]]
     reference: str | None = None
@@ -45,6 +51,8 @@ class KnownClient(Struct, frozen=True, kw_only=True):
     def place(self, system: str | None = None, home: Path | None = None) -> Path:
         """The file of this user on this ``system``."""
         system, home = system or sys.platform, home or Path.home()
+        if self.home is not None and os.environ.get(self.home[0]):
+            return Path(os.environ[self.home[0]]) / self.home[1]
         below = self.linux
         if system == "darwin":
             below = self.darwin or below
@@ -55,8 +63,10 @@ class KnownClient(Struct, frozen=True, kw_only=True):
                 "APPDATA/"
             )
         if below.startswith(".config/") and system == "linux" and os.environ.get("XDG_CONFIG_HOME"):
-            return Path(os.environ["XDG_CONFIG_HOME"]) / below.removeprefix(".config/")
-        return home / below
+            home, below = Path(os.environ["XDG_CONFIG_HOME"]), below.removeprefix(".config/")
+        found = home / below
+        other = found.with_name(self.other) if self.other else found
+        return other if other.exists() and not found.exists() else found
 
 
 def _env(server: Installed, reference: str | None) -> dict[str, str]:
@@ -91,17 +101,20 @@ def _codex(server: Installed) -> dict[str, Any]:
 
 
 def _goose(server: Installed) -> dict[str, Any]:
+    # Without a description goose passes over what is reached by a URL.
+    common: dict[str, Any] = {"enabled": True, "description": "", "timeout": 300}
     if server.url is not None:
-        return {"enabled": True, "type": "streamable_http", "uri": server.url, "timeout": 300}
+        return {**common, "type": "streamable_http", "uri": server.url}
     head, *rest = server.command
-    found: dict[str, Any] = {"enabled": True, "type": "stdio", "cmd": head, "args": rest, "timeout": 300}
+    found = {**common, "type": "stdio", "cmd": head, "args": rest}
     return {**found, "envs": dict(server.env), "env_keys": list(server.refer)}
 
 
 def _opencode(server: Installed) -> dict[str, Any]:
+    # No word on whether it is switched on: its versions disagree about it, and it is.
     if server.url is not None:
-        return {"type": "remote", "url": server.url, "enabled": True}
-    found: dict[str, Any] = {"type": "local", "command": server.command, "enabled": True}
+        return {"type": "remote", "url": server.url}
+    found: dict[str, Any] = {"type": "local", "command": server.command}
     env = _env(server, "{env:NAME}")
     return {**found, "environment": env} if env else found
 
@@ -118,7 +131,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         section=_SERVERS, write=_common(None), urls=False,
     ),
     "claude-code": KnownClient(
-        title="Claude Code", linux=".claude.json", section=_SERVERS,
+        title="Claude Code", linux=".claude.json", home=("CLAUDE_CONFIG_DIR", ".claude.json"), section=_SERVERS,
         write=_common(_DOLLAR, kind="http", local="stdio"), reference=_DOLLAR,
     ),
     "cursor": KnownClient(
@@ -132,10 +145,12 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         section="servers", write=_common(_BRACED, kind="http", local="stdio"), reference=_BRACED,
     ),
     "codex": KnownClient(
-        title="Codex", linux=".codex/config.toml", section="mcp_servers", form="toml", write=_codex, reference="NAME",
+        title="Codex", linux=".codex/config.toml", home=("CODEX_HOME", "config.toml"), section="mcp_servers",
+        form="toml", write=_codex, reference="NAME",
     ),
     "gemini": KnownClient(
-        title="Gemini CLI", linux=".gemini/settings.json", section=_SERVERS,
+        title="Gemini CLI", linux=".gemini/settings.json", home=("GEMINI_CLI_HOME", ".gemini/settings.json"),
+        section=_SERVERS,
         write=_common(_DOLLAR, url="httpUrl"), reference=_DOLLAR,
     ),
     "goose": KnownClient(
@@ -151,8 +166,8 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         section="context_servers", write=_common(None),
     ),
     "opencode": KnownClient(
-        title="opencode", linux=".config/opencode/opencode.json", section="mcp", write=_opencode,
-        reference="{env:NAME}",
+        title="opencode", linux=".config/opencode/opencode.json", other="opencode.jsonc", section="mcp",
+        nested="servers", write=_opencode, reference="{env:NAME}",
     ),
     "kiro": KnownClient(
         title="Kiro", linux=".kiro/settings/mcp.json", section=_SERVERS, write=_common(_DOLLAR), reference=_DOLLAR,

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from ..shapes import is_object
 from . import jsonc
 from .clients import KnownClient
 
@@ -23,18 +24,18 @@ class ConfigError(ValueError):
 def put(client: KnownClient, text: str, name: str, entry: Mapping[str, Any]) -> str:
     """``text`` with the server ``name``."""
     if client.form == "json":
-        return jsonc.put(text, (client.section, name), entry)
+        return jsonc.put(text, (*_section(client, text), name), entry)
     before = take(client, text, name)
     if client.form == "toml":
         gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
         return _checked_toml(before + gap + snippet(client, name, entry))
-    return _put_yaml(client.section, before, snippet(client, name, entry))
+    return _put_yaml(client.section, before, _yaml(name, entry))
 
 
 def take(client: KnownClient, text: str, name: str) -> str:
     """``text`` without the server ``name``."""
     if client.form == "json":
-        return jsonc.take(text, (client.section, name)) if text.strip() else text
+        return jsonc.take(text, (*_section(client, text), name)) if text.strip() else text
     if client.form == "toml":
         _checked_toml(text)
         head = rf"{client.section}\.(?:{re.escape(name)}|\"{re.escape(name)}\")"
@@ -59,8 +60,19 @@ def listed(client: KnownClient, text: str) -> dict[str, Any]:
     if client.form == "yaml":
         return {name: {} for name in _yaml_names(client.section, text)}
     found: Any = jsonc.read(text) if client.form == "json" else tomllib.loads(text)
-    section = found.get(client.section) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return section if isinstance(section, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    for name in _section(client, text):
+        found = found.get(name) if is_object(found) else None
+    return found if is_object(found) else {}
+
+
+def _section(client: KnownClient, text: str) -> tuple[str, ...]:
+    """Where the servers of this file are: some files have a member for them that others of the client lack."""
+    if client.nested is not None and text.strip():
+        found: Any = jsonc.read(text)
+        inside = found.get(client.section) if is_object(found) else None
+        if is_object(inside) and is_object(inside.get(client.nested)) and "type" not in inside[client.nested]:
+            return (client.section, client.nested)
+    return (client.section,)
 
 
 def snippet(client: KnownClient, name: str, entry: Mapping[str, Any]) -> str:
@@ -71,6 +83,10 @@ def snippet(client: KnownClient, name: str, entry: Mapping[str, Any]) -> str:
         lines = [f"[{client.section}.{name}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in entry.items()]
         return "\n".join(lines) + "\n"
+    return f"{client.section}:\n{_yaml(name, entry)}"
+
+
+def _yaml(name: str, entry: Mapping[str, Any]) -> str:
     lines = [f"  {name}:"]
     for key, value in {**entry, "name": name}.items():
         lines.append(f"    {key}: {json.dumps(value, ensure_ascii=False)}")  # JSON is YAML

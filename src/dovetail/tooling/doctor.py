@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import re
 import socket
 import ssl
@@ -32,7 +33,7 @@ from ..json_schema.validator import Validator
 from ..layers.quirks import QUIRKS
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
-from ..wire.revisions import BY_NAME, newest
+from ..wire.revisions import BY_NAME, REVISIONS, newest
 from .conformance import judge
 
 Connect = Callable[[str | None], Client]
@@ -41,6 +42,15 @@ _SLOW: Final = 0.5
 _PINGS: Final = 5
 _SECONDS: Final = 10.0
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+_INITIALIZE: Final = json.dumps({
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {
+        "protocolVersion": newest(modern=False).name, "capabilities": {},
+        "clientInfo": {"name": "doctor", "version": "1"},
+    },
+}).encode()  # fmt: skip
+_PAGE: Final = 1 << 20
+"""Bytes that are read of a page of metrics."""
 _BOTH: Final = "application/json, text/event-stream"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -235,12 +245,16 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
     return found
 
 
+def _connection(url: str) -> http.client.HTTPConnection:
+    at = urlsplit(url)
+    make = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
+    return make(at.hostname or "", at.port, timeout=_SECONDS)
+
+
 def _ask(
     url: str, method: str = "POST", body: bytes | None = _BODY, **headers: str
 ) -> tuple[int, dict[str, str]]:
-    at = urlsplit(url)
-    make = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-    connection = make(at.hostname or "", at.port, timeout=_SECONDS)
+    connection = _connection(url)
     usual = {
         "Accept": _BOTH,
         "Content-Type": "application/json",
@@ -248,7 +262,7 @@ def _ask(
     }
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        connection.request(method, at.path or "/", body, {**usual, **named})
+        connection.request(method, urlsplit(url).path or "/", body, {**usual, **named})
         answer = connection.getresponse()
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}
     finally:
@@ -305,16 +319,51 @@ def _unknown_session(url: str) -> list[Finding]:
 
 
 def _quirks(url: str) -> list[Finding]:
-    """Which clients that break a rule would be turned away."""
+    """Which clients that break a rule are served, and which are turned away."""
+    session, counted = _begin(url), _counted(url)
+    older, modern = next(one.name for one in REVISIONS if one.version_header), newest(modern=True).name
+    probes: dict[str, Callable[[], tuple[int, dict[str, str]]]] = {
+        "accept-without-events": lambda: _ask(url, Accept="application/json"),
+        "accept-without-json": lambda: _ask(url, Accept="text/event-stream"),
+        "version-not-negotiated": lambda: _ask(url, Mcp_Session_Id=session, MCP_Protocol_Version=older),
+        "modern-header-on-legacy": lambda: _ask(url, body=_INITIALIZE, MCP_Protocol_Version=modern),
+    }
     found: list[Finding] = []
-    for name, accept in (
-        ("accept-without-events", "application/json"),
-        ("accept-without-json", "text/event-stream"),
-    ):
-        quirk = next(one for one in QUIRKS if one.name == name)
-        status, _ = _ask(url, Accept=accept)
-        if status == 406:
-            advice = f'Server(layers=[Quirks("{name}")]) serves them'
-            text = f"Accept: {accept} gets 406, as it should; it is what {', '.join(quirk.seen_in)} were seen to send"
-            found.append(Finding("quirks", "note", text, advice))
+    for quirk in QUIRKS:
+        if quirk.name == "version-not-negotiated" and not session:
+            continue  # there is nothing to be negotiated
+        status, headers = probes[quirk.name]()
+        _end(url, headers.get("mcp-session-id", ""))
+        about = f"{quirk.breaks}; so do {', '.join(quirk.seen_in)}"
+        if status < 300:
+            times = f", {counted[quirk.name]} times so far" if quirk.name in counted else ""
+            found.append(Finding("quirks", "ok", f"{quirk.name} is served{times}: {about}"))
+        elif status in (400, 406):
+            advice = f'Server(layers=[Quirks("{quirk.name}")]) serves them'
+            found.append(
+                Finding("quirks", "note", f"{quirk.name} gets {status}, as it should: {about}", advice)
+            )
+    _end(url, session)
     return found
+
+
+def _begin(url: str) -> str:
+    return _ask(url, body=_INITIALIZE)[1].get("mcp-session-id", "")
+
+
+def _end(url: str, session: str) -> None:
+    if session:
+        _ask(url, "DELETE", None, Mcp_Session_Id=session)
+
+
+def _counted(url: str) -> dict[str, str]:
+    """How often each was applied, where the server tells."""
+    connection = _connection(url)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
+        said = connection.getresponse().read(_PAGE).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return {}
+    finally:
+        connection.close()
+    return dict(re.findall(r'^dovetail_quirks_total\{name="([a-z-]+)"\} (\d+)$', said, re.M))

@@ -91,7 +91,8 @@ class Bridge {
   }
 
   introduce() {
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const chosen = document.documentElement.dataset.theme;
+    const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     return { protocolVersion: VERSION, hostInfo: { name: "dovetail-inspector", version: "1" },
       hostCapabilities: { openLinks: {}, serverTools: {}, serverResources: {}, logging: {} },
       hostContext: { theme: dark ? "dark" : "light", displayMode: "inline", availableDisplayModes: ["inline"], platform: "web", locale: navigator.language,
@@ -128,6 +129,6 @@ export function appButton(entry) {
     const box = dialog(entry.uri, element);
     const made = await mount(element, entry.uri, entry, connection);
     box.addEventListener("close", made.destroy);
-    box.append(button("Close", () => box.close()));
+    box.append(h("div", { class: "actions" }, button("Close", () => box.close())));
   };
 }

@@ -8,7 +8,7 @@ const EDGE = { left: 44, right: 8, top: 10, bottom: 24 };
 function ceiling(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
+  return [1, 2, 2.5, 4, 5, 8, 10].map((step) => step * power).find((step) => step >= value);
 }
 
 const short = (value) => (Math.abs(value) >= 1e6 ? `${(value / 1e6).toFixed(1)}M` : Math.abs(value) >= 1e4 ? `${(value / 1e3).toFixed(0)}k` : String(Math.round(value * 100) / 100));

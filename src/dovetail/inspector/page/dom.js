@@ -39,6 +39,14 @@ export function fill(element, ...children) {
   return element;
 }
 
+// The same for what is drawn again while somebody may be in it: the focus stays on the control it was on.
+export function refill(element, ...children) {
+  const controls = () => [...element.querySelectorAll("a, button, input, select, textarea")];
+  const at = controls().indexOf(document.activeElement);
+  fill(element, ...children);
+  if (at >= 0) controls()[at]?.focus();
+}
+
 const PATHS = {
   tools: "M14 6a4 4 0 0 0-5.2 5.2L3 17l4 4 5.8-5.8A4 4 0 0 0 18 10l-2.5 2.5-3-3z",
   resources: "M6 3h8l5 5v13H6z M14 3v5h5",

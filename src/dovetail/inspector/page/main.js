@@ -1,7 +1,7 @@
 // The frame around the panels: servers, panels, what is connected, and what wants attention.
 import { post, token } from "./api.js";
 import { connectDialog } from "./connect.js";
-import { button, empty, fill, h, icon, say } from "./dom.js";
+import { button, empty, fill, h, icon, refill, say } from "./dom.js";
 import { begun, choose, current, emit, on, store } from "./store.js";
 import { view as tools } from "./views/tools.js";
 
@@ -9,6 +9,7 @@ const PANELS = [["tools", "Tools"], ["resources", "Resources"], ["prompts", "Pro
 const place = (id) => document.getElementById(id);
 let shown = null;
 let turn = 0;
+let told = "";
 
 function panelName() {
   const name = location.hash.slice(1);
@@ -31,17 +32,20 @@ async function showPanel() {
 
 function drawNav() {
   const name = panelName();
-  fill(place("nav"), ...PANELS.map(([id, text]) => {
+  refill(place("nav"), ...PANELS.map(([id, text]) => {
     const count = id === "questions" ? store.questions.size : 0;
     return h("a", { href: `#${id}`, "aria-current": id === name ? "page" : null }, icon(id), h("span", {}, text), count ? h("span", { class: "badge", "aria-label": `${count} waiting` }, count) : null);
   }));
 }
 
 function drawServers() {
-  const rows = [...store.connections.values()].map((one) => h("li", { class: one.id === store.current ? "chosen" : "" },
-    button([h("span", { class: `dot ${stateClass(one)}`, title: one.state }), h("span", { class: "title" }, one.server?.title ?? one.server?.name ?? one.label)], () => choose(one.id), { class: "server", "aria-pressed": String(one.id === store.current), title: one.label }),
+  const all = [...store.connections.values()];
+  const name = (one) => one.server?.title ?? one.server?.name ?? one.label;
+  const shared = (one) => all.filter((other) => name(other) === name(one)).length > 1;
+  const rows = all.map((one) => h("li", { class: one.id === store.current ? "chosen" : "" },
+    button([h("span", { class: `dot ${stateClass(one)}`, title: one.state }), h("span", { class: "title" }, name(one), shared(one) ? h("span", { class: "type" }, ` ${one.label}`) : null)], () => choose(one.id), { class: "server", "aria-pressed": String(one.id === store.current), title: one.label }),
     button(icon("close"), () => post("disconnect", { connection: one.id }), { class: "quiet square small", "aria-label": `Disconnect ${one.label}` })));
-  fill(place("servers"), h("ul", { class: "servers", "aria-label": "Servers" }, ...rows), button([icon("plus"), "Connect"], connectDialog, { class: "connect" }));
+  refill(place("servers"), h("ul", { class: "servers", "aria-label": "Servers" }, ...rows), button([icon("plus"), "Connect"], connectDialog, { class: "connect" }));
 }
 
 function stateClass(one) {
@@ -57,7 +61,7 @@ function drawHead() {
   const revision = h("select", { "aria-label": "Revision" }, ...["auto", "modern", "legacy", ...[...store.revisions].reverse()].map((name) => h("option", { value: name }, name === "auto" ? `automatic${one.revision && one.wanted === "auto" ? ` (${one.revision})` : ""}` : name)));
   revision.value = one.wanted;
   revision.addEventListener("change", () => post("reconnect", { connection: one.id, revision: revision.value }).catch((error) => say(error.message)));
-  fill(place("head"), h("h1", {}, one.server?.title ?? one.server?.name ?? one.label), h("span", { class: "type" }, one.server?.version ?? ""),
+  refill(place("head"), h("h1", {}, one.server?.title ?? one.server?.name ?? one.label), h("span", { class: "type" }, one.server?.version ?? ""),
     h("span", { class: `chip ${stateClass(one)}`, role: "status" }, one.state), h("span", { class: "type where", title: one.label }, one.label), h("span", { class: "grow" }), revision,
     button("Reconnect", () => post("reconnect", { connection: one.id, revision: one.wanted }), { class: "small" }));
 }
@@ -75,7 +79,10 @@ function drawNotices() {
   }
   const one = current();
   if (one?.problem) found.push(h("div", { class: "notice bad" }, h("strong", {}, `${one.label}: `), one.problem.message));
-  fill(place("notices"), ...found);
+  // They are read out as soon as they are drawn, so what stands there is not drawn again.
+  const words = found.map((one) => one.textContent).join("\n");
+  if (words !== told) refill(place("notices"), ...found);
+  told = words;
 }
 
 function drawAll() {
@@ -92,10 +99,15 @@ function theme() {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     document.documentElement.dataset.theme = dark ? "light" : "dark";
     localStorage.setItem("dovetail-theme", document.documentElement.dataset.theme);
-  }, { class: "quiet" }));
+  }, { class: "quiet", "aria-label": "Light or dark" }));
 }
 
 theme();
+// A link to the panel would name a panel: the part after the # is the one that is shown.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  place("panel").focus();
+});
 for (const name of ["state", "connection", "current", "online"]) on(name, drawAll);
 on("questions", (question) => {
   drawNav();

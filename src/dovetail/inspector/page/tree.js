@@ -5,19 +5,19 @@ const PORTION = 100;
 const OPEN = 3;
 
 export function tree(value, name, marks) {
-  return h("div", { class: "tree", role: "tree", "aria-label": name ?? "JSON" }, node(undefined, value, 0, "", marks));
+  return h("div", { class: "tree", role: "group", "aria-label": name ?? "JSON" }, node(undefined, value, 0, "", marks));
 }
 
 function node(key, value, depth, path, marks) {
   const label = key === undefined ? null : h("span", { class: "key" }, typeof key === "number" ? `${key}` : key, h("span", { class: "colon" }, ":"));
   const mark = marks?.get(path);
   if (value === null || typeof value !== "object") {
-    return h("div", { class: `leaf ${mark ?? ""}`, role: "treeitem", "data-path": path }, label, scalar(value));
+    return h("div", { class: `leaf ${mark ?? ""}`, "data-path": path }, label, scalar(value));
   }
   const entries = Array.isArray(value) ? value.map((one, index) => [index, one]) : Object.entries(value);
   const [left, right] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
-  if (!entries.length) return h("div", { class: `leaf ${mark ?? ""}`, role: "treeitem" }, label, h("span", { class: "punctuation" }, left + right));
-  const group = h("div", { class: "children", role: "group" });
+  if (!entries.length) return h("div", { class: `leaf ${mark ?? ""}` }, label, h("span", { class: "punctuation" }, left + right));
+  const group = h("div", { class: "children" });
   let built = false;
   const build = () => {
     if (built) return;
@@ -25,7 +25,7 @@ function node(key, value, depth, path, marks) {
     portion(group, entries, 0, depth, path, marks);
   };
   const count = h("span", { class: "count" }, `${left}${entries.length}${right}`);
-  const details = h("details", { role: "treeitem", class: mark ?? "" }, h("summary", {}, label, count), group);
+  const details = h("details", { class: mark ?? "" }, h("summary", {}, label, count), group);
   details.addEventListener("toggle", () => { if (details.open) build(); });
   if (depth < OPEN && entries.length <= PORTION) {
     build();

@@ -108,16 +108,22 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     await send(params());
   }
 
-  async function send(what) {
+  function wait() {
     fill(shown);
     bar.removeAttribute("value");
     bar.hidden = false;
     fill(words);
     state.textContent = "running";
     state.className = "state running";
+  }
+
+  async function send(what) {
+    wait();
     try {
       running = await begin(method, what, asTask.checked ? { task: true } : {});
+      runner.begun.add(running);
       stop.disabled = false;
+      progressed(store.calls.get(running)); // it may have got on before we knew its number
       look(store.calls.get(running));
     } catch (error) {
       bar.hidden = true;
@@ -145,9 +151,27 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     after(last, shown);
   }
 
-  function recall() {
+  function past() {
     const subject = params();
-    const same = [...store.calls.values()].filter((one) => one.connection === store.current && one.method === method && (one.params.name ?? one.params.uri) === (subject.name ?? subject.uri)).reverse().slice(0, 20);
+    return [...store.calls.values()].filter((one) => one.connection === store.current && one.method === method && (one.params.name ?? one.params.uri) === (subject.name ?? subject.uri)).reverse().slice(0, 20);
+  }
+
+  // Whoever was elsewhere meanwhile, to answer a question perhaps, finds the call as it is now.
+  function resume() {
+    const newest = past()[0];
+    if (!newest || !runner.begun.has(newest.id)) return;
+    if (newest.state !== "running") {
+      show(newest.id).catch(() => {});
+      return;
+    }
+    wait();
+    running = newest.id;
+    stop.disabled = false;
+    progressed(newest);
+  }
+
+  function recall() {
+    const same = past();
     fill(history, same.length ? h("details", {}, h("summary", {}, `History (${same.length})`), h("ul", {}, ...same.map((one) => h("li", {}, h("span", { class: `dot ${one.state === "failed" || one.failed ? "bad" : one.state === "done" ? "good" : ""}` }),
       h("time", {}, clock(one.at)), h("span", { class: "type" }, duration(one.ms)), h("code", {}, JSON.stringify(one.params.arguments ?? {}).slice(0, 80)),
       button("Show", () => show(one.id), { class: "small quiet" }), button("Repeat", () => send(one.params), { class: "small quiet" }))))) : null);
@@ -166,20 +190,25 @@ export function runner({ method, params, label = "Run", tasks = false, actions =
     }
   });
 
-  const offs = [on("call", look), on("progress", (call) => {
-    if (call.id !== running) return;
+  function progressed(call) {
+    if (!call?.progress || call.id !== running) return;
     const { progress, total, message } = call.progress;
     if (total) {
       bar.max = total;
       bar.value = progress;
     }
     fill(words, total ? `${progress} of ${total}` : `${progress}`, message ? ` · ${message}` : "");
-  })];
+  }
+
+  const offs = [on("call", look), on("progress", progressed)];
   const task = tasks ? h("label", { class: "inline" }, asTask, " as a task") : null;
   const element = h("div", { class: "runner" }, h("div", { class: "actions" }, run, stop, task, copies, state), h("div", { class: "progress" }, bar, words), shown, history);
   recall();
+  resume();
   return { element, go, send, destroy: () => offs.forEach((off) => off()) };
 }
+
+runner.begun = new Set(); // calls of this page, by number
 
 export function chips(...texts) {
   const found = texts.filter(Boolean);

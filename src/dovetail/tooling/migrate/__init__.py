@@ -1,4 +1,4 @@
-"""``dovetail migrate server.py``: rewrite a server written for FastMCP or the official SDK 1.x to native Dovetail.
+"""``dovetail migrate server.py``: rewrite a server written for FastMCP or the official SDK to native Dovetail.
 
 The exit status is 0 when all of it was carried over, 1 when marks say what is left to do by hand, 2 when there was
 nothing to migrate.
@@ -22,7 +22,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     """Migrate one file; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="dovetail migrate",
-        description="Rewrite a server written for FastMCP 2 or 3, or for the official SDK 1.x, to native Dovetail.",
+        description="Rewrite a server written for FastMCP 2 to 4, or for the official SDK 1 or 2, to native Dovetail.",
         epilog="Exit status: 0 all of it, 1 with marks (comments '# dovetail: …'), 2 nothing to migrate.",
     )
     parser.add_argument("file", help="a Python file with a server")

@@ -30,13 +30,19 @@ def _same(*names: str, **others: str) -> dict[str, str]:
 
 _FASTMCP: Final = ("fastmcp", "fastmcp.server", "fastmcp.server.server")
 _SDK: Final = ("mcp.server.fastmcp", "mcp.server.fastmcp.server", "mcp.server")
-SERVERS: Final = frozenset(f"{module}.FastMCP" for module in _FASTMCP + _SDK)
+_SDK_2: Final = ("mcp.server.mcpserver", "mcp.server.mcpserver.server", "mcp.server")
+SERVERS: Final = frozenset(
+    {f"{module}.FastMCP" for module in _FASTMCP + _SDK} | {f"{module}.MCPServer" for module in _SDK_2}
+)
 LOW_LEVEL: Final = frozenset(
     {"mcp.server.Server", "mcp.server.lowlevel.Server", "mcp.server.lowlevel.server.Server"}
 )
 CONTEXTS: Final = frozenset(
-    f"{module}.Context" for module in (*_FASTMCP, *_SDK, "fastmcp.server.context", "fastmcp.context")
-)
+    f"{module}.Context"
+    for module in (
+        *_FASTMCP, *_SDK, *_SDK_2, "fastmcp.server.context", "fastmcp.context", "mcp.server.mcpserver.context",
+    )
+)  # fmt: skip
 REQUEST: Final = "starlette.requests.Request"
 GET_CONTEXT: Final = frozenset(
     {"fastmcp.server.dependencies.get_context", "fastmcp.dependencies.get_context"}
@@ -44,11 +50,14 @@ GET_CONTEXT: Final = frozenset(
 MESSAGES: Final = {
     **{
         f"{module}.{name}": role
-        for module in ("mcp.server.fastmcp.prompts.base", "mcp.server.fastmcp.prompts")
+        for module in (
+            "mcp.server.fastmcp.prompts.base", "mcp.server.fastmcp.prompts", "mcp.server.mcpserver",
+            "mcp.server.mcpserver.prompts.base",
+        )
         for name, role in (("UserMessage", "user"), ("AssistantMessage", "assistant"), ("Message", "user"))
     },
     **{f"{module}.Message": "user" for module in ("fastmcp.prompts", "fastmcp.prompts.prompt")},
-}
+}  # fmt: skip
 """Messages of prompts, and who says them unless told otherwise."""
 
 _TYPES: Final = [
@@ -69,6 +78,7 @@ _MEDIA: Final = {
     f"{module}.{name}": f"dovetail.{name}"
     for module in (
         "fastmcp", "fastmcp.utilities.types", "mcp.server.fastmcp", "mcp.server.fastmcp.utilities.types",
+        "mcp.server.mcpserver", "mcp.server.mcpserver.utilities.types",
     )
     for name in ("Audio", "File", "Image")
 }  # fmt: skip
@@ -83,8 +93,10 @@ NAMES: Final[Mapping[str, str]] = {
     **_MEDIA,
     "fastmcp.exceptions.ToolError": "dovetail.ToolError",
     "mcp.server.fastmcp.exceptions.ToolError": "dovetail.ToolError",
+    "mcp.server.mcpserver.exceptions.ToolError": "dovetail.ToolError",
     "fastmcp.server.elicitation.AcceptedElicitation": "dovetail.Accepted",
     "mcp.server.elicitation.AcceptedElicitation": "dovetail.Accepted",
+    "mcp.server.mcpserver.AcceptedElicitation": "dovetail.Accepted",
     "fastmcp.dependencies.Depends": "dovetail.Depends",
 }
 """Their names → ours."""
@@ -104,6 +116,10 @@ _CONSTRUCTOR: Final = Form(
         dependencies=AWAY, debug=AWAY, log_level=AWAY, strict_input_validation=AWAY, include_fastmcp_meta=AWAY,
     ),
 )  # fmt: skip
+_CONSTRUCTOR_2: Final = Form(
+    ("name", "title", "description", "instructions"), 1,
+    _same("title", "description", **_CONSTRUCTOR.keywords),
+)  # fmt: skip
 _MEMBERS: Final = _same(
     "annotations", "content", "data", "description", "name", "resource", "role", "sizes", "src", "text", "title",
     "uri", "blob", "messages", type=AWAY, mimeType="mime_type", structuredContent="structured_content",
@@ -114,7 +130,7 @@ _RESPONSE: Final = Form(
     {"content": FIRST, "status_code": "status", "headers": "headers", "media_type": "content_type"},
 )  # fmt: skip
 CONSTRUCTORS: Final[Mapping[str, Form]] = {
-    **dict.fromkeys(SERVERS, _CONSTRUCTOR),
+    **{name: _CONSTRUCTOR_2 if name.endswith(".MCPServer") else _CONSTRUCTOR for name in SERVERS},
     **{
         name: Form((), 0, _MEMBERS)
         for name in NAMES
@@ -254,12 +270,22 @@ HINTS: Final[Mapping[str, str]] = {
     "mcp.server.Server": "register each tool with server.add_tool(name=…, input_schema=…, handler=…)",
     "fastmcp.server.dependencies.get_http": "ctx.scope has the headers",
     "fastmcp.server.dependencies.get_access_token": "ctx.principal says who calls",
+    "fastmcp.tools.tool.ToolResult": "return dovetail.CallToolResult(content=[…], structured_content=…)",
+    "fastmcp.tools.ToolResult": "return dovetail.CallToolResult(content=[…], structured_content=…)",
     "fastmcp.tools": "give the function to server.add_tool",
     "fastmcp.exceptions": "raise an exception of dovetail's",
     "mcp.server.fastmcp.exceptions": "raise an exception of dovetail's",
+    "mcp.server.mcpserver.exceptions": "raise an exception of dovetail's",
+    **{
+        f"mcp.server.mcpserver.{name}": f"ask in the handler: await ctx.{ours}(…)"
+        for name, ours in (
+            ("Resolve", "elicit"), ("Elicit", "elicit"), ("Sample", "sample"), ("ListRoots", "list_roots"),
+        )
+    },
+    "mcp.MCPError": "raise dovetail.ProtocolError(kind, message)",
     "mcp.shared.exceptions": "raise dovetail.ProtocolError(kind, message)",
     "fastmcp.Client": "dovetail.Client is not called in the same way",
     "mcp.client": "dovetail.Client connects to all of them",
     "mcp.types": "dovetail.model has the types of the protocol",
-}
+}  # fmt: skip
 """What begins so → what to do by hand."""

@@ -254,7 +254,7 @@ class Rewriting(cst.CSTTransformer, Meaning):
         if name in MESSAGES:
             return self._message(name, updated_node)
         if name in SERVERS:
-            return self._server(self._targets.get(id(original_node), ""), updated_node)
+            return self._server(name, self._targets.get(id(original_node), ""), updated_node)
         if name in CONSTRUCTORS and name in self.names:
             return self._fitted(updated_node, *fit(updated_node.args, CONSTRUCTORS[name]))
         owner, rest = self._owned(dotted(original_node.func))
@@ -279,15 +279,16 @@ class Rewriting(cst.CSTTransformer, Meaning):
             self.mark("a message of a prompt is PromptMessage(role, content) here")
         return made or call
 
-    def _server(self, target: str, call: cst.Call) -> cst.Call:
+    def _server(self, name: str, target: str, call: cst.Call) -> cst.Call:
         transports = self._reading.transports.get(target, {"?"})
         away = [one for one in call.args if one.keyword is not None and one.keyword.value in MOVED]
         if "?" not in transports:
             self._moved[target] = [named(MOVED[one.keyword.value], one.value) for one in away if one.keyword]
             call = call.with_changes(args=joined(call.args, [one for one in call.args if one not in away]))
-        arguments, unknown = fit(call.args, CONSTRUCTORS["fastmcp.FastMCP"])
+        arguments, unknown = fit(call.args, CONSTRUCTORS[name])
         if not any(one.keyword is None or one.keyword.value == "name" for one in arguments):
-            arguments = joined(call.args, [cst.Arg(cst.SimpleString('"FastMCP"')), *arguments])
+            usual = "mcp-server" if name.endswith(".MCPServer") else "FastMCP"
+            arguments = joined(call.args, [cst.Arg(cst.SimpleString(f'"{usual}"')), *arguments])
         return self._fitted(call, arguments, unknown)
 
     def _server_call(self, owner: str, method: str, before: cst.Call, call: cst.Call) -> cst.BaseExpression:

@@ -23,7 +23,7 @@ export function view() {
     const shown = store.logs.filter((entry) => entry.connection === store.current && (least < 0 || LEVELS.indexOf(entry.level) >= least) && (!memory.text || `${entry.logger} ${JSON.stringify(entry.data)}`.toLowerCase().includes(memory.text)));
     list.show(shown, { follow: list.atEnd() || shown.length < 50, fresh: false });
     if (!shown.length) fill(pane, empty("No logs", "What the server logs, and what a program writes to its standard error, appears here. Ask for a level above."));
-    else if (pane.querySelector(".empty")) fill(pane, empty("Logs", "Choose an entry to see all of it."));
+    else if (!pane.firstChild || pane.querySelector(".empty")) fill(pane, empty("Logs", "Choose an entry to see all of it."));
   };
   level.addEventListener("change", async () => {
     if (!level.value) return;

@@ -87,10 +87,10 @@ export function view() {
   const cards = new Map();
   const draw = () => {
     for (const [id, made] of cards) {
-      if (!store.questions.has(id)) {
-        made.remove();
-        cards.delete(id);
-      }
+      if (store.questions.has(id)) continue;
+      made.remove();
+      cards.delete(id);
+      if (document.activeElement === document.body) document.getElementById("panel").focus();
     }
     for (const question of store.questions.values()) {
       if (cards.has(question.id)) continue;
@@ -106,5 +106,7 @@ export function view() {
   const offs = [on("questions", draw), on("state", draw), on("current", below_)];
   draw();
   below_();
+  // Whoever comes here to answer is where the answer goes.
+  requestAnimationFrame(() => place.querySelector(".question :is(input, select, textarea, button)")?.focus());
   return { element, destroy: () => offs.forEach((off) => off()) };
 }

@@ -1,5 +1,5 @@
 import { post } from "../api.js";
-import { button, duration, empty, fill, h, unique } from "../dom.js";
+import { button, duration, empty, fill, h } from "../dom.js";
 import { problem } from "../result.js";
 import { current, lists, on, store } from "../store.js";
 import { differences, tree } from "../tree.js";
@@ -12,14 +12,14 @@ function column(found, newest) {
   const marks = same && found !== newest ? differences(newest.result, found.result) : new Map();
   const says = found.error ? "failed" : found === newest ? "the newest" : marks.size ? `${marks.size} differences` : same ? "the same" : "";
   return h("article", { class: "card revision", "data-revision": found.revision },
-    h("div", { class: "block-head" }, h("h3", {}, found.revision), h("span", { class: `chip ${found.error ? "bad" : marks.size ? "warn" : "good"}` }, says)),
+    h("div", { class: "block-head" }, h("h2", {}, found.revision), h("span", { class: `chip ${found.error ? "bad" : marks.size ? "warn" : "good"}` }, says)),
     h("p", { class: "type" }, found.ms === undefined ? "" : `connected in ${duration(found.connect)}, answered in ${duration(found.ms)}`),
     found.error ? problem(found.error) : tree(found.result, `result of ${found.revision}`, marks),
     ...[...marks].filter(([, kind]) => kind === "removed").slice(0, 20).map(([path]) => h("p", { class: "note removed" }, `not here: ${path}`)));
 }
 
 export function view() {
-  const way = h("select", { id: unique("way") }, ...WAYS.map(([id, text]) => h("option", { value: id }, text)));
+  const way = h("select", { "aria-label": "What to do" }, ...WAYS.map(([id, text]) => h("option", { value: id }, text)));
   const subject = h("select", { "aria-label": "Which one" });
   const place = h("div", {});
   const shown = h("div", { class: "revisions" });

@@ -45,7 +45,7 @@ export function view() {
   });
   const draw = () => {
     const calls = [...store.calls.values()].filter((one) => one.connection === store.current).reverse().slice(0, 200);
-    fill(table, calls.length ? h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ...["time", "method", "what", "state", "took", "size", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...calls.map((one) => h("tr", {},
+    fill(table, calls.length ? h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ...["time", "method", "what", "state", "took", "size", ""].map((name) => name ? h("th", { scope: "col" }, name) : h("td")))), h("tbody", {}, ...calls.map((one) => h("tr", {},
       h("td", {}, clock(one.at)), h("td", {}, one.method), h("td", {}, h("code", {}, String(one.params.name ?? one.params.uri ?? "").slice(0, 60))), h("td", { class: one.state === "failed" || one.failed ? "bad" : "" }, one.failed ? "tool failed" : one.state), h("td", { class: "number" }, duration(one.ms)), h("td", { class: "number" }, bytes(one.size)),
       h("td", {}, button("Show", async () => dialog(`${one.method} ${one.params.name ?? one.params.uri ?? ""}`, result(await get("call", { id: one.id }))), { class: "small quiet" }), button("Repeat", () => post("call", { connection: one.connection, method: one.method, params: one.params, task: one.task }), { class: "small quiet" }))))))) : empty("No calls yet", "Every call of this run is kept here, and can be repeated."));
   };

@@ -24,7 +24,7 @@ function frameRow(row) {
   return h("div", { class: `frame ${kind} ${server ? "in" : "out"}`, "data-number": number },
     h("span", { class: "arrow", title: server ? "from the server" : "from the client" }, server ? "←" : "→"), h("span", { class: "time" }, clock(at)), h("span", { class: "kind" }, kind),
     h("span", { class: "method" }, method || "–"), h("span", { class: "id" }, id === null ? "" : `#${id}`), h("span", { class: "took" }, took === null ? "" : duration(took)), h("span", { class: "size" }, bytes(size)),
-    store.connections.size > 1 ? h("span", { class: "from" }, store.connections.get(connection)?.label ?? "") : null);
+    memory.all ? h("span", { class: "from" }, store.connections.get(connection)?.label ?? "") : null);
 }
 
 export function view() {
@@ -115,7 +115,8 @@ export function view() {
 
   function compare(one, other) {
     const marks = differences(one.frame.decoded, other.frame.decoded);
-    const back = differences(other.frame.decoded, one.frame.decoded);
+    // What only the first has is gone from the second; what only the second has came to it.
+    const back = new Map([...marks].filter(([, kind]) => kind !== "added"));
     fill(pane, h("h2", {}, `Frames ${one.row[0]} and ${other.row[0]}: ${marks.size ? `${marks.size} differences` : "no difference"}`),
       h("div", { class: "side-by-side" }, h("div", {}, h("h3", {}, `Frame ${one.row[0]}`), tree(one.frame.decoded, "first", back)), h("div", {}, h("h3", {}, `Frame ${other.row[0]}`), tree(other.frame.decoded, "second", marks))));
   }
