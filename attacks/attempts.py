@@ -7,11 +7,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import active_children, get_context
 
-from . import on_clients, on_floods, on_heads, on_places, on_tcp, on_websocket
+from . import on_clients, on_floods, on_heads, on_places, on_rates, on_tcp, on_websocket
 from .report import ATTACKS, Attack, Outcome, Scale, carry_out
 from .victim import serve
 
-MODULES = (on_tcp, on_heads, on_places, on_websocket, on_floods, on_clients)
+MODULES = (on_tcp, on_heads, on_places, on_websocket, on_floods, on_rates, on_clients)
 """Importing them registers their attacks."""
 
 

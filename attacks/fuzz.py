@@ -123,6 +123,7 @@ TALKS: dict[str, tuple[str, Talk]] = {
     "uvicorn": ("uvicorn", over_http),
     "sse": ("granian", over_sse),
     "websocket": ("granian", over_websocket),
+    "uvicorn-websocket": ("uvicorn", over_websocket),
     "tcp": ("tcp", over_tcp),
 }
 
@@ -233,10 +234,10 @@ def main() -> int:
     for transport in options.transport or WORK:
         try:
             held = asyncio.run(fuzz(transport, options.seconds, options.seed))
-            print(f"held  {transport:<12} {held}", flush=True)
+            print(f"held  {transport:<17} {held}", flush=True)
         except GotThrough as error:
             broken += 1
-            print(f"BROKE {transport:<12} {error}", flush=True)
+            print(f"BROKE {transport:<17} {error}", flush=True)
     return 1 if broken else 0
 
 

@@ -22,6 +22,8 @@ from .victim import Victim
 FLOODS = (clients_that_read_nothing, bodies_that_never_end, a_batch_that_answers_much, calls_nobody_waits_for)
 MOST = 512
 """Mebibytes of the whole process."""
+FIRST = -20
+"""How nice those who flood are to others on their core."""
 SLOWER = 2.0
 SHORTLY = 100.0
 """How many times its quiet value the 99th percentile may become; and the milliseconds that are enough in the short
@@ -31,8 +33,8 @@ form, since whatever else runs on the machine is in it."""
 @attack("http", seconds=150)
 async def all_floods_together(victim: Victim, scale: Scale) -> str:
     """Every flood at once, while a quiet client of its own process goes on calling."""
-    with _apart(victim.process.pid) as cores:
-        quiet = await _feel(victim, scale.of(2, 10))
+    with apart(victim.process.pid) as cores:
+        quiet = await feel(victim, scale.of(2, 10))
         floods = [asyncio.create_task(_carefree(one(victim, scale))) for one in FLOODS]
         highest = 0
 
@@ -44,12 +46,12 @@ async def all_floods_together(victim: Victim, scale: Scale) -> str:
 
         weighing = asyncio.create_task(weigh())
         try:
-            loud = await _feel(victim, scale.of(4, 30))
+            loud = await feel(victim, scale.of(4, 30))
         finally:
             for task in (*floods, weighing):
                 task.cancel()
             await asyncio.gather(*floods, weighing, return_exceptions=True)
-    before, after = _percentile(quiet), _percentile(loud)
+    before, after = percentile(quiet), percentile(loud)
     detail = (
         f"{len(loud)} calls of a quiet client: p99 {before:.1f} → {after:.1f} ms (the longest {max(loud):.0f}), "
         f"{highest} MiB in all; {cores}"
@@ -60,11 +62,12 @@ async def all_floods_together(victim: Victim, scale: Scale) -> str:
 
 
 @contextmanager
-def _apart(server: int) -> Iterator[str]:
+def apart(server: int) -> Iterator[str]:
     """The server has a core of its own; whoever floods it and whoever measures it share the other one.
 
-    A thread of the host that has a byte to move comes before the one that runs Python, as the kernel would have it
-    anyway: threads of one level take turns of 100 ms.
+    There the quiet client comes first, then the floods, then whatever else runs on this machine: neither takes time
+    from the server, and a busy machine makes the floods no weaker. A thread of the host that has a byte to move comes
+    before the one that runs Python, as the kernel would have it anyway: threads of one level take turns of 100 ms.
     """
     here = sorted(os.sched_getaffinity(0))
     if len(here) < 2:
@@ -75,13 +78,18 @@ def _apart(server: int) -> Iterator[str]:
             os.sched_setaffinity(thread, here[:1])
             prefer(thread, 1 if thread == server else 2)
     os.sched_setaffinity(0, here[1:2])
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
     try:
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, FIRST)
         yield "the server on a core of its own"
     finally:
         os.sched_setaffinity(0, here)
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, usual)
 
 
-async def _feel(victim: Victim, seconds: int) -> list[float]:
+async def feel(victim: Victim, seconds: int) -> list[float]:
     """The milliseconds that the calls of a quiet client take."""
     arguments = ["-m", "attacks.quiet", str(victim.address[1]), str(seconds)]
     process = await asyncio.create_subprocess_exec(
@@ -93,7 +101,7 @@ async def _feel(victim: Victim, seconds: int) -> list[float]:
     return json.loads(out)
 
 
-def _percentile(took: list[float]) -> float:
+def percentile(took: list[float]) -> float:
     return sorted(took)[int(len(took) * 0.99) - 1]
 
 

@@ -43,6 +43,9 @@ def _doors(headers: dict[str, str]) -> dict[str, bytes]:
         "modern": http(headers={**modern_headers(message), **headers}, body=message),
         "legacy": http(headers=headers, body=initialize()),
         "sse": http("GET", "/sse", {**headers, "Content-Type": "", "Content-Length": ""}),
+        "messages": http("POST", "/messages?session_id=x", headers, modern("tools/list")),
+        "metrics": http("GET", "/metrics", {**headers, "Content-Type": "", "Content-Length": ""}),
+        "route": http("GET", "/own", {**headers, "Content-Type": "", "Content-Length": ""}),
         "websocket": http(
             "GET", "/mcp", {**UPGRADE, **KEY, **headers, "Content-Type": "", "Content-Length": ""}
         ),
@@ -64,7 +67,7 @@ async def strange_origins(victim: Victim, scale: Scale) -> str:
     """Pages of other sites call, under names that look like ours."""
     for origin in FOREIGN_ORIGINS:
         await _all_refused(victim, {"Origin": origin})
-    return f"{len(FOREIGN_ORIGINS)} origins refused at four doors"
+    return f"{len(FOREIGN_ORIGINS)} origins refused at seven doors"
 
 
 @attack("http")
@@ -78,14 +81,21 @@ async def strange_hosts(victim: Victim, scale: Scale) -> str:
         status, _, _ = await wire.response()
         if status not in (0, 400, 403):
             raise GotThrough(f"two hosts at {door}: {status}")
-    return f"{len(FOREIGN_HOSTS)} hosts and two at once refused at four doors"
+    return f"{len(FOREIGN_HOSTS)} hosts and two at once refused at seven doors"
 
 
 @attack("http")
 async def cross_site_requests(victim: Victim, scale: Scale) -> str:
     """A browser says that the request comes from another site, without an Origin."""
     await _all_refused(victim, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"})
-    return "refused at four doors"
+    for path in ("/livez", "/readyz"):
+        wire = await victim.connect()
+        wire.send(
+            http("GET", path, {"Sec-Fetch-Site": "cross-site", "Content-Type": "", "Content-Length": ""})
+        )
+        if (await wire.response())[0] != 403:
+            raise GotThrough(f"a page of another site may ask {path}")
+    return "refused at nine doors"
 
 
 @attack("http")

@@ -126,7 +126,7 @@ async def bodies_that_never_end(victim: Victim, scale: Scale) -> str:
 @attack("http", seconds=400)
 async def addresses_without_end(victim: Victim, scale: Scale) -> str:
     """Sessions subscribe to as many long addresses as they may."""
-    sessions = scale.of(10, 60)
+    sessions = scale.of(10, 20)
     before = victim.memory()
     wire = await victim.connect()
     for _ in range(sessions):
@@ -191,7 +191,7 @@ async def one_takes_all_tasks(victim: Victim, scale: Scale) -> str:
     return f"one principal was refused after its share ({refused} refusals), another got its task"
 
 
-@attack("http", seconds=120)
+@attack("http", seconds=400)
 async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
     """A session is ended, thousands of others too, and its id is tried again."""
     first = await victim.session()

@@ -105,6 +105,51 @@ async def heavy_introductions(victim: Victim, scale: Scale) -> str:
     return f"{count} introductions of {size >> 20} MiB cost {grown} MiB"
 
 
+async def _begin(wire: Wire, size: int, *, fragments: bool) -> None:
+    """Send a large message but for its end, in one frame or in many."""
+    whole = frame(TEXT, b" " * size)
+    if fragments:
+        whole = frame(TEXT, b" ", last=False) + frame(CONTINUATION, b" " * 65_000, last=False) * (
+            size // 65_000
+        )
+    try:
+        for at in range(0, len(whole) - 1, MIB):
+            wire.send(whole[at : min(at + MIB, len(whole) - 1)])
+            await asyncio.wait_for(wire.writer.drain(), 2)
+    except (TimeoutError, ConnectionError):
+        pass  # it has stopped reading, or hung up: that is what it should do
+
+
+@attack("http", seconds=120)
+async def messages_that_never_end(victim: Victim, scale: Scale) -> str:
+    """Many sockets send all of a large message but its last byte, in one frame and in many."""
+    count, highest, before = scale.of(12, 64), 0, victim.memory()
+
+    async def weigh() -> None:
+        nonlocal highest
+        while True:
+            highest = max(highest, victim.memory() - before)
+            await asyncio.sleep(0.01)
+
+    weighing = asyncio.create_task(weigh())
+    try:
+        wires: list[Wire] = []
+        for fragments in (False, True):
+            more = [await opened(victim) for _ in range(count)]
+            await asyncio.gather(*(_begin(wire, 15 * MIB, fragments=fragments) for wire in more))
+            wires += more
+        honest = await opened(victim)
+        honest.send(frame(TEXT, json.dumps(modern("tools/list")).encode()))
+        await asyncio.wait_for(message(honest), 10)
+        cut = sum(await asyncio.gather(*(wire.closed(1) for wire in wires)))
+    finally:
+        weighing.cancel()
+    if highest > 320 * MIB:
+        raise GotThrough(f"{2 * count} unfinished messages cost {highest >> 20} MiB")
+    cost = f"{2 * count} unfinished messages of 15 MiB cost {highest >> 20} MiB"
+    return f"{cost}; {cut} were hung up on, others are served"
+
+
 @attack("http", seconds=90)
 async def unread_pings(victim: Victim, scale: Scale) -> str:
     """Pings without end whose pongs are never read."""

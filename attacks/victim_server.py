@@ -8,9 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dovetail import Context, RegistrationError, Server
+from dovetail import Context, RegistrationError, Request, Server
+from dovetail.layers import Layer, RateLimit
 
-server = Server(os.environ.get("VICTIM_NAME", "victim"))
+
+def guards() -> list[Layer]:
+    """Those that an attack asks for."""
+    if os.environ.get("VICTIM_RATE"):
+        return [RateLimit(per_client="500/s")]
+    if os.environ.get("VICTIM_BLOCK"):
+        return [RateLimit(per_client="500/s", block=300)]
+    return []
+
+
+server = Server(os.environ.get("VICTIM_NAME", "victim"), layers=guards())
 marks: list[str] = []
 running = 0
 
@@ -91,6 +102,11 @@ def thing(name: str) -> str:
     return name
 
 
+@server.route("/own")
+def own(request: Request) -> str:
+    return "mine"
+
+
 def principal(scope: Mapping[str, Any]) -> str | None:
     """Whoever a header names; an attacker has no such header, and must not be able to add one."""
     return dict(scope["headers"]).get(b"x-user", b"").decode() or None
@@ -116,4 +132,4 @@ if __name__ == "__main__":
     if host == "tcp":
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
     named = {"principal": principal} if os.environ.get("VICTIM_PRINCIPAL") else {}
-    sys.exit(server.run("http", port=int(port), server=host, **named))
+    sys.exit(server.run("http", port=int(port), server=host, metrics=True, **named))

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from attacks.victim import http, modern, modern_headers, modern_post
+from attacks.victim import Json, http, modern, modern_headers, modern_post
 
 from dovetail import DovetailError
 
@@ -116,8 +116,16 @@ async def memory_exhaustion(site: Site) -> Found:
 
 
 async def message_flood(site: Site) -> Found:
-    """Far more messages than anybody may send."""
-    code, detected = await refused(echo(site), 1056)
+    """Far more messages than anybody may send, over several connections where there may be several."""
+    more = [HttpLine(site.port) for _ in range(15)] if site.transport == "http" else []
+
+    async def many() -> Json:
+        answers = await asyncio.gather(*(line.ask("echo", text="again") for line in (site.line, *more)))
+        return max(answers, key=lambda answer: refusal_of(answer) or 0)
+
+    code, detected = await refused(many, 1056)
+    for line in more:
+        line.drop()
     return Found(detected, await served(echo(site)), code, "after 1003")
 
 

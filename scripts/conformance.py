@@ -20,7 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,30 @@ def serve(port: int, *what: str) -> subprocess.Popen[bytes]:
     sys.exit("the fixture server did not start")
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+@contextmanager
+def bridge(target: str, wanted: str | None, revision: str) -> Generator[str]:
+    """The URL at which ``target`` is reached: its own, or that of a bridge which speaks ``wanted`` with it."""
+    if wanted is None:
+        yield target
+        return
+    if wanted == "same":
+        wanted = "auto" if revision == "extensions" else revision
+    port = free_port()
+    process = serve(port, "bridge", target, "--revision", wanted)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        end(process)
+
+
 def write(path: Path, scores: list[Score]) -> None:
     version = json.loads((SUITE / "package.json").read_text())["version"]
     rows = [
@@ -212,7 +238,7 @@ def main() -> int:
         nargs="?",
         const="auto",
         metavar="REVISION",
-        help="through `dovetail bridge`, speaking this",
+        help="through `dovetail bridge`, which speaks this behind; `same` is what is spoken in front",
     )
     parser.add_argument("--write", type=Path, help="write the scores as JSON")
     options = parser.parse_args()
@@ -226,24 +252,17 @@ def main() -> int:
                 port = free_port()
                 target = f"http://127.0.0.1:{port}/mcp"
                 processes.append(serve(port, "run", "examples/conformance/server.py"))
-            if options.bridge:
-                port = free_port()
-                processes.append(serve(port, "bridge", target, "--revision", options.bridge))
-                target = f"http://127.0.0.1:{port}/mcp"
         try:
             for revision in options.revisions or REVISIONS[leg]:
-                score = run_leg(leg, revision, target, options.only)
+                with bridge(target, options.bridge if leg == "server" else None, revision) as reached:
+                    score = run_leg(leg, revision, reached, options.only)
                 scores.append(score)
                 print(score.line(), flush=True)
                 for line in score.trouble:
                     print("  " + line, flush=True)
         finally:
-            for process in reversed(processes):
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+            for process in processes:
+                end(process)
     if options.write:
         write(options.write, scores)
     failed = sum(s.scenarios - s.idle - s.passed for s in scores)

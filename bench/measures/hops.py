@@ -1,11 +1,11 @@
-"""What one hop through a gateway adds to a call over HTTP on loopback: ours, and FastMCP's proxy."""
+"""What one hop through a gateway adds to a call over HTTP on loopback: ours, FastMCP's, and one that only passes on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..peers import DOVETAIL, FASTMCP, LEGACY, MODERN
+from ..peers import DOVETAIL, FASTMCP, LEGACY, LIMIT, MODERN
 from ..processes import Child
 from ..rounds import Options, interleave, say
 from ..samples import Figures, Sample, figure
@@ -19,7 +19,7 @@ def measure(figures: Figures, options: Options) -> None:
     say("http: one hop through a gateway, and none")
     with ExitStack() as stack:
         cases: dict[tuple[str, str, str], Callable[[], Sample]] = {}
-        for peer, era in ((DOVETAIL, MODERN), (DOVETAIL, LEGACY), (FASTMCP, LEGACY)):
+        for peer, era in ((LIMIT, MODERN), (DOVETAIL, MODERN), (DOVETAIL, LEGACY), (FASTMCP, LEGACY)):
             behind = stack.enter_context(Child(peer, "http"))
             behind.wait_for_port()
             front = stack.enter_context(

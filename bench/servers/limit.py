@@ -348,14 +348,60 @@ async def rsgi(scope: Any, protocol: Any) -> None:
         protocol.response_bytes(200, JSON_LINES, reply)
 
 
+class Behind(asyncio.Protocol):
+    """One connection to a server behind: a request, then its answer, whose length is said."""
+
+    transport: asyncio.Transport
+    waiting: asyncio.Future[bytes]
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        head = self.data.find(b"\r\n\r\n") + 4
+        if head < 4:
+            return
+        at = self.data.lower().index(b"content-length:") + 15
+        if len(self.data) >= head + int(self.data[at : self.data.index(b"\r\n", at)]):
+            body, self.data = self.data[head:], b""
+            self.waiting.set_result(body)
+
+
+spare: list[Behind] = []
+PASSED = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
+
+
+async def pass_on(scope: Any, protocol: Any) -> None:
+    """One hop: the body as it is goes to the server at ``BENCH_BEHIND``, and its answer back."""
+    body, loop = await protocol(), asyncio.get_running_loop()
+    place = os.environ["BENCH_BEHIND"].removeprefix("http://").partition("/")[0]
+    if spare:
+        connection = spare.pop()
+    else:
+        host, _, port = place.partition(":")
+        _, connection = await loop.create_connection(Behind, host, int(port))
+    lines = "".join(f"{name}: {scope.headers.get(name)}\r\n" for name in PASSED if name in scope.headers)
+    head = f"POST /mcp HTTP/1.1\r\nhost: {place}\r\n{lines}content-length: {len(body)}\r\n\r\n"
+    connection.waiting = loop.create_future()
+    connection.transport.write(head.encode() + body)
+    reply = await connection.waiting
+    spare.append(connection)
+    protocol.response_bytes(200, JSON_LINES, reply)
+
+
 async def over_granian(port: int) -> None:
     import signal
 
     from granian.constants import HTTPModes
     from granian.server.embed import Server
 
+    target = pass_on if "BENCH_BEHIND" in os.environ else rsgi
     server = Server(
-        rsgi, port=port, http=HTTPModes.http1, log_enabled=False, backlog=2048, backpressure=10_000
+        target, port=port, http=HTTPModes.http1, log_enabled=False, backlog=2048, backpressure=10_000
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)
     await server.serve()

@@ -1,0 +1,94 @@
+"""One client far over its rate, and what another one feels of it: as long as a guard is on, next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from statistics import median
+
+from .on_floods import apart, feel, percentile
+from .report import GotThrough, Scale, attack
+from .victim import Victim, Wire, call, http, request, serve
+
+ELSEWHERE = "127.0.0.2"
+"""Where the flood comes from: the quiet client is told apart from it by its address."""
+CONNECTIONS = 64
+SLOWER = 2.0
+SHORTLY = 20.0
+"""How many times its quiet value the 99th percentile may become. In the short form whatever else runs on the machine is
+in it, so there the median is judged, and so many milliseconds are enough."""
+CASES = (
+    ("VICTIM_BLOCK", "modern"),
+    ("VICTIM_BLOCK", "legacy"),
+    ("VICTIM_RATE", "modern"),
+    ("VICTIM_RATE", "legacy"),
+)
+"""Whether who goes on is blocked, and how it speaks."""
+
+
+@attack("http", seconds=120)
+async def one_client_over_its_rate(victim: Victim, scale: Scale) -> str:
+    """One client calls as fast as it can over many connections, in both eras, while a quiet one goes on calling."""
+    told: list[str] = []
+    for guard, era in CASES[: scale.of(1, len(CASES))]:
+        async with serve(victim.host, **{guard: "1"}) as limited:
+            told.append(f"{guard} {era} {await _one(limited, era, scale)}")
+    return "; ".join(told)
+
+
+async def _one(victim: Victim, era: str, scale: Scale) -> str:
+    with apart(victim.process.pid):
+        await feel(victim, 1)  # what is made once is made
+        quiet = await feel(victim, scale.of(1, 6))
+        async with _flood(victim, era) as answers:
+            loud = await feel(victim, scale.of(1, 6))
+    before, after = percentile(quiet), percentile(loud)
+    detail = f"p99 {before:.2f} → {after:.2f} ms ({after / before:.1f}×) beside {dict(answers)}"
+    slow = median(loud) > SHORTLY if scale.short else after > SLOWER * before
+    if not answers["refused"]:
+        raise GotThrough(f"nobody was refused: {detail}")
+    if slow:
+        raise GotThrough(f"{era}: {detail}")
+    return detail
+
+
+@asynccontextmanager
+async def _flood(victim: Victim, era: str) -> AsyncIterator[Counter[str]]:
+    """From one client, as long as this is open; how its messages were answered."""
+    session = await victim.session() if era == "legacy" else None
+    answers: Counter[str] = Counter()
+    floods = [asyncio.create_task(_pour(victim, _call(session), answers)) for _ in range(CONNECTIONS)]
+    try:
+        yield answers
+    finally:
+        for task in floods:
+            task.cancel()
+        await asyncio.gather(*floods, return_exceptions=True)
+
+
+def _call(session: str | None) -> bytes:
+    if session is None:
+        return call("echo", text="hello")
+    message = request("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+    return http(headers={"Mcp-Session-Id": session}, body=message)
+
+
+async def _pour(victim: Victim, data: bytes, answers: Counter[str]) -> None:
+    while True:
+        with suppress(OSError):
+            wire = Wire(*await asyncio.open_connection(*victim.address, local_addr=(ELSEWHERE, 0)))
+            try:
+                while await _asked(wire, data, answers):
+                    pass
+            finally:
+                wire.drop()
+
+
+async def _asked(wire: Wire, data: bytes, answers: Counter[str]) -> bool:
+    wire.send(data)
+    status, _, body = await wire.response()
+    if status:
+        answers["refused" if b'"refusal":true' in body else "served"] += 1
+    return status != 0
