@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 90_040
+WHOLE = 90_400
 CENTRE = 41_615
 AROUND = (
     "auth",

@@ -283,32 +283,60 @@ async def test_a_server_without_a_store_promises_nothing_and_is_sent_nothing() -
     assert seen == [None]
 
 
-def test_one_principal_cannot_fill_the_store_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.workers.once.ONCE_BYTES", 10_000)
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@run
+async def test_results_give_way_oldest_first_and_never_fill_the_store(kind: str, tmp_path: Path) -> None:
+    store = MemoryStore(200) if kind == "memory" else SqliteStore(tmp_path / "store", size=1 << 20)
+    till = Till(store)
+    async with till.server.running(), Client(till.server) as client:
+        for number in range(600):
+            words = f"{number} {'x' * 2000}"
+            result = await client.call_tool("echo", {"words": words}, idempotency_key=f"k{number}")
+            assert result.text == words
+        for number in (599, 590):
+            words = f"{number} {'x' * 2000}"
+            assert (
+                await client.call_tool("echo", {"words": words}, idempotency_key=f"k{number}")
+            ).text == words
+        assert till.runs == 600  # the newest are known
+        await client.call_tool("echo", {"words": f"0 {'x' * 2000}"}, idempotency_key="k0")
+        assert till.runs == 601  # the oldest is forgotten
+    await store.close()
 
-    @run
-    async def scenario() -> None:
-        now = [1_800_000_000.0]
-        store = MemoryStore(clock=lambda: now[0])
-        till = Till(store)
-        async with till.server.running():
-            for number in range(15):  # what is counted for each fills a share
-                await paid(till.peer(f"k{number}"), 1)
-            large = {"name": "echo", "arguments": {"words": "x" * 5000}}
-            assert "result" in await till.peer("large").ask("tools/call", **large)
-            runs = till.runs
-            assert await paid(till.peer("first", principal="bob"), 1) == f"paid 1, {runs + 1}"
-            # Each was done once, and a repeat is told so; only what is large is not told again.
-            assert await paid(till.peer("k14"), 1) == "paid 1, 15"
-            again = await till.peer("large").error("tools/call", **large)
-            assert again["data"]["kind"] == "call_interrupted"
-            assert "was made" in again["message"]
-            assert till.runs == runs + 1
-            # An hour later: those within the share are kept, and so is everybody else's.
-            before = len(store)
-            now[0] += 3600
-            assert await paid(till.peer("k0"), 1) == "paid 1, 1"
-            assert await paid(till.peer("first", principal="bob"), 1) == f"paid 1, {runs + 1}"
-            assert len(store) <= before - 3
 
-    scenario()
+@run
+async def test_whoever_calls_without_end_pushes_out_their_own_results_only() -> None:
+    till = Till(MemoryStore(60))
+    async with till.server.running():
+        await paid(till.peer("k", principal="bob"))
+        for number in range(100):
+            await paid(till.peer(f"k{number}"))
+        runs = till.runs
+        assert await paid(till.peer("k", principal="bob")) == "paid 5, 1"
+        assert await paid(till.peer("k99")) == f"paid 5, {runs}"
+        assert till.runs == runs
+
+
+@run
+async def test_calls_that_are_given_up_do_not_fill_the_store() -> None:
+    till = Till(MemoryStore(60))
+    async with till.server.running(), Client(till.server, revision=LEGACY) as client:
+        for _ in range(100):
+            till.reached.clear()
+            calling = asyncio.create_task(client.call_tool("slow"))
+            await till.reached.wait()
+            calling.cancel()
+            await asyncio.wait([calling])
+        assert (await client.call_tool("pay", {"amount": 5})).text == "paid 5, 101"
+
+
+@run
+async def test_a_result_too_large_to_be_kept_is_known_to_have_been_made() -> None:
+    till = Till(MemoryStore(size=1 << 20))
+    async with till.server.running():
+        large = {"name": "echo", "arguments": {"words": "x" * 100_000}}
+        assert "result" in await till.peer("large").ask("tools/call", **large)
+        again = await till.peer("large").error("tools/call", **large)
+        assert again["data"]["kind"] == "call_interrupted"
+        assert "was made" in again["message"]
+        assert till.runs == 1

@@ -20,7 +20,7 @@ publish   tell everybody who listens right now (`subscribe`), also in other proc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from ..errors import DovetailError
 from ..settings import SCAN_PAGE
@@ -130,6 +130,14 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of connections and files. Closing twice is fine."""
         ...
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A store that says how much it holds: what can give way to other things takes a part of that and no more."""
+
+    most_entries: int
+    most_bytes: int
 
 
 def split(key: str) -> tuple[str, str]:

@@ -51,12 +51,14 @@ LEASE_SECONDS: Final = 10.0
 """For which a worker holds what it works on, without a sign of life; it gives three in that time."""
 ONCE_SECONDS: Final = 86_400.0
 """For which the result of a call with an idempotency key is kept."""
+ONCE_OWN: Final = 25_000
 ONCE_BYTES: Final = 64 << 20
+ONCE_ALL: Final = 50_000
 ONCE_ALL_BYTES: Final = 512 << 20
-"""What one process keeps of such results in that time: of one principal, and of all."""
-ONCE_SOON: Final = 300.0
-ONCE_SMALL: Final = 4096
-"""Beyond that a result is kept for so many seconds, and only if it has at most so many bytes."""
+"""How many such results one process keeps, and how many bytes of them: of one principal, and of all."""
+ONCE_PART_ENTRIES: Final = 2
+ONCE_PART_BYTES: Final = 16
+"""The part of a store's entries, and of its bytes, that they take at most: several processes may share the bytes."""
 SHARE_OVERHEAD: Final = 512
 """Bytes that an entry takes beside its own."""
 SHARE_GROUPS: Final = 4096

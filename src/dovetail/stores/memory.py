@@ -38,8 +38,8 @@ class MemoryStore:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._limit = entries
-        self._size_limit = size
+        self.most_entries = entries
+        self.most_bytes = size
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._folders: dict[str, list[str]] = {}  # names, sorted, for scan
@@ -122,10 +122,10 @@ class MemoryStore:
         if ttl <= 0:
             self._leases.pop(key, None)
             return 1
-        if held is None and len(self._leases) >= self._limit:
+        if held is None and len(self._leases) >= self.most_entries:
             self._leases = {name: lease for name, lease in self._leases.items() if lease.expires > now}
-            if len(self._leases) >= self._limit:
-                raise StoreFull(self._limit, "leases")
+            if len(self._leases) >= self.most_entries:
+                raise StoreFull(self.most_entries, "leases")
         if held is None or held.owner != owner or held.expires <= now:
             self._last_number = max(self._last_number + 1, round(now * 1_000_000))
             number = self._last_number
@@ -182,9 +182,9 @@ class MemoryStore:
 
     def _make_room(self, key: str, more: int) -> None:
         new = key not in self._entries
-        if (new and len(self._entries) >= self._limit) or self._size + more > self._size_limit:
+        if (new and len(self._entries) >= self.most_entries) or self._size + more > self.most_bytes:
             self._expire()
-        if new and len(self._entries) >= self._limit:
-            raise StoreFull(self._limit, "entries")
-        if more > 0 and self._size + more > self._size_limit:
-            raise StoreFull(self._size_limit, "bytes")
+        if new and len(self._entries) >= self.most_entries:
+            raise StoreFull(self.most_entries, "entries")
+        if more > 0 and self._size + more > self.most_bytes:
+            raise StoreFull(self.most_bytes, "bytes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +53,8 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
-        self._size = size
+        self.most_bytes = size
+        self.most_entries = sys.maxsize  # bytes alone count
         self._durable = durable
         self._busy = busy
         self._clock = clock
@@ -165,7 +167,7 @@ class SqliteStore:
         try:
             return await writer.submit(do, writes=writes)
         except StoreFull as error:
-            raise StoreFull(self._size) from error.__cause__
+            raise StoreFull(self.most_bytes) from error.__cause__
 
     def _connect(self) -> sqlite3.Connection:
         """A connection to a file that is ours and of our version. Runs in the thread that keeps it."""
@@ -176,7 +178,7 @@ class SqliteStore:
             )
             connection.execute("pragma journal_mode = wal")
             connection.execute(f"pragma synchronous = {'full' if self._durable else 'normal'}")
-            connection.execute(f"pragma max_page_count = {max(self._size // _PAGE, 16)}")
+            connection.execute(f"pragma max_page_count = {max(self.most_bytes // _PAGE, 16)}")
             _prepare(connection)
         except BaseException as error:
             if connection is not None:

@@ -32,21 +32,12 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.bounds import (
-    LEASE_SECONDS,
-    ONCE_ALL_BYTES,
-    ONCE_BYTES,
-    ONCE_GRACE,
-    ONCE_LOOK,
-    ONCE_SECONDS,
-    ONCE_SMALL,
-    ONCE_SOON,
-)
+from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
 from .processes import ended, passport
-from .shares import Shares
+from .results import Results
 from .steps import harmless
 
 if TYPE_CHECKING:
@@ -81,7 +72,7 @@ class Once:
         self._inner = inner
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
-        self._shares = Shares(server.clock, seconds=ONCE_SECONDS, own=ONCE_BYTES, total=ONCE_ALL_BYTES)
+        self._results = Results(store)
         self._under_way: set[asyncio.Task[Any]] = set()
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
@@ -182,32 +173,31 @@ class Once:
             await to_the_end(self._settle(name, me, keep, not_run=not_run))
 
     async def _settle(
-        self, name: str, me: str, keep: Coroutine[Any, Any, None] | None, *, not_run: bool
+        self, name: str, me: str, keep: Coroutine[Any, Any, int] | None, *, not_run: bool
     ) -> None:
         """Keep what came of it, then let others at it."""
-        if keep is not None:
-            await keep
+        size = 0 if keep is None else await keep
+        # One that was cut short says so to its repeats: that, too, is kept.
+        gone = [name] if not_run else self._results.add(name.split("/")[1], name, size)
         try:
-            if not_run:
-                await self._store.delete(name)
+            for old in gone:
+                await self._store.delete(old)
             await self._store.lease(name, me, 0)
             await self._store.publish(name, b"")
         except StoreError:
             pass  # the lease runs out by itself, and those who wait look now and then
 
-    async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> None:
-        data, ttl = _records.write(record), ONCE_SECONDS
-        if not self._shares.take(owner(call.principal), len(data)):
-            ttl = ONCE_SOON
-            if len(data) > ONCE_SMALL:
-                data = _records.write(
-                    _failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call)
-                )
+    async def _keep(self, name: str, record: _Record, fence: int, call: Call) -> int:
+        """Write what came of it; how many bytes that took."""
+        data = _records.write(record)
+        if not self._results.fits(len(data)):
+            data = _records.write(_failed(record.mark, ProtocolError("call_interrupted", _NOT_KEPT), call))
         try:
-            await self._store.put(name, data, ttl=ttl, fence=fence)
+            await self._store.put(name, data, ttl=ONCE_SECONDS, fence=fence)
         except StoreError as error:
             # It was done, and its caller is told so; only a repeat will hear that nobody knows.
             log.warning("the result of a call was not kept: %s", error.message)
+        return len(data)
 
     async def _beat(self, name: str, me: str) -> None:
         while True:

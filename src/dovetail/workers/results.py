@@ -1,0 +1,82 @@
+"""Which results of calls one process keeps in its store: the newest, so many of each owner and of all.
+
+Nobody is refused because of results that others left behind: whatever is over gives way, oldest first, of whoever has
+more than their part before anybody else's.
+"""
+
+from __future__ import annotations
+
+from ..stores.base import Bounded, Store
+from ..stores.bounds import (
+    ONCE_ALL,
+    ONCE_ALL_BYTES,
+    ONCE_BYTES,
+    ONCE_OWN,
+    ONCE_PART_BYTES,
+    ONCE_PART_ENTRIES,
+    SHARE_OVERHEAD,
+)
+
+
+class _Kept:
+    """Names and what each of them takes, oldest first."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.size = 0
+
+    def add(self, name: str, size: int) -> None:
+        self.remove(name)
+        self.names[name] = size
+        self.size += size
+
+    def remove(self, name: str) -> None:
+        self.size -= self.names.pop(name, 0)
+
+    def over(self, entries: int, size: int) -> bool:
+        return len(self.names) > entries or self.size > size
+
+
+class Results:
+    """The results of one process in ``store``, of which they take a part and no more."""
+
+    def __init__(self, store: Store) -> None:
+        entries, size = ONCE_ALL, ONCE_ALL_BYTES
+        if isinstance(store, Bounded):
+            entries = min(entries, max(store.most_entries // ONCE_PART_ENTRIES, 1))
+            size = min(size, store.most_bytes // ONCE_PART_BYTES)
+        self._entries, self._bytes = entries, size
+        self._own, self._own_bytes = min(ONCE_OWN, entries), min(ONCE_BYTES, size)
+        self._all = _Kept()
+        self._owners: dict[str, _Kept] = {}
+
+    def fits(self, size: int) -> bool:
+        """Whether one result of so many bytes is within what its owner has."""
+        return size + SHARE_OVERHEAD <= self._own_bytes
+
+    def add(self, owner: str, name: str, size: int) -> list[str]:
+        """Note that a result was kept; those that give way to it are returned, and are to be deleted."""
+        own = self._owners.setdefault(owner, _Kept())
+        own.add(name, size + SHARE_OVERHEAD)
+        self._all.add(name, size + SHARE_OVERHEAD)
+        gone: list[str] = []
+        while own.over(self._own, self._own_bytes):
+            gone.append(self._forget(owner, next(iter(own.names))))
+        while self._all.over(self._entries, self._bytes):
+            oldest = next(iter(self._all.names))
+            whose = oldest.split("/")[1]
+            if self._more_than_their_part(own):
+                oldest, whose = next(iter(own.names)), owner
+            gone.append(self._forget(whose, oldest))
+        return gone
+
+    def _more_than_their_part(self, own: _Kept) -> bool:
+        owners, everybody = len(self._owners), self._all
+        return len(own.names) * owners > len(everybody.names) or own.size * owners > everybody.size
+
+    def _forget(self, owner: str, name: str) -> str:
+        self._all.remove(name)
+        self._owners[owner].remove(name)
+        if not self._owners[owner].names:
+            del self._owners[owner]
+        return name
