@@ -2,11 +2,15 @@
 
 Layers change nothing for whoever is within the limits: ``make test-layers``. A test that is about a server without
 them says so: ``@pytest.mark.bare(reason)``.
+
+With ``FAILED_TESTS=FILE`` a run that went to its end and in which tests failed writes their names there, for
+``scripts/alone.sh``.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,3 +39,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if os.environ.get("EVERY_LAYER") else ():
         for mark in item.iter_markers("bare"):
             item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))
+
+
+_failed: dict[str, None] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed[report.nodeid] = None
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    place = os.environ.get("FAILED_TESTS")
+    if place and exitstatus == pytest.ExitCode.TESTS_FAILED and "PYTEST_XDIST_WORKER" not in os.environ:
+        Path(place).write_text("".join(f"{name}\n" for name in _failed))
