@@ -7,9 +7,11 @@ import json
 import time
 
 from .report import GotThrough, Scale, attack
-from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_headers, request
+from .victim import Json, Victim, Wire, call, http, initialize, modern, modern_headers, request, serve
 
 MIB = 1 << 20
+TOGETHER = 30
+"""Requests that are sent one behind the other: what is tried is the server, not how often two processes take turns."""
 
 
 async def _post(wire: Wire, session: str | None, message: Json) -> tuple[int, bytes]:
@@ -191,26 +193,30 @@ async def one_takes_all_tasks(victim: Victim, scale: Scale) -> str:
     return f"one principal was refused after its share ({refused} refusals), another got its task"
 
 
-@attack("http", seconds=400)
+@attack("http", seconds=120)
 async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
-    """A session is ended, thousands of others too, and its id is tried again."""
-    first = await victim.session()
-    wire = await victim.connect()
-
-    async def delete(id: str) -> int:
-        wire.send(http("DELETE", headers={"Mcp-Session-Id": id, "Content-Type": "", "Content-Length": ""}))
-        return (await wire.response())[0]
-
-    await delete(first)
-    for _ in range(scale.of(200, 12_000)):
-        wire.send(http(body=initialize()))
-        _, headers, _ = await wire.response()
-        if "mcp-session-id" in headers:
-            await delete(headers["mcp-session-id"])
-    status, body = await _post(wire, first, request("tools/list"))
+    """A session is ended, three times as many others as a server remembers too, and its id is tried again."""
+    remembered = scale.of(60, 500)
+    async with serve(victim.host, VICTIM_SESSIONS=str(remembered)) as small:
+        wire, first = await small.connect(), await small.session()
+        await _end(wire, [first])
+        for _ in range(3 * remembered // TOGETHER):
+            wire.send(http(body=initialize()) * TOGETHER)
+            opened = [(await wire.response())[1] for _ in range(TOGETHER)]
+            await _end(wire, [headers["mcp-session-id"] for headers in opened if "mcp-session-id" in headers])
+        status, body = await _post(wire, first, request("tools/list"))
     if status != 404:
         raise GotThrough(f"the ended session answers again: {status} {body[:100]!r}")
-    return "it stays unknown"
+    return f"it stays unknown after {3 * remembered} others, where {remembered} are remembered"
+
+
+async def _end(wire: Wire, sessions: list[str]) -> None:
+    none = {"Content-Type": "", "Content-Length": ""}
+    wire.send(b"".join(http("DELETE", headers={"Mcp-Session-Id": id, **none}) for id in sessions))
+    for _ in sessions:
+        status, _, body = await wire.response()
+        if status != 204:
+            raise GotThrough(f"an honest goodbye was answered {status}: {body[:100]!r}")
 
 
 @attack("http", named=True)

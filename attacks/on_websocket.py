@@ -151,6 +151,22 @@ async def messages_that_never_end(victim: Victim, scale: Scale) -> str:
 
 
 @attack("http", seconds=90)
+async def messages_left_unfinished(victim: Victim, scale: Scale) -> str:
+    """Sockets come one after the other, send most of a large message and hang up; what came must go with them."""
+    count, before, highest = scale.of(16, 60), victim.memory(), 0
+    for number in range(count):
+        wire = await opened(victim)
+        await _begin(wire, 8 * MIB, fragments=number % 2 == 1)
+        highest = max(highest, victim.memory() - before)
+        wire.drop()
+    await victim.ask("echo", text="still there?")
+    cost = f"{count} messages of 8 MiB that were left cost {highest >> 20} MiB"
+    if highest > 64 * MIB:
+        raise GotThrough(cost)
+    return cost
+
+
+@attack("http", seconds=90)
 async def unread_pings(victim: Victim, scale: Scale) -> str:
     """Pings without end whose pongs are never read."""
     before, highest = victim.memory(), 0

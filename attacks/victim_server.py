@@ -10,6 +10,7 @@ from typing import Any
 
 from dovetail import Context, RegistrationError, Request, Server
 from dovetail.layers import Layer, RateLimit
+from dovetail.settings import Limits
 
 
 def guards() -> list[Layer]:
@@ -21,7 +22,8 @@ def guards() -> list[Layer]:
     return []
 
 
-server = Server(os.environ.get("VICTIM_NAME", "victim"), layers=guards())
+limits = Limits(sessions=int(os.environ.get("VICTIM_SESSIONS", "10000")))
+server = Server(os.environ.get("VICTIM_NAME", "victim"), layers=guards(), limits=limits)
 marks: list[str] = []
 running = 0
 

@@ -26,7 +26,7 @@ class Paced(asyncio.Protocol):
         # Needs websockets, which is an extra of its own.
         from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-        self._protocol: asyncio.Protocol = WebSocketsSansIOProtocol(*arguments, **options)
+        self._protocol = WebSocketsSansIOProtocol(*arguments, **options)
         self._gate: Gate
         self._rest = memoryview(b"")
         self._next: asyncio.Handle | None = None
@@ -67,6 +67,9 @@ class Paced(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest = memoryview(b"")
         self._protocol.connection_lost(exc)
+        # What has come of a message hangs in a circle of objects, where only the garbage collector would find it.
+        self._protocol.conn.receive_eof()
+        self._protocol.frames = []
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()

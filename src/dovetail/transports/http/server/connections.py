@@ -8,11 +8,15 @@ Elsewhere, and over Unix sockets, `Connections` knows nothing: nobody is found g
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import stat
 import sys
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from threading import Event
+from typing import Final
 
 from ....core.budget import Account, unread
 from ....core.channel import Call
@@ -21,22 +25,57 @@ from ....settings import ADDRESSES_KEPT, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 from .kernel import Peer, Seen, key_of, table
 
+DISCARDED: Final = 16 << 20
+"""Bytes of a connection that are thrown away at once; nothing is ever written where they would go."""
+DISCARD_LOOK: Final = 0.002
+"""Seconds between two times of doing so."""
 
-def cut(*peers: Peer) -> None:
-    """End the connections of clients, whatever waits to be sent to them: their host hears that they have gone."""
-    for one in _sockets():
-        try:
-            if one.getpeername()[:2] in peers:
+
+def cut(*peers: Peer, told: Event | None = None) -> None:
+    """End the connections of clients, whatever waits to be sent to them: their host hears that they have gone.
+
+    They may be ``told`` why before that, in a moment. What comes of them meanwhile is thrown away: it may be megabytes,
+    which their host would read and keep until it hears of the end. The same goes for those who have gone by themselves.
+    """
+    with ExitStack() as stack:
+        ports = {one.getsockname()[1] for one in _sockets() if _listens(one)}
+        found = [stack.enter_context(one.dup()) for one in _sockets() if _is_one_of(one, peers, ports)]
+        nothing = bytearray(DISCARDED)
+        for _ in range(int(UNSENT_YOUNG / DISCARD_LOOK)):
+            _discard(found, nothing)
+            if told is None or told.wait(DISCARD_LOOK):
+                break
+        for one in found:
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-        except (OSError, IndexError):
-            continue
+        _discard(found, nothing)
+
+
+def _listens(one: socket.socket) -> bool:
+    return one.family != socket.AF_UNIX and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+
+
+def _is_one_of(one: socket.socket, peers: Container[Peer], ports: Container[int]) -> bool:
+    """Whether the other end is one of ``peers``, or was somebody who came to one of our ``ports`` and is no more."""
+    if one.family not in (socket.AF_INET, socket.AF_INET6) or one.type != socket.SOCK_STREAM or _listens(one):
+        return False
+    try:
+        return one.getpeername()[:2] in peers
+    except OSError as error:
+        return error.errno == errno.ENOTCONN and one.getsockname()[1] in ports
+
+
+def _discard(found: Iterable[socket.socket], nothing: bytearray) -> None:
+    for one in found:
+        with suppress(OSError):
+            one.recv_into(nothing, 0, socket.MSG_TRUNC | socket.MSG_DONTWAIT)
 
 
 def limit_writes(seconds: float) -> None:
     """Have the kernel cut connections that take nothing for so long. They inherit it from who listens for them."""
     for one in _sockets():
         try:
-            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.family != socket.AF_UNIX:
+            if _listens(one):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
         except OSError:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -168,9 +169,13 @@ class Life:
             if key in seen and seen[key].unsent > UNREAD_PONGS and link.silent
         )
         found = [link for key in late.union(unread) if (link := sockets[key][1]).peer is not None]
-        if found:
+        if found or any(key not in seen for key in sockets):
+            told = threading.Event()
+            peers = [link.peer for link in found if link.peer is not None]
+            cutting = asyncio.ensure_future(asyncio.to_thread(cut, *peers, told=told))
             await _within(UNSENT_YOUNG, *(link.drain() for link in found))
-            await asyncio.to_thread(cut, *(link.peer for link in found if link.peer is not None))
+            told.set()
+            await cutting
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, end every stream in order, let calls finish in ``seconds``, cancel the rest."""

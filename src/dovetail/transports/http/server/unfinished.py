@@ -28,6 +28,8 @@ class Arriving(Struct, eq=False):
     """Bytes of messages since the last look."""
     size: int = 0
     since: float = 0.0
+    cut: bool = False
+    """It was hung up on, and its host has not let go of it yet."""
 
     def look(self, read: int, now: float) -> None:
         came = read - self.read
@@ -69,18 +71,26 @@ class Unfinished:
         self._memory = _resident()
         self._account.give(self._kept)
         self._kept = 0
-        for key, one in sockets.items():
+        alive = {key: one for key, one in sockets.items() if not one.cut}
+        for key, one in alive.items():
             known = seen.get(key)
             if known is not None and known.read is not None:
                 one.look(known.read, now)
+        # A host that reads much of others lets go of the dead late. They get half of the total: the oldest keep theirs.
+        dead = sum(one.size for one in sockets.values() if one.cut)
+        self._take(min(dead, self._account.limit // 2))
         found: set[bytes] = set()
-        for key, one in sorted(sockets.items(), key=lambda item: item[1].since):
+        for key, one in sorted(alive.items(), key=lambda item: item[1].since):
             size = one.size if one.size > SMALL_MESSAGE else 0
-            if (size and now - one.since > self._patience) or not self._account.take(size):
+            if (size and now - one.since > self._patience) or not self._take(size):
+                one.cut = True
                 found.add(key)
-            else:
-                self._kept += size
         return found
+
+    def _take(self, size: int) -> bool:
+        taken = self._account.take(size)
+        self._kept += size if taken else 0
+        return taken
 
 
 def _resident() -> int:
