@@ -8,7 +8,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
 WHOLE = 90_400
-CENTRE = 41_615
+CENTRE = 41_669
 AROUND = (
     "auth",
     "compat",
