@@ -146,8 +146,9 @@ async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: No
     blocking(server)
     seen: list[str] = []
     async with server.running():
-        for _ in range(40):  # on a busy machine a beat may slip in between
-            answer = await Peer(server).send("tools/call", name="grind", arguments={"seconds": 0.3})
+        for number in range(40):  # on a busy machine a beat may come late itself: longer and longer
+            seconds = 0.3 + number / 10
+            answer = await Peer(server).send("tools/call", name="grind", arguments={"seconds": seconds})
             if "error" in answer:
                 data = {"retryAfterMs": 1000, "kind": "overloaded", "refusal": True}
                 assert (answer["error"]["code"], answer["error"]["data"]) == (1078, data)

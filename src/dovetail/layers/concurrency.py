@@ -14,71 +14,49 @@ import asyncio
 from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError
-from ..settings import LAYER_QUEUE, RETRY_AFTER_MS
+from ..settings import LAYER_KEYS, LAYER_QUEUE, RETRY_AFTER_MS
 from .rate import principal_of
 
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
 
 class Places:
-    """A limited number of places for each name; a name nobody uses is forgotten."""
+    """The places of one name: how many are taken of how many, and who waits for one."""
 
-    __slots__ = ("limit", "taken", "waiting")
+    __slots__ = ("__weakref__", "line", "most", "scope", "taken")
 
-    def __init__(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"a limit of calls at once is 1 or more, not {limit}")
-        self.limit = limit
-        self.taken: dict[Hashable, int] = {}
-        self.waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+    def __init__(self, scope: str, most: int) -> None:
+        self.scope, self.most, self.taken = scope, most, 0
+        self.line: deque[asyncio.Future[None]] = deque()
 
-    async def wait(self, name: Hashable) -> None:
+    async def wait(self) -> None:
         """Take a place as soon as it is this caller's turn."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line = self.waiting.setdefault(name, deque())
-        line.append(turn)
+        self.line.append(turn)
         try:
             await turn  # whoever leaves hands the place over
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave(name)
-            else:
-                self._forget(name, turn)
+                self.leave()
+            elif turn in self.line:
+                self.line.remove(turn)
             raise
 
-    def _forget(self, name: Hashable, turn: asyncio.Future[None]) -> None:
-        line = self.waiting.get(name)
-        if line is not None:
-            if turn in line:
-                line.remove(turn)
-            if not line:
-                del self.waiting[name]
-
-    def leave(self, name: Hashable) -> None:
+    def leave(self) -> None:
         """Give the place to the next one in line, or back."""
-        line = self.waiting.get(name)
-        while line:
-            turn = line.popleft()
-            if not line:
-                del self.waiting[name]
+        while self.line:
+            turn = self.line.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        taken = self.taken[name] - 1
-        if taken:
-            self.taken[name] = taken
-        else:
-            del self.taken[name]
-
-    @property
-    def running(self) -> int:
-        return sum(self.taken.values())
+        self.taken -= 1
 
 
 class Concurrency(Layer):
@@ -97,9 +75,15 @@ class Concurrency(Layer):
         queue: int = LAYER_QUEUE,
     ) -> None:
         limits = {"principal": per_principal, "tool": per_tool, "total": total}
-        self._places = tuple((scope, Places(limit)) for scope, limit in limits.items() if limit is not None)
-        if not self._places:
+        self._limits = {scope: most for scope, most in limits.items() if most is not None}
+        if not self._limits:
             raise ValueError("Concurrency needs a limit: Concurrency(total=100)")
+        if min(self._limits.values()) < 1:
+            raise ValueError(f"a limit of calls at once is 1 or more, not {min(self._limits.values())}")
+        self._places: WeakValueDictionary[tuple[str, Hashable], Places] = WeakValueDictionary()
+        """By scope and name, for as long as somebody holds or waits for one, or `_groups` has them."""
+        self._groups: dict[Hashable, tuple[Places, ...]] = {}
+        """All that a call needs a place of, by its tool and principal."""
         self._queue = queue
         self.waiting = 0
         """Calls in the queue."""
@@ -108,56 +92,74 @@ class Concurrency(Layer):
     @property
     def running(self) -> int:
         """Calls that hold a place of the outermost limit."""
-        return self._places[-1][1].running
+        scope = next(reversed(self._limits))
+        return sum(places.taken for places in self._places.values() if places.scope == scope)
 
     def measure(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         return [("dovetail_queue", ("concurrency",), self.waiting)]
 
     def wrap(self, respond: Respond) -> Respond:
-        """Taking a free place and giving it back are written out: they are the path of nearly every call."""
-        limits = self._places
+        """Taking free places and giving them back are written out: they are the path of nearly every call."""
+        groups, by_tool, by_principal = self._groups, "tool" in self._limits, "principal" in self._limits
 
         async def limited(call: Call, channel: Channel) -> Struct | Raw:
             if call.method not in WORK:
                 return await respond(call, channel)
-            held: list[tuple[Places, Hashable]] = []
+            tool = call.params.name if by_tool and call.method == "tools/call" else None
+            who = principal_of(call) if by_principal else None
+            key = (tool, who) if by_principal else tool
+            group = groups.get(key) or self._group(key, {"tool": tool, "principal": who, "total": ""})
+            for places in group:
+                if places.taken >= places.most or places.line:
+                    await self._line_up(group)
+                    break
+            else:
+                for places in group:
+                    places.taken += 1
             try:
-                for scope, places in limits:
-                    name: Hashable = ""
-                    if scope == "tool":
-                        name = call.params.name if call.method == "tools/call" else None
-                    elif scope == "principal":
-                        name = principal_of(call)
-                    if name is None:
-                        continue
-                    taken = places.taken
-                    count = taken.get(name, 0)
-                    if count < places.limit and name not in places.waiting:
-                        taken[name] = count + 1
-                    else:
-                        await self._wait(places, name, scope)
-                    held.append((places, name))
                 return await respond(call, channel)
             finally:
-                for places, name in held:
-                    taken = places.taken
-                    if places.waiting:
-                        places.leave(name)
-                    elif taken[name] == 1:
-                        del taken[name]
+                for places in group:
+                    if places.line:
+                        places.leave()
                     else:
-                        taken[name] -= 1
+                        places.taken -= 1
 
         return limited
 
-    async def _wait(self, places: Places, name: Hashable, scope: str) -> None:
+    def _group(self, key: Hashable, names: dict[str, Hashable]) -> tuple[Places, ...]:
+        if len(self._groups) >= LAYER_KEYS:
+            self._groups.clear()
+        group = self._groups[key] = tuple(
+            self._places.setdefault((scope, names[scope]), Places(scope, most))
+            for scope, most in self._limits.items()
+            if names[scope] is not None
+        )
+        return group
+
+    async def _line_up(self, group: tuple[Places, ...]) -> None:
+        """Take one place after the other, as each becomes free."""
+        held: list[Places] = []
+        try:
+            for places in group:
+                if places.line or places.taken >= places.most:
+                    await self._wait(places)
+                else:
+                    places.taken += 1
+                held.append(places)
+        except BaseException:
+            for places in held:
+                places.leave()
+            raise
+
+    async def _wait(self, places: Places) -> None:
         if self.waiting >= self._queue:
             self.refused += 1
-            kind = "too_many_tools" if scope == "tool" else "resource_constraints"
-            data = {"retryAfterMs": RETRY_AFTER_MS, "scope": scope}
+            kind = "too_many_tools" if places.scope == "tool" else "resource_constraints"
+            data = {"retryAfterMs": RETRY_AFTER_MS, "scope": places.scope}
             raise ProtocolError(kind, "too many calls are running and waiting", data=data)
         self.waiting += 1
         try:
-            await places.wait(name)
+            await places.wait()
         finally:
             self.waiting -= 1

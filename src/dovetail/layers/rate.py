@@ -151,7 +151,6 @@ class RateLimit(Layer):
             ("total", None): total,
         }
         self.rules = _rules(scopes, {"bucket": Buckets, "window": Windows}[algorithm], burst)
-        self._plain = algorithm == "bucket"
         self._clock, self._block = clock, block
         self._violations = Buckets(Rate(violations, RATE_VIOLATION_SECONDS))
         self._blocked: dict[Hashable, float] = {}
@@ -191,37 +190,30 @@ class RateLimit(Layer):
             self._sharing.stop()
 
     def wrap(self, respond: Respond) -> Respond:
-        """The path of every message: what could be a call of its own (`Buckets.take`) is written out."""
-        sharing, rules = self._sharing, self._prepared()
-        clock, plain, blocked = self._clock, self._plain, self._blocked
+        """The path of every message: a token that is there (`Buckets.take`) is taken without a call."""
+        sharing, clock, blocked = self._sharing, self._clock, self._blocked
+        everything = self._prepared(None)
+        special = {method: self._prepared(method) for rule in self.rules for method in rule.methods or ()}
 
         def limited(call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
             now = clock()
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._refused(client_of(call), error, now)
-            for rule, name_of, methods, buckets, interval, slack, used in rules:
-                if methods is not None and call.method not in methods:
-                    continue
+            rules = special.get(call.method, everything) if special else everything
+            for rule, name_of, young, interval, slack, used in rules:
                 name = "" if name_of is None else name_of(call)
                 if name is None:
                     continue
-                wait = 0.0 if plain else buckets.take(name, now)
-                if plain:
-                    young = buckets.young
-                    full = young.get(name)
-                    if full is None:
-                        full = buckets.old.get(name, now)
-                        if len(young) >= buckets.most:
-                            buckets.turn()
-                            young = buckets.young
-                    if full <= now:
-                        young[name] = now + interval
-                    elif full - now > slack:
-                        wait = buckets.wait(name, full, now)
-                    else:
-                        young[name] = full + interval
-                if wait:
-                    return self._refuse(call, name, rule, wait, now)
+                full = young.get(name)
+                if full is None or full - now > slack:
+                    one = rule.buckets
+                    wait = one.take(name, now) if full is None else one.wait(name, full, now)
+                    if wait:
+                        return self._refuse(call, name, rule, wait, now)
+                elif full > now:
+                    young[name] = full + interval
+                else:
+                    young[name] = now + interval
                 if used is not None:
                     used[name] = used.get(name, 0) + 1
             if sharing is not None and not sharing.waiting:
@@ -254,20 +246,19 @@ class RateLimit(Layer):
                 del self._doors[next(iter(self._doors))]
             self._doors[client[0]] = now + wait, wait, scope
 
-    def _prepared(self) -> list[tuple[Any, ...]]:
-        """Each rule with its parts, so that nobody looks for them on the path of a message."""
-        used = [None] * len(self.rules) if self._sharing is None else self._sharing.used
+    def _prepared(self, method: str | None) -> list[tuple[Any, ...]]:
+        """The rules for a method, each with its parts, so that nobody looks for them on the path of a message."""
         return [
             (
                 rule,
                 None if rule.scope == "total" else rule.name,
-                rule.methods,
-                one,
-                one.interval,
-                one.slack,
-                own,
+                rule.buckets.young,
+                rule.buckets.interval,
+                rule.buckets.slack,
+                None if self._sharing is None else self._sharing.used[number],
             )
-            for rule, one, own in zip(self.rules, (rule.buckets for rule in self.rules), used, strict=True)
+            for number, rule in enumerate(self.rules)
+            if rule.methods is None or method in rule.methods
         ]
 
     def wrap_notes(self, take_note: TakeNote) -> TakeNote:

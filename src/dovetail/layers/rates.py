@@ -45,7 +45,7 @@ class Rate(Struct, frozen=True):
 
 
 class Buckets:
-    """One token bucket for each name. `RateLimit` writes `take` out; a test compares the two."""
+    """One token bucket for each name. `RateLimit` takes a token that is there by itself; a test compares the two."""
 
     __slots__ = ("burst", "interval", "most", "old", "slack", "young")
 
@@ -57,7 +57,7 @@ class Buckets:
         """How far ahead of now a bucket may be that still has a token; sums of fractions are never exact."""
         self.most = max(1, most // 2)
         self.young: dict[Hashable, float] = {}
-        """Name → when its bucket is full again."""
+        """Name → when its bucket is full again. Always the same table; a `Windows` has nothing in it."""
         self.old: dict[Hashable, float] = {}
 
     def take(self, name: Hashable, now: float) -> float:
@@ -96,7 +96,8 @@ class Buckets:
 
     def turn(self) -> None:
         """A new generation."""
-        self.old, self.young = self.young, {}
+        self.old = self.young.copy()
+        self.young.clear()
 
     def wait(self, name: Hashable, full: float, now: float) -> float:
         """Seconds until there is a token; 0 when only a clock that went back says that there is none."""

@@ -61,6 +61,7 @@ _HINTS: Final = {
     "tool_timeout": "The tool took too long: ask for less, or raise its timeout.",
     "tool_result_too_large": "Ask for less, or page by page.",
     "message_too_large": "Send less in one message; maxSize says how much is taken.",
+    "invalid_encoding": "Send UTF-8, without surrogates.",
     "refused_authentication": "Sign in again.",
     "refused_parameters": "Correct the parameters; the message says what is wrong with them.",
     "refused_address": "Use a path or URI inside what the server serves.",

@@ -44,7 +44,8 @@ Source = Callable[[], Iterable[tuple[str, Labels, float]]]
 """What is looked at rather than counted: the metric, its labels, its value."""
 
 _TASK: Final = "task"
-_NAMED: Final = frozenset({"tools/call", _TASK, "prompts/get"})
+_CALL: Final = "tools/call"
+_NAMED: Final = frozenset({_CALL, _TASK, "prompts/get"})
 _READ: Final = "resources/read"
 _CALLS, _SECONDS = FAMILIES["dovetail_calls_total"], FAMILIES["dovetail_call_seconds"]
 _SUM: Final = len(BUCKETS) + 1
@@ -70,6 +71,7 @@ class Metrics:
         """What the sources spoke of last time."""
         self._folder: str | None = None
         self._timed_store: Any = None
+        self._tools: dict[str, _Counted] = {}
         self.exported = False
         """OpenTelemetry reads it, too."""
         self._begin(Table())
@@ -81,7 +83,8 @@ class Metrics:
         self._table = table
         self._cells = table.cells
         self._known: dict[tuple[str, str], _Counted] = {}
-        """By what clients call them; only what is registered is remembered."""
+        """By what clients call them; only what is registered is remembered. `_tools` are those of ``tools/call``."""
+        self._tools.clear()
         self._counted: dict[tuple[str, str], _Counted] = {}
         self._in_flight = 0
         self.set("dovetail_workers", 1)
@@ -136,32 +139,33 @@ class Metrics:
         The path of every call: what could be a call of its own is written out.
         """
 
+        tools, first = self._tools, BUCKETS[0]
+
         async def counted(call: Call, channel: Channel) -> Struct | Raw:
-            method, params = work or call.method, call.params
-            name: str = params.name if method in _NAMED else params.uri if method == _READ else ""
-            one = self._known.get((method, name))
-            cells, brief = self._cells, method != LISTEN
-            if brief:
+            method = work or call.method
+            one = tools.get(call.params.name) if method == _CALL else self._look_up(method, call.params)
+            cells = self._cells
+            if method != LISTEN:
                 self._in_flight += 1  # looked at now and then: a number of our own is cheaper to change
             begun = perf_counter()
             try:
                 result = await respond(call, channel)
                 if one is None:
-                    one = self._find(method, name, answered=True)
+                    one = self._find(method, _name_of(method, call.params), answered=True)
                 if type(result) is CallToolResult and result.is_error is True:
                     self._ended(one, of_result(result))
                 else:
                     cells[one.ok] += 1.0
                 return result
             except BaseException as error:
-                one = one or self._find(method, name, answered=False)
+                one = one or self._find(method, _name_of(method, call.params), answered=False)
                 self._failed(one, error)
                 raise
             finally:
-                if brief and one is not None:
+                if method != LISTEN and one is not None:
                     took, at = perf_counter() - begun, one.seconds
                     self._in_flight -= 1
-                    cells[at + bisect_left(BUCKETS, took)] += 1.0
+                    cells[at if took <= first else at + bisect_left(BUCKETS, took)] += 1.0
                     cells[at + _SUM] += took
 
         return counted
@@ -184,7 +188,12 @@ class Metrics:
             self._counted[method, label] = one
         if label == name:
             self._known[method, name] = one
+            if method == _CALL:
+                self._tools[name] = one
         return one
+
+    def _look_up(self, method: str, params: Any) -> _Counted | None:
+        return self._known.get((method, _name_of(method, params)))
 
     def _label(self, method: str, name: str) -> str:
         """What a name is counted as. Only what is registered has a label of its own: clients can say anything."""
@@ -310,6 +319,10 @@ class Metrics:
                 self.observe("dovetail_store_seconds", perf_counter() - begun, verb)
 
         return timed
+
+
+def _name_of(method: str, params: Any) -> str:
+    return params.name if method in _NAMED else params.uri if method == _READ else ""
 
 
 def _begin(uri: str) -> str:
