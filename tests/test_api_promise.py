@@ -18,6 +18,7 @@ import dovetail
 import dovetail.sync
 from dovetail import Client, ImageContent, Reconnect, Server, TextContent, Timeouts, ToolError
 from dovetail.testing import connect
+from tests.support.waiting import HANG
 
 from .support.aio import run
 from .support.promise import (
@@ -148,7 +149,7 @@ async def test_a_plain_function_runs_in_a_thread_and_does_not_hold_up_the_others
     def wait() -> int:
         """Wait."""
         entered.set()
-        released.wait(20)
+        released.wait(HANG)
         return threading.get_ident()
 
     @server.tool

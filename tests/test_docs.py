@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.server import current
+from tests.support.waiting import HANG
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -49,7 +50,7 @@ def test_every_python_block_runs(page: Path, monkeypatch: pytest.MonkeyPatch) ->
         )
         value = eval(code, module.__dict__)
         if inspect.iscoroutine(value):
-            asyncio.run(asyncio.wait_for(value, 30))
+            asyncio.run(asyncio.wait_for(value, HANG))
 
 
 def test_the_commands_of_the_readme_exist() -> None:

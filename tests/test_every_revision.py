@@ -17,6 +17,7 @@ import pytest
 from tests.support.everything import PIXEL
 from tests.support.faces import FACES
 from tests.support.rawclient import META, MODERN, REVISIONS, Failed, RawClient
+from tests.support.waiting import HANG
 
 SINCE = {revision: index for index, revision in enumerate(REVISIONS, 1)}
 
@@ -54,7 +55,7 @@ class Conversation:
 
     def run(self, test: Awaitable[None]) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG):
                 await test
 
         self._runner.run(limited())

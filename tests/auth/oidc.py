@@ -16,6 +16,7 @@ from bench import peers
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.client.fake_http import JSON, FakeHttp, Reply, Request, modern, serving
 from tests.peers.environment import need
+from tests.support.waiting import HANG
 
 SCRIPT = peers.ROOT / "scripts" / "node" / "oidc_provider.mjs"
 
@@ -89,7 +90,7 @@ async def oidc(**environment: str) -> AsyncIterator[Oidc]:
         )
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG):
                 while (line := await process.stdout.readline()).strip() != b"ready":
                     assert line, "the provider ended"
             yield running

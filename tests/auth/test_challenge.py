@@ -82,6 +82,6 @@ def test_a_header_of_a_stranger_never_fails(header: str) -> None:
 
 @pytest.mark.parametrize("piece", ["a ", "a=", 'a="\\', ",", "a,", "Bearer a=b,", '"', "\\"])
 def test_a_long_header_takes_no_time(piece: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert len(read([piece * 1_000_000] * 100)) <= 16
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2

@@ -13,6 +13,7 @@ import pytest
 
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.client.fake_http import Reply
+from tests.support.waiting import HANG
 
 from .oidc import free_port
 from .provider import Provider, answer, provided, refuse, visit
@@ -47,7 +48,7 @@ class Terminal:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(HANG):
             out, err = await process.communicate()
         assert process.returncode is not None
         said = (out + err).decode()
@@ -292,7 +293,7 @@ def test_login_without_a_browser_shows_the_page_and_waits_for_it(tmp_path: Path)
         )  # fmt: skip
         assert process.stderr is not None
         page = ""
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(HANG):
             while not page.startswith("http"):
                 page = (await process.stderr.readline()).decode().strip()
             assert page.startswith(f"{provider.base}/authorize?")

@@ -14,6 +14,7 @@ from dovetail.auth.core.challenge import read
 from tests.support.aio import run
 from tests.support.rawclient import MODERN
 from tests.support.schemas import REVISIONS
+from tests.support.waiting import HANG
 from tests.support.web import Response, Site, Web, legacy_headers, modern, modern_headers, request, served
 
 ON = ("granian", "uvicorn")
@@ -331,7 +332,7 @@ async def test_a_stranger_is_refused_before_its_body_is_read() -> None:
     async with served(mail()) as site, await site.connect() as connection:
         headers = modern_headers(call("who")) | {"Content-Length": "1000000"}
         connection.request("POST", "/mcp", headers, None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert (await connection.head()).status == 401
 
 

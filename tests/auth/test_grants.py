@@ -21,6 +21,7 @@ from dovetail.auth import (
 )
 from dovetail.client.fetch import StatusError
 from tests.client.fake_http import Reply, Request, modern, serving
+from tests.support.waiting import HANG
 
 from .provider import Provider, answer, client, log_in, oauth, refuse
 from .test_login import run
@@ -272,7 +273,7 @@ def test_each_request_has_a_proof_of_its_own_with_the_newest_nonce(nonces: bool)
 
         provider = Proven()
         provider.nonces = nonces
-        async with asyncio.timeout(20), provided(provider):
+        async with asyncio.timeout(HANG), provided(provider):
             async with client(provider, DPoP(oauth())) as connected:
                 for _ in range(3):
                     await connected.list_tools(fresh=True)
@@ -291,7 +292,7 @@ def test_the_key_is_kept_beside_the_tokens_it_is_good_for() -> None:
         from .provider import provided
 
         provider = Proven()
-        async with asyncio.timeout(20), provided(provider):
+        async with asyncio.timeout(HANG), provided(provider):
             store = MemoryTokens()
             for _ in range(2):
                 async with client(provider, DPoP(oauth(store=store))) as connected:
@@ -314,7 +315,7 @@ def test_a_server_that_never_likes_our_nonce_is_given_up() -> None:
         from .provider import provided
 
         provider = Proven()
-        async with asyncio.timeout(20), provided(provider):
+        async with asyncio.timeout(HANG), provided(provider):
             challenge = {"WWW-Authenticate": 'DPoP error="use_dpop_nonce"', "DPoP-Nonce": "same"}
 
             def never(request: Request) -> Reply | None:

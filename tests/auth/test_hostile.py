@@ -28,7 +28,7 @@ from dovetail.auth.client.authorizer import Authorizer
 from dovetail.auth.settings import CLIENT_DOCUMENT_FETCHES_OF_HOST, INTROSPECTIONS
 from tests.support.aio import run
 from tests.support.certificates import Authority
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 from .documents import documents
 from .provider import log_in, oauth, provided
@@ -223,7 +223,7 @@ def test_what_is_no_file_of_ours_is_neither_read_nor_waited_for_nor_written_thro
             os.mkfifo(file)
         else:
             file.mkdir()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert await store.get(KEY) is None
         before = elsewhere.read_bytes()
         if kind != "folder":

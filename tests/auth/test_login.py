@@ -14,13 +14,14 @@ from dovetail.auth.core.demand import NOTHING
 from dovetail.client.fetch import StatusError
 from dovetail.transports.http.client.pool import HttpFetch
 from tests.client.fake_http import Reply, Request
+from tests.support.waiting import HANG
 
 from .provider import REDIRECT, Provider, answer, client, log_in, oauth, provided, refuse, visit
 
 
 def run(test: Callable[[Provider], Any]) -> None:
     async def inside() -> None:
-        async with asyncio.timeout(20), provided() as provider:
+        async with asyncio.timeout(HANG), provided() as provider:
             await test(provider)
 
     asyncio.run(inside())
@@ -364,10 +365,10 @@ def test_the_time_a_user_takes_is_not_the_servers() -> None:
             await back.wait()
             return await visit(url)
 
-        limits = Timeouts(connect=0.3, idle=0.3, total=10)
+        limits = Timeouts(connect=1.5, idle=1.5, total=60)
         connecting = asyncio.create_task(enter(provider, slowly, limits))
         await begun.wait()
-        asyncio.get_running_loop().call_later(0.8, back.set)
+        asyncio.get_running_loop().call_later(2.0, back.set)
         await connecting
 
     async def enter(provider: Provider, authorize: Any, limits: Any) -> None:

@@ -14,6 +14,7 @@ from joserfc.jwk import ECKey
 from dovetail import Client
 from dovetail.auth import ClientCredentials, DeviceCode, DPoP, MemoryTokens, OAuth, TokenStore
 from dovetail.transports.http.client.pool import HttpFetch
+from tests.support.waiting import HANG
 
 from .oidc import Browser, Oidc, oidc
 
@@ -84,7 +85,7 @@ async def refresh_token(store: MemoryTokens, provider: Oidc) -> str:
 
 
 async def ended(provider: Oidc, token: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         while (await provider.introspect(token))["active"]:
             pass
 

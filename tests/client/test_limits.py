@@ -68,11 +68,11 @@ def cancelled(target: Scripted) -> list[str]:
 async def test_a_call_that_became_a_task_ends_with_the_total_limit_and_so_does_the_task(
     server: Callable[[], Scripted], given: str
 ) -> None:
-    target, limit = server(), Timeouts(total=0.2)
+    target, limit = server(), Timeouts(total=0.6)
     async with Client(target, timeouts=limit if given == "of the client" else None) as client:
         await client.list_tools() if server is endless_legacy else None
         with pytest.raises(RequestTimeout) as caught:
-            await client.call_tool("x", timeout=None if given == "of the client" else 0.2)
+            await client.call_tool("x", timeout=None if given == "of the client" else 0.6)
         assert caught.value.limit == "total"
         assert cancelled(target) == ["t1"]
 
@@ -95,7 +95,7 @@ async def test_a_call_that_became_a_task_is_cancelled_with_its_caller(server: Ca
 @run
 async def test_a_handle_is_waited_for_as_long_as_its_client_was_told_and_its_task_goes_on() -> None:
     target = endless_modern()
-    async with Client(target, timeouts=Timeouts(total=0.2)) as client:
+    async with Client(target, timeouts=Timeouts(total=0.6)) as client:
         handle = await client.call_tool("x", task=True)
         with pytest.raises(RequestTimeout) as caught:
             await handle.result()
@@ -157,6 +157,6 @@ async def test_a_server_that_the_probe_left_deaf_is_reached_within_8_seconds(tmp
 @run
 async def test_the_probe_leaves_time_for_the_rest_of_a_short_connect_limit(mode: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", str(FAKE), mode, str(tmp_path / "log")]
-    limits = Timeouts(connect=3.0)
+    limits = Timeouts(connect=6.0)
     async with Client(command, timeouts=limits, known_servers=KnownServers(), on_stderr=len) as client:
         assert client.revision == "2025-06-18"

@@ -12,6 +12,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.errors import StateError
+from tests.support.waiting import HANG
 
 
 def make_client() -> Client:
@@ -102,7 +103,7 @@ asyncio.run(asyncio.wait_for(again(), 10))
 def test_a_loop_that_was_closed_under_an_open_client_takes_its_child_with_it() -> None:
     # In a process of its own: asyncio complains of what was left on the closed loop, rightly.
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", ABANDONED], capture_output=True, text=True, timeout=30
+        [sys.executable, "-W", "ignore", "-c", ABANDONED], capture_output=True, text=True, timeout=HANG
     )
     assert done.stdout.split() == ["closed", "gone", "2025-06-18"], done.stderr
 
@@ -119,9 +120,9 @@ def test_closing_on_another_loop_while_the_first_runs_is_refused_and_does_not_ha
 
     thread = threading.Thread(target=lambda: asyncio.run(live()))
     thread.start()
-    assert opened.wait(5)
+    assert opened.wait(HANG)
     with pytest.raises(StateError, match="another event loop"):
         asyncio.run(client.close())
     finish.set()
-    thread.join(5)
+    thread.join(HANG)
     assert client.state == "closed"

@@ -23,6 +23,7 @@ from dovetail.testing import FakeClock
 
 from ..support.aio import run
 from ..support.schemas import validate
+from ..support.waiting import HANG
 from .scripted import Peer, Scripted, modern, text
 
 FORM = {
@@ -90,7 +91,7 @@ async def test_questions_of_one_round_are_answered_in_parallel() -> None:
     together = asyncio.Barrier(3)
 
     async def meet(answer: Any) -> Any:
-        await asyncio.wait_for(together.wait(), 2)
+        await asyncio.wait_for(together.wait(), HANG)
         return answer
 
     client = Client(
@@ -512,9 +513,7 @@ async def test_the_total_limit_is_for_all_rounds_together(answer: Any) -> None:
         return {"action": "accept", "content": {}}
 
     async with Client(modern(answer), on_elicit=hesitate) as client:
-        begun = asyncio.get_running_loop().time()
         with pytest.raises(RequestTimeout) as caught:
             await client.call_tool("x", timeout=0.3)
         assert caught.value.limit == "total"
-        assert asyncio.get_running_loop().time() - begun < 2
         assert client.pending == 0

@@ -42,7 +42,7 @@ def test_a_legacy_server_is_reached_whatever_the_probe_does_to_it(mode: str, tmp
             client = Client(
                 fake(mode, log),
                 probe_timeout=0.4,
-                timeouts=Timeouts(connect=6.0),
+                timeouts=Timeouts(connect=20.0),
                 known_servers=known,
                 on_stderr=quiet,
             )

@@ -103,7 +103,7 @@ async def test_a_schema_of_nested_references_costs_no_time() -> None:
     async with Client(tool(schema, {"n": "x"}), validate="strict") as client:
         await client.list_tools()
         with pytest.raises(RemoteProtocolError, match="too much work"):
-            await client.call_tool("t", timeout=5)
+            await client.call_tool("t")
 
 
 def test_an_unknown_setting_is_refused() -> None:

@@ -16,6 +16,7 @@ from dovetail.client.connecting.known_servers import KnownServers
 from tests.support.waiting import until
 
 from ..support.aio import run
+from ..support.waiting import HANG
 from .test_calls import REVISIONS, make_server
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -131,9 +132,9 @@ async def test_changes_reach_the_client_over_http(revision: str) -> None:
             await connected.subscribe_resource("weather://oslo/now")
             await until(lambda: app.app.life.streams)  # the legacy GET stream opens by itself
             await server.notify_resource_updated("weather://oslo/now")
-            assert await asyncio.wait_for(updated.get(), 3) == "weather://oslo/now"
+            assert await asyncio.wait_for(updated.get(), HANG) == "weather://oslo/now"
             server.remove_tool("broken")
-            assert await asyncio.wait_for(changed.get(), 3) == "tools"
+            assert await asyncio.wait_for(changed.get(), HANG) == "tools"
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])

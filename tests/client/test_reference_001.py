@@ -27,6 +27,7 @@ from dovetail.testing import FakeClock
 
 from ..support.aio import run
 from ..support.schemas import validate
+from ..support.waiting import HANG
 from .scripted import Answer, Peer, Scripted, legacy, text
 
 
@@ -478,7 +479,7 @@ async def test_the_server_may_cancel_its_own_request() -> None:
         target.peer.say({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage", "params": params})
         await settle()
         target.peer.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), HANG)
         await settle()
         assert target.peer.methods[-1] != "(answer)"
 

@@ -10,7 +10,7 @@ from dovetail.settings import Reconnect, Timeouts
 from dovetail.testing import FakeClock
 from tests.support.aio import run
 from tests.support.schemas import REVISIONS
-from tests.support.waiting import turns
+from tests.support.waiting import HANG, turns
 
 
 class Refusing:
@@ -38,7 +38,7 @@ async def called(one: Refusing, tool: str = "look", **options: Any) -> tuple[str
         await client.list_tools()  # now it knows what may be repeated
         begun = clock.time()
         task = asyncio.ensure_future(client.call_tool(tool))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             while not task.done():
                 await turns()
                 clock.advance(0.05)

@@ -14,6 +14,7 @@ from dovetail import Client as AsyncClient
 from dovetail import Context, Server, ToolError
 from dovetail.errors import StateError
 from dovetail.sync import Client
+from tests.support.waiting import HANG
 
 
 def make_server() -> Server:
@@ -111,7 +112,7 @@ def test_a_client_that_is_forgotten_ends_by_itself() -> None:
     thread = next(thread for thread in threading.enumerate() if thread.name == "dovetail")
     del client
     gc.collect()
-    thread.join(5)
+    thread.join(HANG)
     assert not thread.is_alive()
     assert threading.active_count() <= before
 

@@ -22,6 +22,7 @@ from dovetail.transports.http.client import link as http
 from tests.support.waiting import until
 
 from ..support.aio import run
+from ..support.waiting import HANG
 from . import scripted
 from .fake_http import INITIALIZED, JSON, Reply, Request, error, legacy, serving
 
@@ -51,7 +52,7 @@ def child(answer: str, **options: Any) -> Client:
         known_servers=KnownServers(),
         reconnect=False,
         on_stderr=lambda data: None,
-        **{"timeouts": Timeouts(connect=10, idle=5, total=10), **options},
+        **{"timeouts": Timeouts(connect=HANG, idle=HANG, total=HANG), **options},
     )
 
 
@@ -61,7 +62,7 @@ def answered(value: dict[str, Any]) -> str:
 
 @run
 async def test_capabilities_that_are_no_object_are_called_so() -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         with pytest.raises(RemoteProtocolError, match="capabilities") as caught:
             await child(answered({**INITIALIZED, "capabilities": []})).open()
     assert caught.value.kind == "validation_failed"
@@ -84,8 +85,8 @@ async def test_a_version_we_do_not_speak_is_named() -> None:
 @run
 async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
     noise = 'print("still loading", flush=True)'
-    client = child(noise, timeouts=Timeouts(connect=1), probe_timeout=0.5)
-    with pytest.raises(RequestTimeout, match="within 1 s") as caught:
+    client = child(noise, timeouts=Timeouts(connect=4), probe_timeout=1)
+    with pytest.raises(RequestTimeout, match="within 4 s") as caught:
         await client.open()
     assert "loading the model" in caught.value.message
     assert "messages that are none" in caught.value.message
@@ -98,7 +99,7 @@ async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
 async def test_a_message_that_is_too_large_ends_the_call_it_answers_and_no_other() -> None:
     async with child(answered(INITIALIZED), limits=Limits(message_size=2000)) as client:
         with pytest.raises(TransportError, match="more than 2000 bytes") as caught:
-            await client.call_tool("large", timeout=5)
+            await client.call_tool("large")
         assert caught.value.cause == "protocol"
         assert (await client.call_tool("small")).content == []
         assert client.pending == 0
@@ -107,7 +108,7 @@ async def test_a_message_that_is_too_large_ends_the_call_it_answers_and_no_other
 @run
 async def test_a_timeout_tells_of_a_message_that_may_have_been_the_answer() -> None:
     async with child(answered(INITIALIZED), limits=Limits(message_size=2000)) as client:
-        calls = [asyncio.create_task(client.call_tool("large", timeout=0.5)) for _ in range(2)]
+        calls = [asyncio.create_task(client.call_tool("large", timeout=2)) for _ in range(2)]
         done = await asyncio.gather(*calls, return_exceptions=True)
     messages = [str(each) for each in done]
     assert all("more than 2000 bytes" in message for message in messages), messages
@@ -127,7 +128,7 @@ async def failure(handler: Any, **options: Any) -> BaseException:
             **options,
         )
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await client.open()
                 await client.call_tool("echo", {})
         except Exception as error:
@@ -184,14 +185,14 @@ async def test_a_ring_of_redirects_is_called_one() -> None:
 async def test_a_server_that_never_confirms_initialized_is_used_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "UNATTENDED_POST", 0.5)
+    monkeypatch.setattr(http, "UNATTENDED_POST", 2)
 
     def handler(request: Request) -> Reply:
         return Reply(hang=True) if request.method.startswith("notifications/") else legacy(request)
 
     async with (
         serving(handler) as (fake, url),
-        Client(url, known_servers=KnownServers(), probe_timeout=0.2) as client,
+        Client(url, known_servers=KnownServers()) as client,
     ):
         assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
         assert fake.hanging
@@ -216,4 +217,4 @@ async def test_a_byte_order_mark_before_a_message_does_not_matter() -> None:
         peer.say(b"\xef\xbb\xbf" + json.dumps(reply).encode())
 
     async with Client(scripted.legacy(answer)) as client:
-        assert (await client.call_tool("x", timeout=5)).text == "hello"
+        assert (await client.call_tool("x")).text == "hello"

@@ -15,6 +15,7 @@ from dovetail import Client
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
+from tests.support.waiting import HANG
 
 from ..support.aio import run
 from .test_hostile_servers import turning
@@ -187,7 +188,7 @@ async def test_a_frame_of_very_many_messages_does_not_stop_the_loop(piece: bytes
         await plain(connection, message)
 
     async with serving(handle) as url, client(url) as connected, turning():
-        assert (await connected.call_tool("x", timeout=25)).text == "hi"
+        assert (await connected.call_tool("x", timeout=HANG)).text == "hi"
 
 
 @run
@@ -200,7 +201,7 @@ async def test_what_came_before_the_end_is_delivered_though_it_takes_several_tur
             await plain(connection, message)
 
     async with serving(handle) as url, client(url) as connected:
-        assert (await connected.call_tool("x", timeout=20)).text == "hi"
+        assert (await connected.call_tool("x", timeout=HANG)).text == "hi"
 
 
 @pytest.mark.parametrize(

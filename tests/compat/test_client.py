@@ -19,7 +19,7 @@ from dovetail.compat.mcp.shared.memory import create_connected_server_and_client
 from dovetail.compat.mcp.shared.metadata_utils import get_display_name
 from tests.compat.test_lowlevel import make
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 CHILD = """
 from dovetail import Server
@@ -147,7 +147,7 @@ async def test_the_handler_of_a_session_hears_of_lists_that_changed(revision: st
     way = Way(growing().native, {"revision": revision})
     async with ClientSession(way, way, message_handler=hear) as session:
         await session.initialize()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG):
             while CHANGED not in heard:  # on 2026-07-28 news come once the subscription stands
                 await session.call_tool("grow", {})
 
@@ -172,11 +172,11 @@ def slow(until: asyncio.Event) -> FastMCP[Any]:
 async def test_every_request_of_a_session_ends_with_its_time() -> None:
     released = asyncio.Event()
     way = Way(slow(released).native)
-    async with ClientSession(way, way, datetime.timedelta(seconds=0.2)) as session:
+    async with ClientSession(way, way, datetime.timedelta(seconds=1)) as session:
         await session.initialize()
         for ask in (session.call_tool("wait"), session.read_resource("slow://one")):
             with pytest.raises(McpError) as caught:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(HANG):
                     await ask
             assert caught.value.error.code == 408
         released.set()
@@ -186,11 +186,11 @@ async def test_every_request_of_a_session_ends_with_its_time() -> None:
 @run
 async def test_a_server_that_is_silent_longer_than_it_may_has_not_answered() -> None:
     released = asyncio.Event()
-    way = Way(slow(released).native, silence=0.2)
+    way = Way(slow(released).native, silence=1)
     async with ClientSession(way, way) as session:
         await session.initialize()
         with pytest.raises(McpError) as caught:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await session.call_tool("wait")
         assert caught.value.error.code == 408
         released.set()

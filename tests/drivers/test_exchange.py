@@ -16,6 +16,7 @@ from dovetail.wire.frames import decode
 from tests.support import schemas
 from tests.support.aio import run
 from tests.support.rawclient import META, MODERN
+from tests.support.waiting import HANG
 
 from .parrot import Gate, Parrot, text
 
@@ -213,7 +214,7 @@ async def test_the_calls_of_a_batch_run_together_and_are_answered_together() -> 
 
     async def meet(call: Call, channel: Channel) -> Any:
         channel.notify("notifications/progress", ProgressNotificationParams("t", 1))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             await meeting.wait()
         return text("met")
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from dovetail.transports import memory, tcp
 from tests.support.aio import run, run_limited
 from tests.support.everything import build
 from tests.support.rawclient import MODERN, RawClient, until
+from tests.support.waiting import HANG
 
 from .parrot import call, said
 
@@ -46,7 +46,7 @@ def nothing_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(HANG)
         assert not thread.is_alive(), f"{thread} is left"
 
 
@@ -69,7 +69,7 @@ async def test_a_flood_is_answered_or_refused_and_others_are_served() -> None:
 @pytest.mark.usefixtures("nothing_left")
 @run
 async def test_a_client_that_stalls_in_the_middle_of_a_message_holds_up_nobody() -> None:
-    async with listening(build(), idle=0.5) as listener:
+    async with listening(build(), idle=1.5) as listener:
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b'{"jsonrpc":"2.0","id":1,"meth')
         await shouts(listener)
@@ -130,9 +130,7 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_hold_up_the_end(
     memory.connect(client, duplex)
     client.start("tools/call", call("stubborn"))
     await client.request("tools/list")
-    begun = time.monotonic()
-    await duplex.close()
-    assert time.monotonic() - begun < 3
+    await duplex.close()  # it would go on until it is released
     release.set()
     await client.over
 

@@ -15,7 +15,7 @@ from dovetail.drivers.processes import Processes, WorkerLost, locate
 from dovetail.errors import RegistrationError, ToolError
 from tests.support.aio import run
 from tests.support.rawclient import until
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG, wait_until
 
 
 @dataclass
@@ -174,7 +174,7 @@ def test_functions_of_a_script_and_of_a_file_without_a_name_run_too(tmp_path: Pa
         "    print(await pool.run(double, P(21)))\n    await pool.close()\n"
         "if __name__ == '__main__':\n    asyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=HANG)
     assert "P(x=42)" in done.stdout, done.stderr
 
 

@@ -17,6 +17,7 @@ import pytest
 from dovetail import Client, Refusal, Server, ToolError
 from tests.examples.loading import EXAMPLES, example
 from tests.support.aio import run
+from tests.support.waiting import HANG
 from tests.support.web import served
 
 MODERN = "2026-07-28"
@@ -293,7 +294,7 @@ async def test_a_long_job_tells_how_far_it_is_and_can_be_a_task(
         assert (await client.call_tool("checksums", {"pattern": "*"}, **progress)).data == expected
         assert heard == [(1, 2, "a"), (2, 2, "b")]
         task = await client.create_task("checksums", {"pattern": "*"})
-        assert (await asyncio.wait_for(task.result(), 20)).data == expected
+        assert (await asyncio.wait_for(task.result(), HANG)).data == expected
         assert "No file" in await said(client, "checksums", pattern="*.iso")
 
 

@@ -264,7 +264,7 @@ async def test_without_an_exchanged_token_that_server_alone_is_away(
 ) -> None:
     spoil, reason = REFUSED[case]
     with caplog.at_level(logging.DEBUG):
-        async with gateway(timeout=0.3) as (bank, url):
+        async with gateway(timeout=2.0) as (bank, url):
             spoil(bank)
             async with Client(url, auth="ann-token") as client:
                 assert await names(client) == ["plain_tool"]

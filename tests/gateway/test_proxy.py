@@ -13,7 +13,7 @@ from dovetail.gateway import Proxy
 from tests.gateway import behind as room
 from tests.gateway.behind import behind
 from tests.support.aio import run
-from tests.support.waiting import reached, until
+from tests.support.waiting import HANG, reached, until
 from tests.support.web import Web, served
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -67,9 +67,9 @@ async def test_a_tool_that_may_be_a_task_behind_asks_the_client_in_front(back: s
         await client.list_tools()
         if task:
             handle = await client.call_tool("book", task=True)
-            result = await asyncio.wait_for(handle.result(), 20)
+            result = await asyncio.wait_for(handle.result(), HANG)
         else:
-            result = await asyncio.wait_for(client.call_tool("book"), 20)
+            result = await asyncio.wait_for(client.call_tool("book"), HANG)
         assert result.text == "booked monday"
 
 
@@ -299,7 +299,7 @@ async def test_a_tool_that_may_be_a_task_behind_is_one_for_modern_clients_that_t
     proxy, go_on = slow("2025-11-25")
     async with Client(proxy, revision="2026-07-28") as client:
         await client.list_tools()
-        handle = await asyncio.wait_for(client.call_tool("may", task=True), 10)
+        handle = await asyncio.wait_for(client.call_tool("may", task=True), HANG)
         assert await handle.status() == "working"
         go_on.set()
         result = await handle.result()

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support import web
 from tests.support.process import CLI
+from tests.support.waiting import HANG
 from tests.support.web import (
     Connection,
     Web,
@@ -110,7 +111,7 @@ class Child:
 
     async def ready(self) -> None:
         assert self.process.stderr is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(HANG):
             while not (found := re.search(r"serving on (\S+?://\S+?:(\d+)|unix:(\S+))/mcp", self.said)):
                 line = await self.process.stderr.readline()
                 assert line, self.said
@@ -120,7 +121,7 @@ class Child:
     async def says(self, words: str) -> None:
         """Wait until it has said so."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(HANG):
             while words not in self.said:
                 line = await self.process.stderr.readline()
                 assert line, self.said

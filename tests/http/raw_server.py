@@ -13,6 +13,7 @@ from typing import Any
 
 from dovetail.errors import TransportError
 from dovetail.transports.http.client.pool import HttpFetch
+from tests.support.waiting import HANG
 
 TURNS = 4
 """Turns of the event loop after which the other side has read what was written: both run in this one."""
@@ -165,7 +166,7 @@ async def ask(
 async def outcome(send: Any, url: str, **options: Any) -> bytes | str:
     """The body of an exchange, or the cause it failed by; the message, if it does not say with whom."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             return await ask(send, url, **options)
     except TransportError as error:
         return error.cause if error.message.startswith((url.rpartition("/")[0], "the ")) else error.message

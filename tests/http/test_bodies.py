@@ -15,7 +15,7 @@ import pytest
 from dovetail import Server
 from dovetail.settings import Limits
 from tests.support.aio import run
-from tests.support.waiting import turns
+from tests.support.waiting import HANG, turns
 from tests.support.web import Site, Web, modern, modern_headers, served, text
 
 ON = ("granian", "granian-asgi", "uvicorn")
@@ -44,7 +44,7 @@ def measured(body: bytes) -> int:
 
 def by_http_client(port: int) -> Iterator[int]:
     """Head and body in writes of their own, on one connection."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG)
     for size in SIZES:
         headers, body = message(size)
         connection.request("POST", "/mcp", body, headers)
@@ -65,7 +65,7 @@ async def test_http_client_may_send_what_it_likes() -> None:
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
 @run
 async def test_httpx_may_send_what_it_likes(library: Any) -> None:
-    async with served(measuring()) as site, library.AsyncClient(timeout=20) as client:
+    async with served(measuring()) as site, library.AsyncClient(timeout=HANG) as client:
 
         async def pieces(body: bytes) -> Any:
             for at in range(0, len(body), 100_000):

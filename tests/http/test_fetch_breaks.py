@@ -11,6 +11,7 @@ from tests.http.test_fetch_answers import CHUNKED, LENGTH, OPEN
 from tests.support.aio import run
 from tests.support.held import descriptors
 from tests.support.rawclient import until
+from tests.support.waiting import HANG
 
 BODY = b"hello world"
 
@@ -168,7 +169,7 @@ def test_giving_up_cuts_the_connection_at_once(sent: bytes) -> None:
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(HANG):
                 await gone.wait()
 
     scenario()

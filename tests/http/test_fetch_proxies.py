@@ -17,6 +17,7 @@ from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.proxy import forward_proxy
 from tests.support.rawclient import until
+from tests.support.waiting import HANG
 
 NAME = "server.example"
 """A server that only the proxy can find."""
@@ -45,9 +46,9 @@ async def failure(
 
     async with raw_server(watched) as proxy, through(proxy.port, user=user) as send:
         with pytest.raises(TransportError) as caught:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await ask(send, url)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             await gone.wait()
         await until(lambda: not send.connections)
         assert f"the proxy http://127.0.0.1:{proxy.port}" in caught.value.message
@@ -369,7 +370,7 @@ async def test_a_proxy_that_says_nothing_is_given_up_with_the_request() -> None:
     async with raw_server(script) as proxy, through(proxy.port) as send:
         with pytest.raises(TransportError, match=r"did not answer within 0\.05 s"):
             await send("GET", f"https://{NAME}/", {}, None, 0.05)
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), HANG)
         assert not send.connections
 
 
@@ -417,7 +418,7 @@ def test_the_same_on_the_other_event_loop(authority: Authority) -> None:
     async def scenario(secure: bool, tls: ssl.SSLContext | None) -> None:
         scheme = "https" if secure else "http"
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(HANG),
             raw_server(answering(answer()), tls=authority.server(NAME)) as server,
             forward_proxy(tls=tls) as proxy,
             through(proxy.port, scheme=scheme, verify=authority.client()) as send,

@@ -11,6 +11,7 @@ from dovetail.transports.http.client.addresses import address_of, shown
 from dovetail.transports.http.client.routes import request, route_to
 from tests.http.raw_server import answer, answering, ask, raw_server, session
 from tests.support.aio import run
+from tests.support.waiting import HANG
 
 HERE = route_to("http://example.com/mcp", proxy=False)
 
@@ -213,7 +214,7 @@ async def test_a_host_name_that_ends_its_line_never_reaches_a_socket() -> None:
     async with session() as send:
         for url in ("http://h\r\nX-Evil: 1/", "http://h\0/", "http://h\x7f/"):
             with pytest.raises(TransportError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(HANG):
                     await send("GET", url, {})
 
 

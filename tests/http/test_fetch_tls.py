@@ -13,6 +13,7 @@ from dovetail.transports.http.client.pool import HttpFetch
 from tests.http.raw_server import Peer, answer, answering, ask, raw_server, session, turns
 from tests.support.aio import run
 from tests.support.held import descriptors
+from tests.support.waiting import HANG
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def server_side(certificate: tuple[Path, Path]) -> ssl.SSLContext:
 async def failure(url: str, fetch: HttpFetch | None = None) -> TransportError:
     async with (fetch or HttpFetch()).session() as send:
         with pytest.raises(TransportError) as caught:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await ask(send, url)
     assert "secret" not in caught.value.message
     return caught.value
@@ -130,7 +131,7 @@ def test_a_secure_connection_that_breaks_off_or_is_given_up_is_closed(server_sid
             assert caught.value.cause == "reset"
             response = await send("POST", server.url, {}, b"{}")
             response.close()
-            await asyncio.wait_for(given_up.wait(), 5)
+            await asyncio.wait_for(given_up.wait(), HANG)
 
     scenario()
 

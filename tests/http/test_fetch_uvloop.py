@@ -14,6 +14,7 @@ from tests.http import (
     test_fetch_requests,
     test_fetch_tls,
 )
+from tests.support.waiting import HANG
 
 uvloop = pytest.importorskip("uvloop")
 
@@ -38,7 +39,7 @@ CHOICE = (
 @pytest.mark.parametrize("test", CHOICE, ids=lambda test: test.__name__.removeprefix("test_"))
 def test_on_uvloop(test: Callable[[], Any]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG):
             await test.__wrapped__()  # type: ignore[attr-defined]
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

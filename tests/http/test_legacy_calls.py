@@ -9,7 +9,7 @@ from tests.http.talk import NEWEST, SHOUT, data, stream
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, messages, request, served, text
 
 ON = ("granian", "uvicorn")
@@ -113,7 +113,7 @@ async def test_a_cancelled_call_that_ends_late_leaves_its_successor_cancellable(
         assert (await first).status == 202
         assert left
         await web.ask("POST", legacy_headers(NEWEST, session), cancel)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             assert (await second).status == 202
 
 
@@ -131,7 +131,7 @@ async def test_hanging_up_does_not_cancel_and_delete_does() -> None:
         await asyncio.wait({task}, timeout=0.15)
         assert not task.done()
         assert (await web.ask("DELETE", legacy_headers(NEWEST, session))).status == 204
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=HANG)
         assert task.done()
 
 

@@ -13,7 +13,7 @@ from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.rawclient import META, MODERN
 from tests.support.schemas import validate
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Connection, Site, Web, modern, modern_headers, served, text
 
 ON = ("granian", "granian-asgi", "uvicorn")
@@ -240,7 +240,7 @@ async def test_a_client_that_never_reads_loses_its_stream_and_nobody_else_notice
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
         web = Web(site)
         meta = {"big": "x" * 50_000}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while site.app.life.streams:
                 await server.notify_resource_updated("notes://static", meta)
                 await asyncio.sleep(0)

@@ -112,7 +112,7 @@ async def test_the_stream_ends_properly_when_the_server_does() -> None:
 
 
 def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.3)
+    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 1.0)
 
     @run
     async def scenario() -> None:
@@ -132,7 +132,7 @@ def test_a_client_has_to_begin_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quiet_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.2))
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=1.0))
 
     @run
     async def scenario() -> None:

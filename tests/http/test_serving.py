@@ -18,6 +18,7 @@ from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.faces import FILE
 from tests.support.process import CLI
+from tests.support.waiting import HANG
 from tests.support.web import (
     Web,
     modern,
@@ -86,7 +87,7 @@ def test_beyond_loopback_needs_a_word() -> None:
         [*CLI, "run", FILE, "--http", "--host", "0.0.0.0", "--port", "0"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG,
         check=False,
     )
     assert ended.returncode == 1
@@ -132,6 +133,6 @@ def test_without_the_host_its_extra_is_named(hosted: str) -> None:
         "except Exception as error:\n    print(error)\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=True
     )
     assert f"pip install 'dovetail-mcp[{extra}]'" in ended.stdout

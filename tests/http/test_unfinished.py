@@ -13,7 +13,7 @@ from attacks.victim import Wire, http
 from dovetail import Server
 from dovetail.settings import Limits
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Site, modern, served
 
 ON = ("granian", "granian-asgi", "uvicorn")
@@ -79,17 +79,17 @@ async def test_a_message_that_takes_longer_than_a_body_may_is_given_up() -> None
     server = Server("unfinished")
     async with served(server, body_timeout=0.5) as site, dial(site) as wire:
         wire.send(frame(TEXT, b" " * LARGE)[:-1])
-        assert await wire.closed(10)
+        assert await wire.closed(HANG)
         await until(lambda: kept(server) == 0)
 
 
 @run
 async def test_what_is_whole_is_not_counted_however_much_it_is() -> None:
     server = Server("unfinished", limits=Limits(all_messages=2 * LARGE))
-    async with served(server, body_timeout=0.5) as site, dial(site) as wire:
+    async with served(server, body_timeout=1.5) as site, dial(site) as wire:
         clock = asyncio.get_running_loop().time
         begun, sent = clock(), 0
-        while clock() - begun < 2.5 or sent <= 2 * LARGE:
+        while clock() - begun < 3.5 or sent <= 2 * LARGE:
             large, *small = [json.dumps(modern("server/discover", id=id)).encode() for id in range(51)]
             wire.send(pieces(large + b" " * (LARGE // 2)) + b"".join(frame(TEXT, one) for one in small))
             for _ in range(51):

@@ -200,7 +200,7 @@ def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
 def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
     hosted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.2))
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=1.0))
 
     @run
     async def scenario() -> None:

@@ -14,7 +14,7 @@ from tests.http.children import NEWEST, ask_until_complete, child
 from tests.support import web as support
 from tests.support.aio import run
 from tests.support.process import CLI
-from tests.support.waiting import found, until
+from tests.support.waiting import HANG, found, until
 from tests.support.web import (
     Web,
     legacy_headers,
@@ -129,7 +129,7 @@ def serve_broken(folder: Path, what: str, workers: str) -> subprocess.CompletedP
         "--workers",
         workers,
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

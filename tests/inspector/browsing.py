@@ -17,6 +17,7 @@ from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector, InspectorApp
 from dovetail.inspector.connection import Wish
 from dovetail.transports.http.host.places import Place
+from tests.support.waiting import HANG
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).resolve().parents[2] / "results" / "inspector"
@@ -57,7 +58,7 @@ class Running:
             await connection.opened()
             return connection.id
 
-        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(HANG)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -69,14 +70,14 @@ def running(*servers: Server) -> Iterator[Running]:
     ready: Future[None] = Future()
     thread = threading.Thread(target=made.run, args=(ready,), daemon=True)
     thread.start()
-    ready.result(20)
+    ready.result(HANG)
     try:
         for server in servers:
             made.connect(server, server.name)
         yield made
     finally:
         made.stop()
-        thread.join(20)
+        thread.join(HANG)
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def chromium(**options: Any) -> Iterator[Any]:
 def open_page(browser: Any, link: str, **options: Any) -> Any:
     """A page of its own, which fails the test when a script of it does."""
     page = browser.new_context(viewport={"width": 1280, "height": 800}, **options).new_page()
-    page.set_default_timeout(8_000)
+    page.set_default_timeout(1000 * HANG)
     page.problems = []
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on("dialog", lambda dialog: (page.problems.append(dialog.message), dialog.dismiss()))

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from dovetail import Client
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 SERVER = """
 import os
@@ -50,7 +50,7 @@ class Dev:
     async def hear(self, pattern: str) -> re.Match[str]:
         """The next line of its log that matches."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while True:
                 line = (await self.process.stderr.readline()).decode()
                 assert line, "".join(self.said)
@@ -68,13 +68,13 @@ async def dev(folder: Path, *words: str, command: str = "dev") -> AsyncIterator[
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGINT)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await process.communicate()
 
 
 def notes(link: str) -> dict[str, object]:
     origin, _, token = link.partition("/?token=")
-    with urlopen(Request(f"{origin}/api/state", headers={"X-Dovetail-Token": token}), timeout=10) as answer:
+    with urlopen(Request(f"{origin}/api/state", headers={"X-Dovetail-Token": token}), timeout=HANG) as answer:
         return msgspec.json.decode(answer.read())["notes"]
 
 
@@ -90,7 +90,7 @@ async def _follow_edits(tmp_path: Path, revision: str) -> None:
             assert (await client.call_tool("hello")).text == "first of all"
 
             write(file, "goodbye", "second", "2")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG):
                 await changed.wait()
             assert [tool.name for tool in await client.list_tools()] == ["goodbye"]
             assert (await client.call_tool("goodbye")).text == "second of all"
@@ -130,7 +130,7 @@ def test_edits_are_taken_over_stdio(tmp_path: Path) -> None:
         async with client:
             assert (await client.call_tool("hello")).text == "first "
             write(file, "hello", "second")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG):
                 await changed.wait()
             assert (await client.call_tool("hello")).text == "second "
         assert b"The inspector is at http://127.0.0.1:" in b"".join(heard)
@@ -232,7 +232,7 @@ def began(url: str) -> tuple[int, dict[str, str]]:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
     wants = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    with urlopen(Request(url, body, wants), timeout=10) as answer:
+    with urlopen(Request(url, body, wants), timeout=HANG) as answer:
         return answer.status, {name.lower(): value for name, value in answer.headers.items()}
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import HANG
+
 from .browsing import Running, chromium, needs_browser, open_page, picture, running
 from .test_panels import choose, go, run
 
@@ -27,7 +29,7 @@ def url() -> Iterator[str]:
         assert found is not None
         yield found[1]
         one.send_signal(signal.SIGINT)
-        one.communicate(timeout=20)
+        one.communicate(timeout=HANG)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def test_a_call_that_was_made_is_copied_as_curl_and_works(page: Any) -> None:
     page.select_option('select[aria-label="Copy as"]', "curl")
     command = page.inner_text("dialog pre")
     assert command.startswith("curl -X POST")
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=HANG)
     assert "radius=5" in done.stdout
 
 
@@ -90,7 +92,7 @@ def test_the_servers_own_metrics_are_shown(page: Any) -> None:
 def test_the_doctors_findings_stand_beside_what_they_are_about(page: Any) -> None:
     go(page, "health")
     page.click("text=Ask the doctor")
-    page.wait_for_selector('.finding:has-text("CORS")', timeout=30_000)
+    page.wait_for_selector('.finding:has-text("CORS")')
     page.wait_for_selector('.finding[data-state="note"]:has-text("tool mute")')
     picture(page, "doctor")
     go(page, "tools")

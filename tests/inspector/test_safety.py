@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dovetail import Server, TextResource
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG, wait_until
 
 from .browsing import Running, chromium, needs_browser, open_page, running
 from .demo import build, build_hostile
@@ -29,7 +29,7 @@ def ask(
 ) -> tuple[int, str, Any]:
     """One request of a client that is no browser; names of headers with underscores."""
     parts = urlsplit(inspector.origin)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=HANG)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     given = {"Host": parts.netloc, **given}
     connection.request(method, path, None if body is None else json.dumps(body), given)

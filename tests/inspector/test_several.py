@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dovetail import Server
+from tests.support.waiting import HANG
 
 from .browsing import chromium, needs_browser, open_page, running
 from .demo import build
@@ -54,7 +55,7 @@ def link(tmp_path: Path) -> Iterator[str]:
             yield json.loads(process.stdout.readline())["inspector"]
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=HANG)
 
 
 def test_several_servers_on_one_page_and_the_doctor_of_an_entry(
@@ -72,7 +73,7 @@ def test_several_servers_on_one_page_and_the_doctor_of_an_entry(
     page.click('.servers li button.server:has-text("left")')
     go(page, "health")
     page.click("text=Ask the doctor")
-    page.wait_for_selector("text=/it speaks 2024-11-05/", timeout=30_000)
+    page.wait_for_selector("text=/it speaks 2024-11-05/")
     assert page.problems == []
     page.context.close()
 

@@ -187,9 +187,9 @@ def test_work_without_end_is_refused_before_it_is_begun(
 ) -> None:
     if not extra:
         monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert problems(schema, value, trusted=False) == ["is too much work to be checked"]
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0
 
 
 def test_a_long_list_of_deep_values_is_no_excuse() -> None:

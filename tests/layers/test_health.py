@@ -17,7 +17,7 @@ from dovetail.stores import MemoryStore, StoreUnavailable
 from tests.support.aio import run
 from tests.support.peer import Peer
 from tests.support.schemas import REVISIONS
-from tests.support.waiting import turns, until
+from tests.support.waiting import HANG, turns, until
 from tests.support.web import Web, served
 
 
@@ -77,7 +77,7 @@ async def test_a_plain_check_that_hangs_is_not_asked_again_while_it_does() -> No
 
     def check() -> None:
         asked.append(1)
-        go.wait(10)
+        go.wait(HANG)
 
     server.health.add("disk", check, every=0.01, limit=0.02, failures=1)
     async with server.running():
@@ -198,7 +198,7 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
 
 async def refused(server: Server, revision: str) -> dict[str, Any]:
     """The error of the first call that is refused."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         while True:
             answer = await Peer(server, revision).send("tools/call", name="grind", arguments={"seconds": 0})
             if "error" in answer:

@@ -168,7 +168,7 @@ class Broken(Layer):
 async def test_a_layer_may_refuse(revision: str) -> None:
     async with Client(shop(Refusing()), revision=revision) as client:
         with pytest.raises(Refusal) as refused:
-            await client.call_tool("echo", {"text": "x"}, timeout=1)
+            await client.call_tool("echo", {"text": "x"})
         assert (refused.value.code, refused.value.hint) == (1008, "we are closed")
         assert refused.value.retry_after == 60
 

@@ -420,14 +420,14 @@ async def test_what_nobody_may_call_is_not_listed(revision: str) -> None:
 @pytest.mark.parametrize("own", [None, 5.0])
 @run
 async def test_the_time_a_user_takes_to_answer_is_not_the_tools(own: float | None) -> None:
-    server = Server("shop", layers=[Deadline(0.2)])
+    server = Server("shop", layers=[Deadline(1.0)])
 
     @server.tool(timeout=own)
     async def ask(ctx: Context) -> str:
         return (await ctx.elicit("Sure?", {"type": "object", "properties": {}})).action
 
     async def think(question: Any) -> dict[str, Any]:
-        end = time.monotonic() + 0.4
+        end = time.monotonic() + 1.5
         await until(lambda: time.monotonic() > end)
         return {"action": "accept", "content": {}}
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from dovetail import Client, DovetailError, Limits, ProtocolError, Server, ToolError
 from dovetail.openapi import Route
 from tests.support.aio import run
+from tests.support.waiting import HANG
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
@@ -136,7 +137,7 @@ async def test_time_and_size_are_bounded_in_process_too() -> None:
     async with Client(Server.from_fastapi(shop.app, request_timeout=0.05)) as client:
         with pytest.raises(ToolError, match="did not answer in time"):
             await client.call_tool("slow", {})
-        await asyncio.wait_for(shop.cancelled.wait(), 5)
+        await asyncio.wait_for(shop.cancelled.wait(), HANG)
     async with Client(Server.from_fastapi(shop.app, limits=Limits(message_size=50_000))) as client:
         with pytest.raises(ToolError, match="more than 50000 bytes"):
             await client.call_tool("endless", {})

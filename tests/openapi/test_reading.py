@@ -273,14 +273,14 @@ BOMB = "openapi: 3.1.0\na: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     ids=["holds itself", "deep", "laughs", "deep yaml", "deep lists of yaml", "a long number", "deep json"],
 )
 def test_too_deep_or_too_many_values_are_refused_in_time(described: Any) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(RegistrationError):
         Server.from_openapi(described, client=HERE)
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 def test_references_in_large_numbers_are_bounded() -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     long = tool(referring(chain(20_000)))
     wide = {
         f"S{n}": {"type": "object", "properties": {"a": {"$ref": f"#/components/schemas/S{n + 1}"}}}
@@ -289,7 +289,7 @@ def test_references_in_large_numbers_are_bounded() -> None:
     large = tool(referring({"schemas": wide}))
     twice = {f"S{n}": {"allOf": [{"$ref": f"#/components/schemas/S{n + 1}"}] * 2} for n in range(200)}
     doubled = tool(referring({"schemas": twice}))
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
     assert all(len(encoded(found.output_schema or {})) < 1_000_000 for found in (long, large, doubled))
 
 
@@ -334,7 +334,7 @@ def test_a_large_description_is_read_in_time() -> None:
         }
         for n in range(1000)
     }
-    begun = time.monotonic()
+    begun = time.process_time()
     server = Server.from_openapi(spec(paths, components={"schemas": schemas}), client=HERE)
     assert len(server.tools) == 1000
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20

@@ -19,6 +19,8 @@ from bench.questions import Questions
 from bench.sockets import SocketDriver
 from bench.workloads import AGAIN, ASK, ECHO, FIRST_ID, WrongReply
 
+from tests.support.waiting import HANG
+
 from ..peers.environment import need
 
 QUESTION = {
@@ -71,7 +73,7 @@ class Asker(BaseHTTPRequestHandler):
             self._event(
                 {"jsonrpc": "2.0", "id": body["id"], "method": "elicitation/create", "params": params}
             )
-            self.answers[body["id"]].wait(5)
+            self.answers[body["id"]].wait(HANG)
         self._event({"jsonrpc": "2.0", "id": body["id"], "result": self._said()})
         self.wfile.write(b"0\r\n\r\n")
 

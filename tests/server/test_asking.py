@@ -297,12 +297,12 @@ async def test_a_url_question_needs_the_url_capability() -> None:
 async def test_the_time_a_user_takes_to_answer_is_not_the_tools(revision: str) -> None:
     server = Server("x", "1")
 
-    @server.tool(timeout=0.05)
+    @server.tool(timeout=0.5)
     async def patient(ctx: Context) -> str:
         first, second = await asyncio.gather(ctx.elicit("Seat?", Seat), ctx.elicit("Lunch?", bool))
         return f"{first.action} {second.action}"
 
-    @server.tool(timeout=0.05)
+    @server.tool(timeout=0.5)
     async def slow(ctx: Context) -> str:
         await ctx.elicit("Seat?", Seat)
         await asyncio.Event().wait()
@@ -310,12 +310,12 @@ async def test_the_time_a_user_takes_to_answer_is_not_the_tools(revision: str) -
 
     class Thinking(Peer):
         async def request(self, method: str, params: Any) -> Any:
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.8)
             return await super().request(method, params)
 
     peer = Thinking(server, revision, answer=answers)
     assert await peer.text("patient") == "accept accept"
-    assert "did not finish within its timeout of 0.05 s" in await peer.text("slow")
+    assert "did not finish within its timeout of 0.5 s" in await peer.text("slow")
 
 
 @run

@@ -18,7 +18,7 @@ from tests.http.talk import NEWEST
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
 from tests.support.shared import Shared
-from tests.support.waiting import turns
+from tests.support.waiting import HANG, turns
 from tests.support.web import Response, Web, legacy_headers, request, served
 
 ADA, BOB = {"X-User": "ada"}, {"X-User": "bob"}
@@ -252,7 +252,7 @@ TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 async def rendered(peer: Peer, **arguments: Any) -> tuple[str, str]:
     """A task that renders something, and the state in which it ends."""
     id = (await peer.result("tools/call", name="render", arguments=arguments))["taskId"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG):
         while (task := await peer.result("tasks/get", taskId=id))["status"] == "working":
             await turns(1)
     return id, task["status"]

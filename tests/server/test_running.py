@@ -10,7 +10,7 @@ from dovetail import Context, RegistrationError, Server
 from tests.server.weather import build, every_revision
 from tests.support.aio import run
 from tests.support.peer import Peer
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 
 @run
@@ -154,7 +154,7 @@ async def test_plain_functions_run_in_threads_and_do_not_block_each_other() -> N
     import threading
 
     server = Server("x", "1")
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=HANG)
 
     @server.tool
     def meet() -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail import DovetailError, Server
+from tests.support.waiting import HANG
 
 SCRIPT = """
 from dovetail import Server
@@ -37,7 +38,7 @@ def test_a_script_serves_stdio_and_ends_with_its_input(tmp_path: Path) -> None:
         input=json.dumps(call) + "\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG,
         check=True,
     )
     (line,) = done.stdout.splitlines()
@@ -68,7 +69,7 @@ def test_a_limit_may_be_given_under_the_name_another_system_has_for_it(tmp_path:
         input=f"{json.dumps(call)}\n{json.dumps(long)}\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG,
         check=True,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]

@@ -14,6 +14,7 @@ from dovetail.stores.memory import MemoryStore
 from tests.drivers.parrot import connected
 from tests.support.aio import run
 from tests.support.peer import Peer
+from tests.support.waiting import HANG
 
 from .works import Name, Works, accepted, reaches
 
@@ -141,7 +142,7 @@ def test_a_store_that_breaks_does_not_leave_a_waiting_client_without_an_answer(
         store.broken = True
         with caplog.at_level(logging.ERROR):
             works.gate.set()
-            error = await asyncio.wait_for(waiting, 5)
+            error = await asyncio.wait_for(waiting, HANG)
         assert error["code"] == -32603
         assert "secret" not in json.dumps(error)
         assert "incident" in caplog.text

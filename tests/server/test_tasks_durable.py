@@ -17,7 +17,7 @@ from dovetail.stores.records import Records
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
 from tests.support.shared import Shared
-from tests.support.waiting import turns, until
+from tests.support.waiting import HANG, turns, until
 
 from .mortal import NAMES, make
 
@@ -67,7 +67,7 @@ async def begun(peer: Peer, name: str) -> str:
 
 
 async def reaches(peer: Peer, id: str, *wanted: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG):
         while (task := await peer.result("tasks/get", taskId=id))["status"] not in wanted:
             await turns(1)
     return task

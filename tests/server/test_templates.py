@@ -102,11 +102,11 @@ def test_a_template_that_needs_guessing_is_refused(template: str, reason: str) -
 
 def test_matching_a_hostile_uri_is_fast_and_a_longer_one_is_not_looked_at() -> None:
     template = UriTemplate("x://" + "-".join(f"{{v{n}}}" for n in range(20)) + "/{+rest}/end")
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(20):
         assert template.match("x://" + "-" * (MATCHED_URI_LENGTH - 10)) is None
         assert template.match("x://" + "a-" * 4000 + "/") is None
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert UriTemplate("x://{a}").match("x://" + "a" * MATCHED_URI_LENGTH) is None
 
 

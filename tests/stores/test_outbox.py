@@ -8,7 +8,7 @@ from dovetail.stores import MemoryStore, StoreError, StoreFull, StoreUnavailable
 from dovetail.stores import outbox as module
 from dovetail.stores.outbox import Outbox
 from tests.support.aio import run
-from tests.support.waiting import turns, until
+from tests.support.waiting import HANG, turns, until
 
 
 class Away(MemoryStore):
@@ -97,7 +97,7 @@ async def test_an_outbox_that_closes_waits_for_nobody() -> None:
     store.error = StoreUnavailable("away")
     outbox.put("news", b"1")
     await turns(5)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG):
         await outbox.close()
 
 

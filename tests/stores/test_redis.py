@@ -20,7 +20,7 @@ from dovetail.stores import (
 )
 from tests.support.aio import run
 from tests.support.redis import VALKEY, RedisServer, free_port, needs_redis, needs_valkey
-from tests.support.waiting import turns, until, wait_until
+from tests.support.waiting import HANG, turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
 
@@ -226,7 +226,7 @@ async def test_a_process_that_was_too_slow_for_the_news_knows_that_some_is_lost(
         # All at once, so that nobody can read in between; its connection stays.
         add = "redis.call('XADD', KEYS[1], 'MAXLEN', 50, '*', 't', 'news', 'm', number, 's', 'x')"
         script = f"for number = 1, 500 do {add} end"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             client = redis.asyncio.Redis.from_url(server.url)
             await client.eval(script, 1, "dovetail:news")
             await until(lambda: b"500" in heard)
@@ -256,10 +256,10 @@ async def test_news_has_a_bound_in_bytes() -> None:
 @run
 async def test_a_frozen_redis_costs_a_bounded_time_and_a_write_that_was_repeated_is_done_once() -> None:
     with RedisServer() as server:
-        store = RedisStore(server.url, seconds=0.3)
+        store = RedisStore(server.url, seconds=1.5)
         await store.append("log", b"0", keep=100)
         server.freeze()
-        asyncio.get_running_loop().call_later(0.5, server.thaw)
+        asyncio.get_running_loop().call_later(2, server.thaw)
         await store.append("log", b"1", keep=100)
         assert await store.put("once", b"mine", only_new=True) is True
         assert [value for _, value in await store.scan("log")] == [b"0", b"1"]
@@ -333,7 +333,7 @@ async def test_a_cluster_of_three_spreads_folders_and_goes_on_without_one_of_the
             await until(lambda node=node: "cluster_known_nodes:3" in node.ask_all("CLUSTER", "INFO"))
             await until(lambda node=node: "cluster_slots_assigned:16384" in node.ask_all("CLUSTER", "INFO"))
         store = RedisStore(
-            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=1
+            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=2
         )
         for number in range(30):
             assert await store.put(f"folder{number}/a", b"x", only_new=True)
@@ -359,7 +359,7 @@ async def test_a_failover_by_a_sentinel_is_followed_and_what_reached_the_replica
         sentinel = stack.enter_context(
             RedisServer(
                 f"sentinel monitor shop 127.0.0.1 {first.port} 1",
-                "sentinel down-after-milliseconds shop 300",
+                "sentinel down-after-milliseconds shop 1500",
                 "sentinel failover-timeout shop 2000",
                 sentinel=True,
             )
@@ -370,7 +370,7 @@ async def test_a_failover_by_a_sentinel_is_followed_and_what_reached_the_replica
         assert await store.put("a/kept", b"before")
         await until(lambda: second.ask("EXISTS", '"dovetail:{a/}kept"') == "1")
         first.kill()
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(HANG):
             while True:
                 try:
                     assert await store.put("a/new", b"after")

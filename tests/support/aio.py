@@ -8,9 +8,11 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any, ParamSpec
 
+from .waiting import HANG
+
 P = ParamSpec("P")
 
-LIMIT = 30.0
+LIMIT = 2 * HANG
 """Seconds one test may take. Far more than any needs, so that only a hang reaches it."""
 
 SETTLING = 10

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from .waiting import HANG
+
 
 class Collected(NamedTuple):
     """One span as it came."""
@@ -84,7 +86,7 @@ class Collector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.shutdown()
-        self._thread.join(10)
+        self._thread.join(HANG)
         self._server.server_close()
 
 

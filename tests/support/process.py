@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from .rawclient import META, MODERN
+from .stopwatch import Stopwatch
+from .waiting import HANG, PAUSE
 
 CLI = [sys.executable, "-m", "dovetail.cli.main"]
 
@@ -34,7 +35,7 @@ class Served:
 
     async def answer(self, id: int) -> dict[str, Any]:
         assert self.process.stdout is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(HANG):
             while True:
                 line = await self.process.stdout.readline()
                 assert line, "the server ended: " + (await self.stderr())
@@ -59,16 +60,17 @@ class Served:
     async def says(self, words: str) -> None:
         """Wait until it writes a line with ``words`` to its stderr."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(HANG):
             while words not in (line := (await self.process.stderr.readline()).decode()):
                 assert line, f"it ended without a word of {words!r}"
 
     async def ends(self, limit: float) -> float:
         """Wait for the end; the seconds it took, which must not be more than ``limit``."""
-        begun = time.monotonic()
-        async with asyncio.timeout(limit + 5):
-            await self.process.wait()
-        took = time.monotonic() - begun
+        watch, ending = Stopwatch(self.process.pid), asyncio.ensure_future(self.process.wait())
+        async with asyncio.timeout(HANG):
+            while not (await asyncio.wait([ending], timeout=PAUSE))[0]:
+                watch.read()  # while it can still be seen how long it was kept from running
+        took = watch.read()
         assert took < limit, f"it took {took:.2f} s"
         return took
 

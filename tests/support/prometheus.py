@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 
 from .redis import free_port
-from .waiting import wait_until
+from .waiting import HANG, wait_until
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 needs_prometheus = pytest.mark.skipif(
@@ -33,7 +33,7 @@ def problems(text: bytes) -> str:
     """What ``promtool check metrics`` has to say; nothing, if it is content."""
     assert PROMTOOL is not None
     done = subprocess.run(
-        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False
+        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, timeout=HANG, check=False
     )
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == 0 or said, "promtool fails without a word"
@@ -63,7 +63,7 @@ class Prometheus:
 
     def _get(self, path: str) -> bytes | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=HANG) as response:
                 return response.read()
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return None
@@ -90,8 +90,8 @@ class Prometheus:
     ) -> None:
         self._process.terminate()
         try:
-            self._process.wait(10)
+            self._process.wait(HANG)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANG)
         shutil.rmtree(self._folder, ignore_errors=True)

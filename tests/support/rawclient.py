@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import schemas
+from .waiting import HANG
 from .waiting import until as until
 
 MODERN = "2026-07-28"
@@ -153,7 +154,7 @@ class RawClient:
         future = self.futures.get(id)
         assert future is not None, f"{id} was answered already"
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 return await future
         finally:
             self.futures.pop(id, None)
@@ -181,7 +182,7 @@ class RawClient:
 
     async def notification(self, method: str, *, after: int = 0) -> Json:
         """The params of the first ``method`` notification beyond the ``after`` ones seen before."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             while True:
                 found = [one for one in self.notifications if one["method"] == method][after:]
                 if found:
@@ -218,7 +219,7 @@ class RawClient:
         """End the connection and wait until that is known."""
         if not self.over.done():
             self.link.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await self.over
             wait_closed = getattr(self.link, "wait_closed", None)
             if wait_closed is not None:

@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from .waiting import wait_until
+from .waiting import HANG, wait_until
 
 SERVER = os.environ.get("DOVETAIL_TEST_REDIS") or shutil.which("redis-server")
 """What stands for Redis in the tests: Valkey's program may do so too."""
@@ -70,7 +70,7 @@ class RedisServer:
     def ask_all(self, *words: str) -> list[str]:
         """All lines of what it answers to a command; none when it does not."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=HANG) as connection:
                 connection.sendall(" ".join(words).encode() + b"\r\n")
                 return connection.recv(65536).decode().rstrip("\r\n").split("\r\n")
         except OSError:

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-LIMIT = 10.0
-"""Seconds within which a condition must come true; far more than any needs."""
+HANG = 60.0
+"""Seconds after which a wait is a hang; far more than any needs, also where ten others want the same two cores."""
 
 PAUSE = 0.002
 TURNS = 20
 
 
-async def until(condition: Callable[[], Any], limit: float = LIMIT) -> None:
+async def until(condition: Callable[[], Any], limit: float = HANG) -> None:
     """Wait until ``condition`` is true: the end of a connection on the other side, a file, a table."""
     async with asyncio.timeout(limit):
         while not condition():  # noqa: ASYNC110  there is no event to wait for
@@ -23,7 +23,7 @@ async def until(condition: Callable[[], Any], limit: float = LIMIT) -> None:
 
 def wait_until(condition: Callable[[], Any]) -> None:
     """The same where there is no event loop."""
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + HANG
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError
@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 async def reached(connect: Callable[[], Awaitable[T]]) -> T:
     """What ``connect`` returns, as soon as somebody listens there."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(HANG):
         while True:
             try:
                 return await connect()
@@ -40,7 +40,7 @@ async def reached(connect: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(PAUSE)
 
 
-async def found(look: Callable[[], Awaitable[T | None]], limit: float = LIMIT) -> T:
+async def found(look: Callable[[], Awaitable[T | None]], limit: float = HANG) -> T:
     """What ``look`` finds, as soon as it finds something."""
     async with asyncio.timeout(limit):
         while (seen := await look()) is None:  # noqa: ASYNC110  as above

@@ -27,6 +27,7 @@ from dovetail import (
 from dovetail.auth.core.privacy import PUBLIC
 from dovetail.surface import redirects
 from tests.support.aio import run
+from tests.support.waiting import HANG
 
 
 @pytest.fixture
@@ -243,7 +244,5 @@ async def test_a_server_that_drips_is_not_waited_for(site: str) -> None:
     server = Server("web")
     server.add_resource("web://slow", UrlResource(f"{site}/slow", timeout=0.3))
     async with Client(server) as client:
-        begun = time.monotonic()
         with pytest.raises(ProtocolError):
-            await client.read_resource("web://slow", timeout=5.0)
-        assert time.monotonic() - begun < 4
+            await client.read_resource("web://slow", timeout=HANG)

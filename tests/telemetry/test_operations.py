@@ -9,6 +9,7 @@ import pytest
 
 from dovetail.telemetry.families import FAMILIES
 from tests.support.prometheus import PROMTOOL, needs_prometheus
+from tests.support.waiting import HANG
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 METRIC = re.compile(r"dovetail_[a-z_]+")
@@ -67,7 +68,7 @@ def test_the_page_explains_every_alert() -> None:
 def checked(path: Path) -> str:
     assert PROMTOOL is not None
     done = subprocess.run(
-        [PROMTOOL, "check", "rules", str(path)], capture_output=True, text=True, timeout=30, check=False
+        [PROMTOOL, "check", "rules", str(path)], capture_output=True, text=True, timeout=HANG, check=False
     )
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

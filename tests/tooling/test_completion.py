@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.cli.main import COMMANDS, main
+from tests.support.waiting import HANG
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -19,7 +20,7 @@ def test_a_script_names_every_command_and_the_shell_can_read_it(
     script = capsys.readouterr().out
     assert all(name in script for name in COMMANDS)
     if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=30)
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=HANG)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")

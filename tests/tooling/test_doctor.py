@@ -20,6 +20,7 @@ from dovetail.layers.quirks import QUIRKS
 from tests.support.aio import run
 from tests.support.certificates import Authority
 from tests.support.proxy import forward_proxy
+from tests.support.waiting import HANG
 from tests.support.web import served
 
 CLI = [sys.executable, "-m", "dovetail.cli.main"]
@@ -212,7 +213,7 @@ def test_a_certificate_is_looked_at(
             status, found = findings(json.loads(line)["serving"], capsys)
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=HANG)
     assert (status, found["TLS"]["state"]) == (int(state == "broken"), state)
     assert said in found["TLS"]["detail"]
     assert bool(found["TLS"].get("advice")) is (state != "ok")

@@ -20,7 +20,7 @@ import pytest
 
 from dovetail.cli.main import COMMANDS, main
 from tests.inspector.browsing import CHROMIUM, chromium, open_page, picture
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "start.md").read_text()
@@ -89,7 +89,7 @@ class Newcomer:
             yield hears
         finally:
             child.terminate()
-            child.wait(30)
+            child.wait(HANG)
             self.transcript += [f"$ {shlex.join(words)}", log.read_text()]
 
 

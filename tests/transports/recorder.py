@@ -10,6 +10,7 @@ from typing import Any
 from dovetail.settings import Limits
 from dovetail.transports import memory, tcp
 from dovetail.transports.stdio import open_link
+from tests.support.waiting import HANG
 
 
 class Recorder:
@@ -49,7 +50,7 @@ class Recorder:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait until something the link told makes ``condition`` true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             while not condition():
                 self._news.clear()
                 await self._news.wait()

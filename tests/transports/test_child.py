@@ -125,7 +125,7 @@ async def test_a_child_that_ignores_the_end_of_its_input_gets_sigterm_then_sigki
     }
     for code, status in codes.items():
         receiver = Recorder()
-        link = await child.spawn(receiver, [*PYTHON, code], grace=0.3)
+        link = await child.spawn(receiver, [*PYTHON, code], grace=1)
         if status == -signal.SIGKILL:
             await receiver.until(lambda receiver=receiver: receiver.messages)
         link.close()

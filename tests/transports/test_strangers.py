@@ -13,6 +13,7 @@ from dovetail import Server
 from dovetail.settings import INTRODUCTION_BYTES, KEPT_CAPABILITIES, VIOLATIONS
 from dovetail.transports import tcp
 from tests.support.aio import run
+from tests.support.waiting import HANG
 
 Json = dict[str, Any]
 MODERN = {
@@ -39,7 +40,7 @@ class Wire:
     async def ended(self) -> None:
         """Return when the server has hung up."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(HANG):
                 while await self.reader.read(1 << 16):
                     pass
         except ConnectionError:

@@ -17,7 +17,7 @@ from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said, text
 from tests.support.aio import run
 from tests.support.rawclient import MODERN, RawClient
-from tests.support.waiting import turns, until
+from tests.support.waiting import HANG, turns, until
 from tests.support.web import modern
 
 from .recorder import Recorder
@@ -66,7 +66,7 @@ async def test_a_connection_beyond_the_limit_is_closed_and_a_free_place_is_given
 @run
 async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> None:
     gate = Gate()
-    listener = await tcp.listen(Parrot(slow=gate), idle=0.05)
+    listener = await tcp.listen(Parrot(slow=gate), idle=0.3)
     busy = RawClient(MODERN)
     await tcp.connect(busy, *listener.address)
     id = busy.start("tools/call", call("slow"))
@@ -83,7 +83,7 @@ async def test_a_silent_connection_is_closed_unless_a_call_is_under_way() -> Non
 
 
 def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.05)
+    monkeypatch.setattr("dovetail.drivers.pulse.INITIALIZE_SECONDS", 0.5)
 
     @run
     async def scenario() -> None:
@@ -104,11 +104,11 @@ def test_a_client_has_so_long_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.1))
+    monkeypatch.setattr("dovetail.drivers.pulse.PATIENCE", Timeouts(connect=None, idle=None, total=0.9))
 
     @run
     async def scenario() -> None:
-        listener = await tcp.listen(Parrot(), idle=0.2)
+        listener = await tcp.listen(Parrot(), idle=1.0)
         replies, writer = await asyncio.open_connection(*listener.address)
         writer.write(INITIALIZE)
         assert b"protocolVersion" in await replies.readline()
@@ -129,7 +129,7 @@ def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pyt
 @run
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
     gate = Gate()
-    listener = await tcp.listen(Parrot(Limits(write_buffer=10_000), slow=gate), idle=0.1)
+    listener = await tcp.listen(Parrot(Limits(write_buffer=10_000), slow=gate), idle=0.5)
     client = RawClient(MODERN, check=False)
     await tcp.connect(client, *listener.address)
     client.start("tools/call", call("slow"))  # busy, so it is not closed for being silent
@@ -192,7 +192,7 @@ async def test_a_client_that_sends_and_never_reads_is_not_read_either() -> None:
     _, writer = await asyncio.open_connection(*listener.address)
     await until(lambda: listener.connections)
     (connection,) = listener.connections
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG):
         while not connection.blocked:
             writer.write(PING * 1000)
             await asyncio.sleep(0)

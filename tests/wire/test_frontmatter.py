@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.wire.frontmatter import FrontmatterError, read_frontmatter
+from tests.support.waiting import HANG
 
 
 def read(yaml: str) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def test_no_line_is_tried_over_and_over() -> None:
     )
     for line in hostile:
         subprocess.run(
-            [sys.executable, "-c", code], input=f"---\n{line}\n---\n", text=True, timeout=20, check=True
+            [sys.executable, "-c", code], input=f"---\n{line}\n---\n", text=True, timeout=HANG, check=True
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail import Client, DovetailError, SessionLost
+from tests.support.waiting import HANG
 
 FILE = """
 import os
@@ -89,7 +90,7 @@ class Customer:
             case 2:
                 self.heard.clear()
                 await client.call_tool("sell", {"name": self.name})
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(HANG):
                     await self.heard.wait()
             case _:
                 await client.call_tool("pid")

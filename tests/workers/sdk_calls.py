@@ -12,7 +12,7 @@ mode = "legacy" if era == "legacy" else "2026-07-28"
 async def call(number):
     """One call on a connection of its own: what a lost one does to the next is not what is looked at."""
     try:
-        async with asyncio.timeout(20), Client(url, mode=mode) as client:
+        async with asyncio.timeout(60), Client(url, mode=mode) as client:
             result = await client.call_tool("effect", {"number": number})
             return "done" if not result.is_error and result.content[0].text == str(number) else "error"
     except Exception:

@@ -1,6 +1,7 @@
 """Whoever is cancelled between two writes, or in the middle of one: what stands in the store is one whole truth."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from dovetail.server.handles import owner
 from dovetail.stores import SqliteStore, StoreUnavailable
 from tests.support.aio import run
 from tests.support.peer import Peer
-from tests.support.waiting import turns, until
+from tests.support.waiting import HANG, turns, until
 
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {"form": {}}}
 KEY = "io.dovetail/idempotency-key"
@@ -27,7 +28,8 @@ class Halting(SqliteStore):
     def __init__(
         self, path: Path, wish: Wish = lambda verb, key, value: False, *, after: bool = False
     ) -> None:
-        super().__init__(path)
+        begun = time.time()
+        super().__init__(path, clock=lambda: begun)  # to it no lease runs out: nobody may wait for that
         self.wish, self.after = wish, after
         self.halted, self.go = asyncio.Event(), asyncio.Event()
 
@@ -175,7 +177,7 @@ async def test_a_task_whose_end_the_store_did_not_take_is_not_said_to_run_for_ev
         await until(lambda: one.runs == 1)
     two = Works(SqliteStore(tmp_path / "s.db"))
     async with two.server.running():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while (task := await two.peer().result("tasks/get", taskId=id))["status"] == "working":
                 await turns(1)
         assert task["error"]["message"] == "the worker that ran it is gone"
@@ -241,7 +243,7 @@ async def test_a_call_whose_caller_leaves_before_it_began_is_made_when_it_comes_
         store.go.set()
         await asyncio.wait([call])
         assert one.runs == 0
-        async with asyncio.timeout(5):  # nobody waits for a lease to run out
+        async with asyncio.timeout(HANG):
             again = await one.peer("k").result("tools/call", name="pay", arguments={})
         assert (again["content"][0]["text"], one.runs) == ("paid 1", 1)
 
@@ -271,12 +273,12 @@ async def test_a_result_is_kept_though_its_caller_leaves_in_that_moment(
 async def test_a_server_that_stops_in_the_middle_of_a_call_keeps_nobody_waiting_for_it(
     tmp_path: Path,
 ) -> None:
-    one, two = Works(SqliteStore(tmp_path / "s.db")), Works(SqliteStore(tmp_path / "s.db"))
+    one, two = Works(Halting(tmp_path / "s.db")), Works(Halting(tmp_path / "s.db"))
     async with two.server.running():
         async with one.server.running():
             call = asyncio.create_task(one.peer("k").send("tools/call", name="slow", arguments={}))
             await one.reached.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             error = await two.peer("k").error("tools/call", name="slow", arguments={})
         assert error["data"]["kind"] == "call_interrupted"
         call.cancel()
@@ -303,7 +305,7 @@ async def test_a_step_that_was_done_is_known_to_be_though_its_call_is_cancelled_
         await turns(20)
         store.go.set()
         await asyncio.wait([call])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             again = await one.peer().result("tools/call", name="buy", arguments={}, **brought)
         assert (again["content"][0]["text"], one.runs) == ("yes: 1", 1)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.redis import RedisServer, free_port, needs_redis
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
@@ -28,7 +28,7 @@ pytestmark = [needs_redis, pytest.mark.xdist_group("workers")]
 
 def ready(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=HANG) as answer:
             return answer.status == 200
     except OSError:
         return False
@@ -61,7 +61,7 @@ def test_every_command_of_the_page_starts_and_stops_in_order(command: str, tmp_p
                 else:
                     wait_until(lambda: ready(port))
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) in (0, -signal.SIGTERM)
+                assert process.wait(HANG) in (0, -signal.SIGTERM)
             finally:
                 process.kill()
     with socket.socket() as probe:

@@ -18,7 +18,7 @@ from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post, resume, stream
 from tests.support.aio import run_limited
 from tests.support.redis import RedisServer, needs_redis
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Site, Web, text
 from tests.workers.fleet import Customer, shop, write
 
@@ -54,11 +54,11 @@ async def four_workers(folder: Path, *, calls: int, kills: int) -> None:
 
 
 def test_four_workers_serve_clients_of_every_era_without_stickiness(tmp_path: Path) -> None:
-    run_limited(four_workers(tmp_path, calls=20, kills=0), 60)
+    run_limited(four_workers(tmp_path, calls=20, kills=0), 300)
 
 
 def test_a_worker_that_is_killed_costs_nobody_more_than_certainty(tmp_path: Path) -> None:
-    run_limited(four_workers(tmp_path, calls=32, kills=1), 60)
+    run_limited(four_workers(tmp_path, calls=32, kills=1), 300)
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_whe
                 waiting, later = await resume(second, session, priming.id)
                 assert (await data(later))["method"] == "sampling/createMessage"
                 os.killpg(one.process.pid, signal.SIGKILL)
-                async with asyncio.timeout(25):
+                async with asyncio.timeout(HANG):
                     end = await data(later)
                 assert (end["id"], end["error"]["message"]) == (
                     "lost",
@@ -146,7 +146,7 @@ def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_whe
                 for each in (waiting, general):
                     await each.close()
 
-    run_limited(scenario(), 90)
+    run_limited(scenario(), 300)
 
 
 def test_all_of_it_is_killed_and_started_again(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ def test_all_of_it_is_killed_and_started_again(tmp_path: Path) -> None:
             await anext(told)
             await Web(web).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {"name": "x"}})
             assert (await data(told))["params"]["uri"] == STOCK
-            async with asyncio.timeout(25):
+            async with asyncio.timeout(HANG):
                 again, later = await resume(web, session, priming.id)
                 assert (await data(later))["method"] == "sampling/createMessage"
                 assert (await data(later))["error"]["code"] == -32603
             for each in (again, general):
                 await each.close()
 
-    run_limited(scenario(), 90)
+    run_limited(scenario(), 300)
 
 
 async def until_kept(store: str, event: str) -> None:

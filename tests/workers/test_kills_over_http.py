@@ -138,7 +138,7 @@ async def till(folder: Path, *, calls: int, kills: int) -> None:
 
 def test_clients_on_sockets_lose_and_double_nothing_when_workers_are_killed(tmp_path: Path) -> None:
     need("sdk")
-    run_limited(till(tmp_path, calls=60, kills=4), 90)
+    run_limited(till(tmp_path, calls=60, kills=4), 300)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from dovetail.stores import SqliteStore
 from tests.http.talk import NEWEST, data, post, stream
 from tests.support.aio import run
 from tests.support.process import CLI
-from tests.support.waiting import until, wait_until
+from tests.support.waiting import HANG, until, wait_until
 from tests.support.web import Site, Web, served, text
 
 
@@ -255,7 +255,7 @@ def test_a_process_that_ends_abnormally_leaves_a_report_without_secrets(tmp_path
     for _ in range(2):
         ended = subprocess.run(
             [*CLI, "run", str(path), "--tcp", "127.0.0.1:0"],
-            env=environment, capture_output=True, text=True, timeout=30, check=False,
+            env=environment, capture_output=True, text=True, timeout=HANG, check=False,
         )  # fmt: skip
         assert ended.returncode != 0
         assert "ends abnormally: RuntimeError" in ended.stderr
@@ -284,7 +284,7 @@ def test_a_worker_that_ends_abnormally_leaves_a_report_too(tmp_path: Path) -> No
         )
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(HANG)
     for report in folder.iterdir():
         if not report.stat().st_size:
             continue  # the other one was ended meanwhile

@@ -11,6 +11,7 @@ from dovetail.stores import SqliteStore, StoreUnavailable
 from dovetail.workers.kept_sessions import name_of
 from tests.http.talk import NEWEST, data, stream
 from tests.support.aio import run
+from tests.support.waiting import HANG
 from tests.support.web import Web, served
 
 STOCK = "shop://stock"
@@ -64,7 +65,7 @@ async def test_a_subscription_holds_though_a_stream_was_opened_while_it_was_writ
         store.go.set()
         assert (await subscribing).status == 200
         await Web(first).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             assert (await data(events))["params"]["uri"] == STOCK
         await connection.close()
 
@@ -85,7 +86,7 @@ async def test_a_change_that_cannot_be_written_takes_no_other_one_back(tmp_path:
         # The stream was opened meanwhile, and is still what the session is told on.
         await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
         await Web(site).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             assert (await data(events))["params"]["uri"] == STOCK
         await connection.close()
 

@@ -76,7 +76,7 @@ def test_a_question_outlives_a_redis_that_is_away_for_a_while(tmp_path: Path, aw
                 assert text((await data(events))["result"]) == "yes"
                 await connection.close()
 
-    run_limited(scenario(), 120)
+    run_limited(scenario(), 300)
 
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -116,4 +116,4 @@ def test_a_full_or_slow_redis_is_named_and_served_around(tmp_path: Path) -> None
                 fresh, _ = await web.initialize(NEWEST)
                 assert fresh
 
-    run_limited(scenario(), 90)
+    run_limited(scenario(), 300)

@@ -16,7 +16,7 @@ from dovetail import Client, ProtocolError, Server
 from dovetail.cli.target import load
 from tests.support.aio import run
 from tests.support.redis import RedisServer, needs_redis
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 SHOP = Path(__file__).with_name("shop.py")
 ROOT = SHOP.parents[2]
@@ -91,7 +91,7 @@ async def test_workers_run_what_others_took_on_and_leave_it_to_them_when_they_go
             process.send_signal(signal.SIGTERM)
             while await where(client) != os.getpid():
                 pass  # the worker may not have gone yet
-            assert process.wait(10) == 0
+            assert process.wait(HANG) == 0
 
 
 @run
@@ -128,7 +128,7 @@ async def test_what_a_dead_worker_had_is_run_again_by_another_or_failed_with_the
             with worker(url) as second:
                 first.kill()
                 (tmp_path / "again" / "gate").touch()
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(HANG):
                     assert (await again.result()).data in (second.pid, os.getpid())
                     with pytest.raises(ProtocolError, match="the worker that ran it is gone"):
                         await never.result()
@@ -153,7 +153,7 @@ async def test_nothing_but_ids_goes_through_the_queue(redis: RedisServer) -> Non
 def test_a_worker_needs_a_store() -> None:
     command = [sys.executable, "-m", "dovetail.cli.main", "worker", str(SHOP)]
     environment = {name: value for name, value in os.environ.items() if name != "DOVETAIL_STORE"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment, cwd=ROOT)
     assert done.returncode == 1
     assert "--store" in done.stderr
 
