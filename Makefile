@@ -33,8 +33,8 @@ test: check peers ## checks and the whole test suite
 coverage: setup  ## how much of each package the tests reach; fails below the floor
 	rm -rf results/coverage && mkdir -p results/coverage
 	@# The tracer slows everything down, so `make test` judges the tests; here only the floor counts.
-	$(BIN)/coverage run -m pytest $(SUITE) $(UNTRACED) || [ $$? -eq 1 ]
-	$(BIN)/coverage combine --quiet
+	$(BIN)/python -m coverage run -m pytest $(SUITE) $(UNTRACED) || [ $$? -eq 1 ]
+	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python scripts/coverage_floor.py
 
 test-layers: setup ## what talks to a server, once more with every layer switched on at generous settings

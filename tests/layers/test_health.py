@@ -121,7 +121,7 @@ async def test_a_blocked_loop_is_logged_with_the_tool_and_its_stack(caplog: pyte
     blocking(server)
     async with server.running():
         with caplog.at_level("WARNING", "dovetail.health"):
-            assert await Peer(server).text("grind", seconds=0.1) == "done"
+            assert await Peer(server).text("grind", seconds=0.05) == "done"
             assert not [line for line in caplog.messages if "grind" in line]
             assert await Peer(server).text("grind", seconds=0.6) == "done"
     (line,) = [line for line in caplog.messages if "blocked" in line]

@@ -108,7 +108,6 @@ class Runner:
                 if endpoint is not None:
                     endpoint.abandon(call)
                 raise
-            # No local name may keep the error: its traceback keeps this frame, a circle for the collector.
             return self._failed(call, reason, endpoint, outside=outside)
 
     async def together(self, runs: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
@@ -138,6 +137,7 @@ class Runner:
         if outside and call.cancelled:
             return None, None
         error = ShuttingDown() if outside else mask(call.method, reason)
+        error.__traceback__ = None  # it leads to the frames of whoever gets it: a circle for the collector
         if endpoint is not None:
             return endpoint.send_error(call, error), error
         return None if call.cancelled else call.codec.encode_error(call.id, error), error
