@@ -24,9 +24,9 @@ MISSING = frozenset(
         "mcp.shared.exceptions.MCPError", "mcp.shared.inbound.MCP_PROTOCOL_VERSION_HEADER",
         "mcp.types.MISSING_REQUIRED_CLIENT_CAPABILITY", "mcp.types.MissingRequiredClientCapabilityErrorData",
         "mcp.types.RequestParamsMeta",
-        # what ours does itself: it bounds bodies, describes what it makes of an HTTP API, and logs in (`dovetail.auth`)
+        # what ours does itself: it bounds bodies, and describes what it makes of an HTTP API
         "mcp.server.streamable_http_manager.RequestBodyLimitMiddleware",
-        "fastmcp.utilities.openapi.format_description_with_responses", "mcp.client.auth.TokenStorage",
+        "fastmcp.utilities.openapi.format_description_with_responses",
         # private parts, and the original's own command line
         "mcp.cli.cli.dev", "mcp.shared.session.BaseSession._handle_notification",
         "mcp.shared.session.BaseSession._receive_loop", "fastmcp.server.low_level.MiddlewareServerSession.__aenter__",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -48,6 +49,8 @@ class Identity(Quiet, frozen=True, kw_only=True):
     grant_types: Sequence[str] = ("authorization_code", "refresh_token")
     method: str | None = None
     """How we are recognised, when it is neither by a secret nor not at all."""
+    metadata: Mapping[str, Any] = {}
+    """What else is said of us when we register."""
 
 
 class _Registered(Quiet, frozen=True):
@@ -151,6 +154,7 @@ def _register(
     if offered is not None and NONE not in offered:
         method = next((each for each in (SECRET_BASIC, SECRET_POST) if each in offered), NONE)
     wanted = {
+        **identity.metadata,
         "client_name": identity.client_name,
         "application_type": application_type(redirect_uri),
         "grant_types": list(identity.grant_types),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from ....client.auth import RequestAuth
 from ..shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, create_mcp_http_client, httpx_timeout
 from .ways import Way, seconds
 
@@ -45,7 +46,9 @@ async def streamablehttp_client(
     """
     silence = seconds(sse_read_timeout)
     options: dict[str, Any] = {"headers": headers or {}}
-    if auth is not None or httpx_client_factory is not None:
+    if httpx_client_factory is None and isinstance(auth, RequestAuth):
+        options["auth"] = auth
+    elif auth is not None or httpx_client_factory is not None:
         make = httpx_client_factory or create_mcp_http_client
         limit = httpx_timeout(seconds(timeout), silence)
         options = {"http": make(headers=headers, timeout=limit, auth=auth)}

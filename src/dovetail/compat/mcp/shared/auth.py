@@ -82,6 +82,8 @@ class OAuthClientInformationFull(OAuthClientMetadata):
     client_secret: str | None = None
     client_id_issued_at: int | None = None
     client_secret_expires_at: int | None = None
+    issuer: str | None = None
+    """Who registered it; kept by clients, so that nobody else is shown it."""
 
 
 class OAuthMetadata(BaseModel):

@@ -1,0 +1,1 @@
+"""Further ways to a token."""
