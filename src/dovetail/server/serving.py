@@ -43,6 +43,8 @@ class Serving:
     routes: Routes | None = None
     """The author's own, beside the endpoint; made with the first one."""
     elsewhere: Elsewhere | None
+    event_keeper: Any = None
+    """An author's own place for the events of legacy HTTP sessions (`Keeper` of the transport)."""
 
     def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
         """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,10 +19,16 @@ def bound(native: Server, body: int | None, sessions: int | None) -> None:
     )
 
 
-def keeps_events(event_store: Any) -> None:
-    """Say that an event store of the program's is not asked: streams are resumed from our own log of events."""
-    if event_store is not None:
-        name = type(event_store).__name__
-        serving.log.warning(
-            "event_store=%s is not asked: events are kept, and streams resumed, by ours", name
-        )
+def keeper_of(event_store: Any) -> Any:
+    """What tells an event store of the program's of every event, and asks it when a client comes back.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if event_store is None:
+        return None
+    from ..mcp.server.kept_events import ToldEvents  # few programs have one
+
+    if os.environ.get("DOVETAIL_STORE"):
+        serving.log.warning("event_store= is not asked: DOVETAIL_STORE keeps the events, for all processes")
+    return ToldEvents(event_store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...common.bounds import keeps_events
+from ...common.bounds import keeper_of
 from ...common.http import StarletteWithLifespan, create_base_app, starlette_app
 
 __all__ = ["StarletteWithLifespan", "create_base_app", "create_sse_app", "create_streamable_http_app"]
@@ -31,7 +31,8 @@ def create_streamable_http_app(
     routes: Sequence[Any] | None = None, middleware: Sequence[Any] | None = None, **others: Any,
 ) -> StarletteWithLifespan:  # fmt: skip
     """``server`` over Streamable HTTP, every revision at one path."""
-    keeps_events(event_store)
+    if event_store is not None:
+        server.native.event_keeper = keeper_of(event_store)
     options = {"json_only": json_response, "stateless": stateless_http, "sse_path": None, **others}
     if retry_interval is not None:
         options["retry"] = retry_interval

@@ -1,4 +1,4 @@
-"""Names of the Streamable HTTP transport of SDK 1.x. Streams are resumed from our own log of events."""
+"""Names of the Streamable HTTP transport of SDK 1.x."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -29,8 +29,7 @@ EventCallback = Callable[[EventMessage], Awaitable[None]]
 
 
 class EventStore(ABC):
-    """A store of events that somebody wrote for SDK 1.x. It may be given, and is told in the log that ours
-    keeps the events all the same."""
+    """A store of events that somebody wrote for SDK 1.x: what clients missed is asked of it."""
 
     @abstractmethod
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId: ...

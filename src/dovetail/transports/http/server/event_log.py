@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from ....core.channel import Session
 from ....settings import Limits
 from ....wire.frames import RequestId
 from ....wire.sse import encode_event
@@ -50,6 +51,20 @@ class Journal(Protocol):
 
     def keep(self, stream: LoggedStream, event: bytes | None) -> None:
         """Keep an event of ``stream``, or that there will be no more."""
+        ...
+
+
+class Keeper(Protocol):
+    """An author's own place for events: it is told of each, and asked when a client comes back for what it missed."""
+
+    def journal(self, session: Session) -> Journal:
+        """What is told of the events of one session."""
+        ...
+
+    async def missed(
+        self, session: Session, log: EventLog, last: str
+    ) -> tuple[LoggedStream, list[bytes]] | None:
+        """The stream of an event and what came after it, as `EventLog.find`."""
         ...
 
 

@@ -38,6 +38,7 @@ from ....wire.seal import Seal
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
+    from .event_log import Keeper
 
 Headers = Sequence[tuple[str, str]]
 Scope = Mapping[str, Any]
@@ -77,6 +78,8 @@ class HttpService(Service, Protocol):
     runner: Caller
     store: Store | None
     """Where sessions live that every process may serve."""
+    event_keeper: Keeper | None
+    """Where an author keeps the events of legacy sessions, in place of a store."""
 
     def use_store(self, store: Store) -> None:
         """Keep state there from now on."""

@@ -71,7 +71,10 @@ class SessionStreams:
         general = last is None or last.startswith(f"{events.general.name}.")
         if shared is not None and general:
             watched = await shared.listen(live)
+        keeper = None if shared is not None else self._service.event_keeper
         found = (events.general, list[bytes]()) if last is None else events.find(last)
+        if keeper is not None and last is not None:
+            found = await keeper.missed(live.session, events, last)
         if found is None and last is not None and shared is not None:
             if general:
                 watched, found = False, (events.general, events.rejoin(last))

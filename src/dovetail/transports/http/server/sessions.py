@@ -200,8 +200,12 @@ class Sessions:
     def log(self, entry: LiveSession) -> EventLog:
         """The events of a session, kept from its first stream on."""
         if entry.log is None:
-            shared = self.shared
-            entry.log = EventLog(self.limits, self.event_budget) if shared is None else shared.log(entry)
+            shared, keeper = self.shared, self._service.event_keeper
+            if shared is not None:
+                entry.log = shared.log(entry)
+            else:
+                journal = None if keeper is None else keeper.journal(entry.session)
+                entry.log = EventLog(self.limits, self.event_budget, journal=journal)
         return entry.log
 
     def settle(self, entry: LiveSession) -> None:
