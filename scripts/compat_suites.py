@@ -44,7 +44,7 @@ def unpacked(home: Path, python: Path, name: str, version: str) -> Path:
     """The source distribution."""
     folder = home / "src" / f"{name}-{version}"
     if not folder.exists():
-        line = [str(python), "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+        line = [str(python), "-m", "pip", "download", "-q", "--no-deps", "--no-binary", name]
         subprocess.run([*line, "-d", str(home), f"{name}=={version}"], check=True, timeout=600)
         with tarfile.open(home / f"{name}-{version}.tar.gz") as archive:
             archive.extractall(home / "src", filter="data")

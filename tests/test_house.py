@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 90_400
-CENTRE = 41_669
+WHOLE = 91_441
+CENTRE = 41_696
 AROUND = (
     "auth",
     "compat",

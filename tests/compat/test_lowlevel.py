@@ -10,6 +10,8 @@ from dovetail import Client, ProtocolError
 from dovetail.compat.mcp import types
 from dovetail.compat.mcp.server.lowlevel import NotificationOptions, Server
 from dovetail.compat.mcp.server.lowlevel.helper_types import ReadResourceContents
+from dovetail.compat.mcp.server.session import ServerSession
+from dovetail.compat.mcp.server.stdio import StdioStream
 from dovetail.compat.mcp.shared.exceptions import McpError
 from tests.support.aio import run
 
@@ -178,3 +180,16 @@ def test_capabilities_follow_the_handlers_and_the_options() -> None:
 def test_outside_of_a_request_there_is_no_context() -> None:
     with pytest.raises(LookupError):
         _ = make().request_context
+
+
+@run
+async def test_a_session_that_a_program_makes_itself_is_refused_with_what_to_do() -> None:
+    options = Server("raw").create_initialization_options()
+    with pytest.raises(TypeError, match=r"Server and call its run\(read_stream"):
+        ServerSession(object(), object(), options)  # type: ignore[arg-type]
+    stream = StdioStream()
+    with pytest.raises(TypeError, match="yields no messages here"):
+        async for _ in stream:
+            pass
+    with pytest.raises(TypeError, match="takes no messages here"):
+        await stream.send("hello")

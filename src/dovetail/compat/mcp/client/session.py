@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import msgspec
 from pydantic import AnyUrl, BaseModel
 from typing_extensions import TypeVar
 
+from ....auth.core.problems import AuthError
 from ....client import Client
 from ....errors import DovetailError, ProtocolError, RequestTimeout
 from ....model import Implementation
@@ -101,6 +103,8 @@ class ClientSession:
             raise McpError(types.ErrorData(code=REQUEST_TIMEOUT, message=error.message)) from error
         except ProtocolError as error:
             raise refused(error) from error
+        except AuthError:
+            raise  # what those who brought a way to log in expect to catch
         except DovetailError as error:
             raise McpError(types.ErrorData(code=types.CONNECTION_CLOSED, message=error.message)) from error
 
@@ -193,6 +197,13 @@ class ClientSession:
     async def send_roots_list_changed(self) -> None:
         """Tell the server that the roots are others now."""
         await self._answered(self._open.notify_roots_changed())
+
+    @cached_property
+    def experimental(self) -> Any:
+        """Tasks, once it is initialized."""
+        from .experimental.tasks import ExperimentalClientFeatures  # few clients begin any
+
+        return ExperimentalClientFeatures(self._open, self._answered)
 
     # --- being asked ----------------------------------------------------------------------------------------
 

@@ -51,9 +51,18 @@ def session_of(context: Context) -> ServerSession:
 
 
 class ServerSession:
-    """What a handler may ask of its client and tell it."""
+    """What a handler may ask of its client and tell it.
 
-    def __init__(self, context: Context) -> None:
+    Raises:
+        TypeError: a program makes one itself, over two streams.
+    """
+
+    def __init__(self, context: Context, *streams: Any, **options: Any) -> None:
+        if not isinstance(context, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                "ServerSession(read_stream, write_stream, …) is not made by programs here: register handlers on "
+                "mcp.server.lowlevel.Server and call its run(read_stream, write_stream, …)"
+            )
         self._own = None if context.session is not None else context
         self._session = context.session
         self._server = context.server

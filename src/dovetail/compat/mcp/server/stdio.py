@@ -18,6 +18,12 @@ class StdioStream:
         """Serve ``server`` until the client leaves."""
         await serving.serve(server)
 
+    def __aiter__(self) -> Any:
+        raise TypeError("stdio_server() yields no messages here: give both streams to a Server's run()")
+
+    async def send(self, message: Any) -> None:
+        raise TypeError("stdio_server() takes no messages here: give both streams to a Server's run()")
+
 
 @asynccontextmanager
 async def stdio_server(

@@ -44,6 +44,9 @@ request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx
 task_id: ContextVar[str | None] = ContextVar("task_id", default=None)
 """The task that what is done here is the work of."""
 
+task_work: ContextVar[Callable[[], Awaitable[Any]] | None] = ContextVar("task_work", default=None)
+"""What is to be done once the handler here has returned a task."""
+
 REQUESTS: Final[Mapping[str, str]] = {
     "tools/list": "ListToolsRequest",
     "tools/call": "CallToolRequest",
@@ -113,12 +116,18 @@ def _meta(context: Context) -> types.RequestParams.Meta | None:
     return types.RequestParams.Meta.model_validate(dict(meta)) if meta else None
 
 
+def _experimental(context: Context) -> Any:
+    from ..experimental.request_context import Experimental  # few handlers look at tasks
+
+    return Experimental(context)
+
+
 _PARTS: Final[Mapping[str, Callable[[Context], Any]]] = {
     "request_id": lambda context: context.request_id,
     "meta": _meta,
     "session": session_of,
     "lifespan_context": lambda context: context.lifespan if context.lifespan is not None else {},
-    "experimental": lambda context: None,
+    "experimental": _experimental,
     "request": http_request,
     "close_sse_stream": lambda context: context.close_stream,
     "close_standalone_sse_stream": lambda context: None,

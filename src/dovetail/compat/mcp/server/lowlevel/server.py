@@ -9,6 +9,7 @@ import typing
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cached_property
 from typing import Any, Final, Generic, cast
 
 import msgspec
@@ -71,6 +72,10 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         self.notification_options = NotificationOptions()
         self._tool_cache: dict[str, types.Tool] = {}
         self._native: Bridge | None = None
+        self.with_tasks: Callable[[Bridge], None] | None = None
+        """Set by `enable_tasks`."""
+        self.event_keeper: Any = None
+        """The program's own place for events."""
 
     # --- what it is -----------------------------------------------------------------------------------------
 
@@ -95,8 +100,18 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
                     "lifespan": None if self.lifespan is lifespan else self._live,
                 },
             )
+            self._native.event_keeper = self.event_keeper
+        if self.with_tasks is not None:
+            self.with_tasks(self._native)
         self._native.declare(options.capabilities)
         return self._native
+
+    @cached_property
+    def experimental(self) -> Any:
+        """Tasks."""
+        from .experimental import ExperimentalHandlers  # few servers have them
+
+        return ExperimentalHandlers(self)
 
     def _live(self, _: Native) -> AbstractAsyncContextManager[Any]:
         return self.lifespan(self)

@@ -14,6 +14,7 @@ from .... import serving
 from ... import types
 from ...shared.exceptions import UrlElicitationRequiredError
 from ..session import Unasked
+from .bridge import task_work
 
 if TYPE_CHECKING:
     from .server import Server
@@ -87,7 +88,10 @@ class ToolCall:
                 fault = self._checks.fault(tool.inputSchema, arguments)
                 if fault is not None:
                     return failed(f"Input validation error: {fault}")
-            result = self._result(await self._function(name, arguments))
+            value = await self._function(name, arguments)
+            if isinstance(value, types.CreateTaskResult) and (work := task_work.get()) is not None:
+                value = await work()
+            result = self._result(value)
             if (
                 isinstance(result, types.CallToolResult)
                 and tool is not None

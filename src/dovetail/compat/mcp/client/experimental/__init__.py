@@ -1,0 +1,1 @@
+"""Tasks, seen by clients of SDK 1.x."""

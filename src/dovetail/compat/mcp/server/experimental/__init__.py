@@ -1,0 +1,1 @@
+"""Tasks of SDK 1.x, over ours."""
