@@ -8,6 +8,7 @@ import pytest
 from dovetail import Server
 from dovetail.layers import Concurrency
 from tests.support.aio import run
+from tests.support.held import held
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import turns, until
 
@@ -33,6 +34,7 @@ class Work:
 
         self.server.add_tool(work)
         self.server.add_tool(work, name="other")
+        self.server.add_tool(lambda: "done", name="quick")
 
     def call(self, name: str = "", tool: str = "work", **options: Any) -> asyncio.Task[dict[str, Any]]:
         peer = Peer(self.server, **options)
@@ -107,6 +109,27 @@ async def test_a_place_that_was_handed_over_to_somebody_who_gives_up_is_not_lost
     second.cancel()
     await turns()
     assert "result" in await work.call("c")
+    assert layer.running == 0
+
+
+@run
+async def test_many_principals_are_forgotten_and_who_is_at_work_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.layers.concurrency.LAYER_KEYS", 8)
+    layer = Concurrency(per_principal=1, per_tool=100, queue=0)
+    work = Work(layer)
+    first = work.call(principal="ann")
+    await until(lambda: work.running == 1)
+    sizes: list[int] = []
+    for number in range(40):
+        assert "result" in await Peer(work.server, principal=str(number)).send("tools/call", name="quick")
+        sizes.append(held(layer))
+    assert max(sizes[20:]) <= max(sizes[:20])
+    assert (await work.call(principal="ann"))["error"]["code"] == 1004
+    work.go.set()
+    assert "result" in await first
+    assert "result" in await work.call(principal="ann")
     assert layer.running == 0
 
 
