@@ -42,8 +42,8 @@ async def kill_some(url: str, customers: list[Customer], times: list[int]) -> No
         os.kill(await victim(url), signal.SIGKILL)
 
 
-async def four_workers(folder: Path, *, calls: int, kills: int) -> None:
-    async with child(write(folder), "--port", "0", "--workers", "4") as served:
+async def four_workers(folder: Path, *more: str, calls: int, kills: int) -> None:
+    async with child(write(folder), "--port", "0", "--workers", "4", *more) as served:
         customers: list[Customer] = []
         times = [4 * calls * number // (kills + 1) for number in range(1, kills + 1)]
         killing = asyncio.create_task(kill_some(address(served), customers, times))
@@ -64,6 +64,12 @@ def test_a_worker_that_is_killed_costs_nobody_more_than_certainty(tmp_path: Path
 @pytest.mark.slow
 def test_four_workers_two_hundred_calls_each_and_a_kill_now_and_then(tmp_path: Path) -> None:
     run_limited(four_workers(tmp_path, calls=200, kills=5), 300)
+
+
+@needs_redis
+def test_the_workers_of_one_machine_hear_of_each_other_through_redis(tmp_path: Path) -> None:
+    with RedisServer() as redis:
+        run_limited(four_workers(tmp_path, "--store", redis.url, calls=20, kills=0), 120)
 
 
 @asynccontextmanager

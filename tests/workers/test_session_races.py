@@ -34,6 +34,22 @@ class Waiting(SqliteStore):
         return await super().put(key, value, **options)
 
 
+class Holding(SqliteStore):
+    """Keeps what is published under some topics back until it may go."""
+
+    def __init__(self, path: Path, held: str) -> None:
+        super().__init__(path)
+        self._held = held
+        self.go, self.waiting = asyncio.Event(), asyncio.Event()
+        self.go.set()
+
+    async def publish(self, topic: str, message: bytes) -> None:
+        if topic.startswith(self._held) and not self.go.is_set():
+            self.waiting.set()
+            await self.go.wait()
+        await super().publish(topic, message)
+
+
 def shop(store: SqliteStore) -> Server:
     server = Server("shop", store=store)
 
@@ -105,3 +121,41 @@ async def test_a_session_that_a_newer_version_knows_more_of_can_be_changed(tmp_p
             answer = await Web(site).legacy(NEWEST, session, "resources/subscribe", {"uri": uri})
             assert answer.message["result"] == {}
         assert STOCK.encode() in (await store.get(key) or b"")
+
+
+@run
+async def test_what_changes_before_a_new_subscription_is_known_to_the_stream_s_process_is_told(
+    tmp_path: Path,
+) -> None:
+    store = Holding(tmp_path / "s.db", "mail/")
+    async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        connection, events = await stream(second, session)
+        store.go.clear()
+        answer = await Web(first).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        assert answer.status == 200
+        await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
+        await store.waiting.wait()  # the second has not heard of the subscription
+        store.go.set()
+        async with asyncio.timeout(20):
+            assert (await data(events))["params"]["uri"] == STOCK
+        await connection.close()
+
+
+@run
+async def test_what_changes_while_a_stream_moves_is_told_where_it_is_now(tmp_path: Path) -> None:
+    store = Holding(tmp_path / "s.db", "news/")
+    async with served(shop(store)) as first, served(shop(SqliteStore(store.path))) as second:
+        session, _ = await Web(first).initialize(NEWEST)
+        connection, _ = await stream(second, session)
+        await Web(first).legacy(NEWEST, session, "resources/subscribe", {"uri": STOCK})
+        store.go.clear()
+        # The news has not left the process when the stream comes to it.
+        await Web(first).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
+        await store.waiting.wait()
+        moved, events = await stream(first, session)
+        store.go.set()
+        async with asyncio.timeout(20):
+            assert (await data(events))["params"]["uri"] == STOCK
+        await connection.close()
+        await moved.close()

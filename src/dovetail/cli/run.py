@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DovetailError
+from ..stores.urls import check
 from ..tooling import settings
 from . import target
 
@@ -137,6 +138,8 @@ def divert(options: argparse.Namespace) -> None:
 
 def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | None = None) -> int:
     """Serve as the options say; ``again`` names how a process of uvicorn's own finds the server."""
+    if options.workers <= 1 or not (options.http or options.sse or options.ws):
+        check(server.store)  # several workers: checked once they have one
     if _over_stdio(options):
         from ..transports import stdio
 

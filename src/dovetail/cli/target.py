@@ -53,12 +53,13 @@ def server_of(options: argparse.Namespace) -> Server:
 def prepare(options: argparse.Namespace) -> None:
     """What is logged goes to stderr from now on, and state to the store that is named."""
     log_to_stderr(options.log_level)
-    if options.store is not None:
+    store = options.store if options.store is not None else os.environ.get("DOVETAIL_STORE") or None
+    if store is not None:
         from ..stores.urls import from_url
 
-        from_url(options.store)  # here its mistakes are the command's, not the file's
+        from_url(store)  # here its mistakes are the command's, not the file's
         # In the environment: workers load the file again, each in a process of its own.
-        os.environ["DOVETAIL_STORE"] = options.store
+        os.environ["DOVETAIL_STORE"] = store
 
 
 def log_to_stderr(level: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
+from ..stores.urls import check
 from ..transports.http.host.places import say
 from ..transports.running import run as run_process
 from ..workers.worker import work
@@ -30,6 +31,7 @@ def main(command: str, arguments: list[str]) -> int:
     server = target.server_of(options)
     if server.store is None:
         raise DovetailError("a worker needs the store of its server: --store redis://HOST:PORT/DB")
+    check(server.store)
     told = {"worker": server.name, "tasks": options.tasks}
     said = f"dovetail: running the tasks of {server.name}, {options.tasks} at once"
     say(msgspec.json.encode(told).decode() if options.json else said)

@@ -276,8 +276,8 @@ class Service(Responder, Protocol):
     def session_changed(self, session: Session, subscriptions: Collection[str]) -> None:
         """Another process has changed it: these are its subscriptions now."""
 
-    def session_recovered(self, session: Session) -> None:
-        """It may have missed news: tell it that anything may have changed."""
+    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+        """It may have missed news: tell it that anything may have changed, or what has lately."""
 
     def session_closed(self, session: Session) -> None:
         """It is over."""

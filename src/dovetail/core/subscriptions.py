@@ -104,6 +104,10 @@ class Hub:
         """How many sessions there are, and how many addresses somebody has subscribed to."""
         self.spread: Callable[[News], None] | None = None
         """Tells the subscribers of other processes; None where there are none."""
+        self.heard: Callable[[News], None] | None = None
+        """Told of all that is told here."""
+        self.again: Callable[[Subscriber, Collection[str] | None], None] | None = None
+        """Tells a session what it may have missed lately: all of it, or of these addresses."""
         self.followers: list[Callable[[News], None]] = []
         """Told of everything that is published: servers this one is mounted in."""
         self.abandoned: Callable[[str], None] | None = None
@@ -178,10 +182,11 @@ class Hub:
         """Have a session subscribe to exactly these."""
         for uri in subscriber.uris.difference(uris):
             self._unwatch(subscriber, uri)
-        for uri in uris:
-            self._watch(subscriber, uri)
+        added = [uri for uri in uris if uri not in subscriber.uris and self._watch(subscriber, uri)]
         if subscriber.session is not None:
             subscriber.session.subscriptions = subscriber.uris or None
+        if added and self.again is not None:
+            self.again(subscriber, added)  # it was subscribed to in another process, some time ago
 
     def unsubscribe(self, subscriber: Subscriber, uri: str) -> None:
         """``resources/unsubscribe``; unknown addresses are ignored."""
@@ -210,30 +215,36 @@ class Hub:
             follow(told)
         return self.tell(news)
 
-    def tell(self, news: News) -> int:
-        """Tell the subscribers of this process alone; return how many were told."""
+    def tell(self, news: News, only: Subscriber | None = None) -> int:
+        """Tell the subscribers of this process alone, or one of them; return how many were told."""
+        if self.heard is not None and only is None:
+            self.heard(news)
         if news.list is not None:
             method = f"notifications/{news.list}/list_changed"
             interested = {one: None for one in self._lists[news.list] if news.concerns(one)}
+            if only is not None:
+                interested = {only: None} if only in interested else {}
             return _tell(interested, method, lambda meta: m.NotificationParams(meta=meta))
         if news.task is not None:
             task = news.task
             interested = self._tasks.get(task.task_id, {})
             return _tell(interested, "notifications/tasks", lambda meta: _with(task, meta))
-        return 0 if news.uri is None else self._tell_updated(news, news.uri, news.meta or {})
+        return 0 if news.uri is None else self._tell_updated(news, news.uri, news.meta or {}, only)
 
-    def _tell_updated(self, news: News, uri: str, more: dict[str, Any]) -> int:
+    def _tell_updated(self, news: News, uri: str, more: dict[str, Any], only: Subscriber | None) -> int:
         rights = self.rights(uri)
         uri = uri if self.named is None else self.named(uri)
-        for told in self.updated:
+        for told in self.updated if only is None else ():
             told(uri)
         interested: dict[Subscriber, None] = {}
-        for address in _above(uri):
+        for address in above(uri):
             interested |= self._uris.get(address, {})
         if news.caller is not None or news.session is not None:
             interested = {one: None for one in interested if news.concerns(one)}
         if rights:
             interested = {one: None for one in interested if visible(rights, one.principal)}
+        if only is not None:
+            interested = {only: None} if only in interested else {}
 
         def params(own: dict[str, Any] | UnsetType) -> Struct:
             whole = {**more, **(own or {})}
@@ -249,8 +260,12 @@ class Hub:
         """Tell one listen stream the state of a task it named, as `publish_task` would have."""
         _tell({subscriber: None}, "notifications/tasks", lambda meta: _with(task, meta))
 
-    def refresh(self, subscriber: Subscriber) -> None:
-        """Tell one session that everything it listens to may have changed."""
+    def refresh(self, subscriber: Subscriber, *, lately: bool = False) -> None:
+        """Tell one session that everything it listens to may have changed; or, where that is known, what has lately."""
+        if lately:
+            if self.again is not None:
+                self.again(subscriber, None)
+            return
         one = {subscriber: None}
         for kind in LIST_KINDS:
             _tell(one, f"notifications/{kind}/list_changed", lambda meta: m.NotificationParams(meta=meta))
@@ -331,7 +346,7 @@ def _first(names: list[str] | UnsetType, most: int, longest: int) -> list[str] |
     return [name for name in dict.fromkeys(names) if len(name) <= longest][:most]
 
 
-def _above(uri: str) -> Iterator[str]:
+def above(uri: str) -> Iterator[str]:
     """The address and everything it lies in: ``a://b/c/d`` lies in ``a://b/c/``, ``a://b/c`` and so on."""
     yield uri
     scheme = uri.find("://")

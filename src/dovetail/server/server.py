@@ -394,10 +394,10 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         if session.phase != "paused":
             session.proceed()
 
-    def session_recovered(self, session: Session) -> None:
-        """Nobody has kept watch for a legacy session for a while."""
+    def session_recovered(self, session: Session, *, lately: bool = False) -> None:
+        """Nobody has kept watch for a legacy session for a while, or for a moment."""
         if session.subscriber is not None:
-            self.hub.refresh(session.subscriber)
+            self.hub.refresh(session.subscriber, lately=lately)
 
     def session_closed(self, session: Session) -> None:
         """A legacy session is over: it hears of nothing any more."""

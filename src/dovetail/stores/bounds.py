@@ -43,6 +43,10 @@ NEWS_SECONDS: Final = 30.0
 NEWS_PAUSE: Final = 0.5
 """How long news waits for a store that is away, and between two attempts."""
 
+RECENT_SECONDS: Final = NEWS_SECONDS + 15.0
+RECENT_NEWS: Final = 4096
+"""For which a process remembers what has changed, longer than a letter may be on its way; and so many things of it."""
+
 # --- what servers keep ----------------------------------------------------------------------------------------
 
 STORE_LOOK: Final = 5.0

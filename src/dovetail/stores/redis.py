@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -37,6 +38,8 @@ log = logging.getLogger("dovetail.stores")
 
 VERSION: Final = 1
 """Of how things are kept; where a newer one is noted nothing is touched."""
+_ADDRESS: Final = re.compile(r"(\[[\da-fA-F:.]+\]|[^\[\]:@/]*)(?::(\d{1,5}))?")
+_PATHS: Final = {"redis+sentinel": "NAME/DB", "redis+cluster": ""}
 _NOTHING: Final = b"0-0"
 """Before all news."""
 
@@ -47,10 +50,11 @@ class RedisStore:
     def __init__(self, url: str, *, prefix: str = "dovetail:", seconds: float = REDIS_SECONDS) -> None:
         if "{" in prefix:
             raise ValueError("a prefix has no braces: they say where a cluster keeps a key")
-        self.url = self._url = url
+        self.url = self._url = _checked(url)
         self.prefix = self._prefix = prefix
         self._seconds = seconds
-        self._me = secrets.token_hex(8).encode()
+        self._me = b""
+        """Ours is new with each loop: processes that were forked from one with this store are not the same."""
         self._listeners = Listeners()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Any = None
@@ -68,6 +72,7 @@ class RedisStore:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._client, self._reader, self._opening = loop, None, None, asyncio.Lock()
+            self._me = secrets.token_hex(8).encode()
         async with self._opening:
             if self._client is None:
                 self._errors, client, *self._others = _connect(self._url, self._seconds)
@@ -128,12 +133,13 @@ class RedisStore:
     async def publish(self, topic: str, message: bytes) -> None:
         if len(message) > BUS_MESSAGE:
             raise StoreError(f"news may have {BUS_MESSAGE} bytes")
-        fields = {b"t": topic.encode(), b"m": message, b"s": self._me}
         stream = self._stream
         # Of large pieces fewer are kept, so that all of them together have a bound.
         most = min(REDIS_NEWS, max(REDIS_NEWS_BYTES // (len(message) + 1), REDIS_NEWS_LEAST))
         # The listeners here hear it at once, so that the order of things is the same in every store.
         self._listeners.tell(topic, message)
+        await self.open()
+        fields = {b"t": topic.encode(), b"m": message, b"s": self._me}
         await self._run(lambda client: client.xadd(stream, fields, maxlen=most, approximate=True))
 
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
@@ -173,7 +179,7 @@ class RedisStore:
         noted = await client.get(name)
         if noted is None:
             await client.set(name, str(VERSION), nx=True)
-        elif int(noted) > VERSION:
+        elif noted != str(VERSION).encode():
             raise StoreUnreadable("the store was written by a newer version")
         last = await client.xrevrange(self._stream, count=1)
         return last[0][0] if last else _NOTHING
@@ -303,9 +309,7 @@ def _connect(url: str, seconds: float) -> tuple[Any, ...]:
         "socket_timeout": seconds,
         "health_check_interval": 15,
     }
-    scheme, _, rest = url.partition("://")
-    places, _, path = rest.partition("/")
-    who, _, places = places.rpartition("@")
+    scheme, who, places, path = _parts(url)
     own = dict(zip(("username", "password"), map(unquote, who.split(":", 1)), strict=False)) if who else {}
     if scheme in ("redis", "rediss", "unix"):
         clients: Any = Redis
@@ -321,6 +325,32 @@ def _connect(url: str, seconds: float) -> tuple[Any, ...]:
     raise DovetailError(f"no store has a URL that begins with {scheme}://")
 
 
+def _parts(url: str) -> tuple[str, str, str, str]:
+    """Scheme, user and password, places, path."""
+    scheme, _, rest = url.partition("://")
+    places, _, path = rest.partition("?")[0].partition("/")
+    who, _, places = places.rpartition("@")
+    return scheme, who, places, path
+
+
+def _checked(url: str) -> str:
+    """``url``, if it may name a Redis.
+
+    Raises:
+        DovetailError: it does not.
+    """
+    scheme, _, places, path = _parts(url)
+    if scheme == "unix":
+        return url
+    if scheme not in ("redis", "rediss", "redis+sentinel", "redis+cluster"):
+        raise DovetailError(f"no store has a URL that begins with {scheme}://")
+    database = (path.partition("/")[2] if scheme == "redis+sentinel" else path).rstrip("/")
+    if not re.fullmatch(r"\d*", database) or not all(map(_ADDRESS.fullmatch, places.split(","))):
+        raise DovetailError(f"a store in Redis is {scheme}://HOST:PORT/{_PATHS.get(scheme, 'DB')}")
+    return url
+
+
 def _address(place: str, port: int) -> tuple[str, int]:
-    host, _, given = place.partition(":")
-    return host, int(given or port)
+    found = _ADDRESS.fullmatch(place)
+    assert found is not None  # see _checked
+    return found[1].strip("[]"), int(found[2] or port)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from ..errors import DovetailError
-from .base import Store
+from .base import Store, StoreError
 
 
 def from_url(url: str) -> Store:
@@ -35,3 +36,23 @@ def from_url(url: str) -> Store:
     from .redis import RedisStore
 
     return RedisStore(url)
+
+
+def check(store: Store | None) -> None:
+    """Open ``store`` and close it again, before anything is served from it.
+
+    Raises:
+        DovetailError: it cannot be used; which and why, for whoever started the process.
+    """
+    if store is not None:
+        asyncio.run(_tried(store))
+
+
+async def _tried(store: Store) -> None:
+    try:
+        await store.open()
+    except StoreError as error:
+        reason = "" if error.__cause__ is None else f" ({' '.join(str(error.__cause__).split())})"
+        raise DovetailError(f"{store!r} cannot be used: {error.message}{reason}") from None
+    finally:
+        await store.close()

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from ..stores.base import GAP, Store
 from ..stores.bounds import STORE_LOOK, TASK_LOOK
 from ..stores.outbox import Outbox
 from ..wire.seal import Keys, Seal
+from .recent import Recent
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -98,6 +100,8 @@ class _Spread:
         self._outbox = Outbox(store, NEWS_WAITING)
         self._stops = (store.subscribe(self._topic, self._take), store.subscribe(GAP, self._missed))
         self._hub.spread = self._spread
+        self._recent = Recent(self._hub, time.monotonic)
+        self._hub.heard, self._hub.again = self._recent.note, self._recent.tell_again
 
     def _spread(self, news: News) -> None:
         self._outbox.put(self._topic, self._me + msgspec.json.encode(news))
@@ -111,10 +115,11 @@ class _Spread:
 
     def _missed(self, _: bytes) -> None:
         """News may have been lost: to whoever listens here, anything may have changed."""
+        self._recent.lost()
         self._hub.refresh_all()
 
     async def close(self) -> None:
-        self._hub.spread = None
+        self._hub.spread = self._hub.heard = self._hub.again = None
         for stop in self._stops:
             stop()
         await self._outbox.close()

@@ -314,6 +314,9 @@ class SharedSessions:
             del self._taking[name]
             done.set_result(None)
             live.session.elsewhere = live.kept.listener not in (None, self.mail.me)
+        if not missing:  # as soon as the response is there
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: self._service.session_recovered(live.session, lately=True))
         return not missing
 
     async def _take_over(self, live: LiveSession, name: str, listener: str) -> bool:
@@ -376,6 +379,8 @@ class SharedSessions:
         live = self._here.get(letter.session)
         if live is not None and live.listened:
             self._sessions.log(live).general.write(letter.message)
+        elif live is not None:
+            self.notify(live, letter.message)  # it has moved meanwhile
 
     def _yield(self, letter: Yield, sender: str) -> Known:
         live = self._here.get(letter.session)

@@ -14,6 +14,7 @@ from .... import extras
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
 from ....settings import HttpOptions
+from ....stores.urls import check
 from ....telemetry.crash import reported
 from ...running import Watchdog, collecting_rarely, fast_loop
 from ..server.app import HttpApp
@@ -44,6 +45,7 @@ def run(
     place, settings = _divide(options, allow_remote=open_)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         give_store(service, folder)
+        check(service.store)  # said once, not by every worker
         work = Work(
             service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
             face=face, again=again,
