@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 91_441
-CENTRE = 41_696
+WHOLE = 91_594
+CENTRE = 41_719
 AROUND = (
     "auth",
     "compat",
