@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import model as m
-from ..drivers.requests import Asking, Released
+from ..drivers.requests import Asking
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from .answering.answers import Answers
-from .calling.calls import Calls
+from .calling.calls import PLAIN, Calls
 from .calling.layered import LayeredCalls
 from .calling.params import (
     own_method,
@@ -398,23 +398,20 @@ class Client:
         self,
         method: str,
         params: Struct,
+        asking: Asking = PLAIN,
         *,
-        raw: bool = False,
+        timeout: Timeout = None,
         repeat: bool = False,
-        released: Released | None = None,
-        **options: Unpack[CallOptions],
     ) -> Any:
         """Send a request of the protocol on behalf of another client, and return what comes: for proxies.
 
-        Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is; ``raw``
-        leaves the result undecoded. ``released`` is told when the server lets go of the stream of the call.
+        Nothing is cached or checked, and a question (`InputRequiredResult`) or a task comes back as it is.
         """
         if self._toolbox.contract is not None:
-            await self._toolbox.hold(params, options.get("meta"))
+            await self._toolbox.hold(params, asking.get("meta"))
         if method == "tools/call":
-            options = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), options)
-        asking: Asking = {"raw": raw, "released": released}
-        return await self._calls.forward(method, params, options, asking, repeat=repeat)
+            asking = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), asking)
+        return await self._calls.forward(method, params, asking, timeout, repeat=repeat)
 
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
         """A handle on the task that `forward` came back with; its result is left unchecked."""

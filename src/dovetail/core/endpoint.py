@@ -382,12 +382,12 @@ class Endpoint:
         if self._sent.get(method) is not codec:
             self._check_sending(method, codec)
         id = self._own.fresh_id()
-        whole = self.meta
-        own = params.meta if isinstance(params, RequestParams) else UNSET
-        if meta is not None or own is not UNSET:
-            whole = metadata.merged(params, whole, meta)
-        if progress:
-            whole = {PROGRESS_TOKEN: id, **whole}
+        # What was prepared, what the params bring and what is given for this request, the last of them winning.
+        whole = {PROGRESS_TOKEN: id, **self.meta} if progress else dict(self.meta)
+        if isinstance(params, RequestParams) and params.meta is not UNSET:
+            whole |= params.meta
+        if meta is not None:
+            whole |= meta
         if whole:
             params = metadata.with_meta(method, params, whole)
         data = codec.encode_request(id, method, params, self.limits.sent_size)

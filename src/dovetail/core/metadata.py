@@ -184,23 +184,11 @@ def of_version(version: str) -> dict[str, Any]:
     return {VERSION: version, FASTMCP: {"version": version}}
 
 
-def merged(
-    params: Struct | Raw | None, prepared: Mapping[str, Any], meta: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """What was prepared, what the params bring and what is given for this request, the last of them winning."""
-    whole = dict(prepared)
-    if isinstance(params, RequestParams) and params.meta is not UNSET:
-        whole |= params.meta
-    if meta is not None:
-        whole |= meta
-    return whole
-
-
-def with_meta(method: str, params: Struct | Raw | None, meta: Mapping[str, Any]) -> Struct | Raw | None:
+def with_meta(method: str, params: Struct | Raw | None, meta: dict[str, Any]) -> Struct | Raw | None:
     """The params of ``method`` with this metadata. Raw ones go out as they are."""
     if isinstance(params, Raw):
         return params
     if params is None:
         row = METHODS.get(method)
-        return (RequestParams if row is None else row.params)(meta=dict(meta))
+        return (RequestParams if row is None else row.params)(meta=meta)
     return replace(params, meta=meta)

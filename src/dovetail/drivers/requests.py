@@ -147,7 +147,7 @@ class Requests:
             if self.exchange is None:
                 sent.write(sent.data)
             else:
-                sent.task = asyncio.current_task()
+                sent.task = asyncio.current_task(self._loop)
                 await self.exchange(sent)
                 if not sent.future.done():
                     raise TransportError("the server ended the exchange without an answer", cause="eof")

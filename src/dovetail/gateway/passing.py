@@ -23,6 +23,7 @@ from ..auth.core.problems import AuthError
 from ..core.channel import Call, Channel, NoBackChannel
 from ..core.metadata import of_version
 from ..core.rounds import Rounds, put, put_as
+from ..drivers.requests import Asking
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..kinds import KINDS
 from ..model.meta import (
@@ -72,6 +73,10 @@ class Passing:
         self.upstream = upstream
         self.call = call
         self.channel = channel
+
+    def beside(self, call: Call, channel: Channel) -> Passing:
+        """The same way for another call."""
+        return Passing(self.server, self.upstream, call, channel)
 
     def take_over(self, other: Passing) -> None:
         """Go on as ``other``, with which the client in front came back."""
@@ -166,22 +171,21 @@ class Passing:
 
     async def send(self, params: Any) -> Struct | Raw:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
-        call, upstream = self.call, self.upstream
+        call, upstream, channel = self.call, self.upstream, self.channel
         name, params, meta = self._passed_on(params)
         same = upstream.revision is call.revision and call.codec.dialect.name == "official"
-        raw = same and self.channel.asking is None and upstream.plain
+        raw = same and channel.asking is None and upstream.plain
+        asking: Asking = {"meta": meta, "raw": raw, "released": channel.close_stream}
+        if PROGRESS_TOKEN in call.meta:
+            asking["on_progress"] = self._progress
+        if upstream.pass_headers:
+            asking["headers"] = upstream.headers(call)
+        timeout = upstream.unhurried if self._may_become_task() else upstream.timeout
+        repeat = name in upstream.harmless if name is not None else call.method in _HARMLESS
         token = current.set(self)
         try:
             result = await upstream.client.forward(
-                call.method,
-                params,
-                raw=raw,
-                released=self.channel.close_stream,
-                repeat=name in upstream.harmless if name is not None else call.method in _HARMLESS,
-                meta=meta,
-                on_progress=self._progress if PROGRESS_TOKEN in call.meta else None,
-                timeout=upstream.unhurried if self._may_become_task() else upstream.timeout,
-                headers=upstream.headers(call) if upstream.pass_headers else None,
+                call.method, params, asking, timeout=timeout, repeat=repeat
             )
         except (TransportError, RequestTimeout, AuthError) as error:
             raise _unreachable(error, upstream.name) from error
@@ -253,8 +257,8 @@ class Passing:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""
         call = self.call
         meta: dict[str, Any] = {**call.meta, VIA: [*call.meta.get(VIA, ()), self.upstream.mark]}
-        for key in _OURS & meta.keys():
-            del meta[key]
+        for key in _OURS:
+            meta.pop(key, None)
         if (carrier := self.server.admission.carrier) is not None:
             meta |= carrier.carry()  # behind us it is on behalf of what we do
         if self.upstream.modern:

@@ -281,9 +281,9 @@ CHECKED_AT_ONCE: Final = 1000
 ERROR_EXCERPT: Final = 64 << 10
 """Bytes that are read of an answer whose status says it all."""
 CONNECTION_KEPT: Final = 15.0
-"""Seconds an unused connection is kept."""
 CONNECTIONS_SPARE: Final = 1000
-"""Unused connections that are kept per origin."""
+HEADS_KEPT: Final = 64
+"""Seconds an unused connection is kept, how many per origin; and how many heads of requests, to be sent again."""
 NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a host is tried beside the first (RFC 8305)."""
 REDIRECTS: Final = 3

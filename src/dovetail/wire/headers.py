@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
 from ..model.meta import PROTOCOL_VERSION
-from ..settings import NAME_ECHO, SCHEMA_DEPTH
+from ..settings import HEADS_KEPT, NAME_ECHO, SCHEMA_DEPTH
 from ..shapes import is_list, is_object
 from .edits.schemas import NAMED, VALUES
 from .frames import UNREADABLE, Frame
@@ -308,8 +309,9 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
 # --- making them -------------------------------------------------------------------------------------------
 
 
-def routing_headers(version: str, method: str, name: str | None = None) -> dict[str, str]:
-    """The headers of a request: ``name`` is what `Method.name_header` points at."""
+@lru_cache(HEADS_KEPT)
+def routing_headers(version: str, method: str, name: str | None = None) -> Mapping[str, str]:
+    """The headers of a request, not to be changed: ``name`` is what `Method.name_header` points at."""
     headers = {VERSION_HEADER: version, METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)

@@ -43,7 +43,7 @@ from ...settings import (
 )
 from ...wire.methods import METHODS, Method
 from ..answering.answers import Answers, call_back
-from ..config import CachedOptions, CallOptions, ClientConfig, Headers
+from ..config import CachedOptions, CallOptions, ClientConfig, Headers, Timeout
 from ..connecting.connect import NOT_SENT, Established
 from ..connecting.connections import Connections
 from ..conversation import Conversation
@@ -53,7 +53,7 @@ from ..life import Life, delay
 REFUSED_SECONDS: Final = 3.0
 """For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 _NO_OPTIONS: CallOptions = {}
-_PLAIN: Asking = {}
+PLAIN: Asking = {}
 
 
 class Calls:
@@ -102,7 +102,7 @@ class Calls:
         """
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking = _asking(options, known, row) if options or row is not None else _PLAIN
+        asking = _asking(options, known, row) if options or row is not None else PLAIN
         conversation = self._life.conversation
         begun = self._clock.time()
         rounds = repeats = refusals = 0
@@ -138,15 +138,13 @@ class Calls:
             error.__cause__ = failed[1]
 
     async def forward(
-        self, method: str, params: Struct | Raw, options: CallOptions, more: Asking, *, repeat: bool
+        self, method: str, params: Struct | Raw, asking: Asking, timeout: Timeout, *, repeat: bool
     ) -> Any:
         """One request on behalf of somebody else: what comes back is returned, a question too.
 
         Raises: as `call`.
         """
-        timeout = options.get("timeout")
         limits = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking: Asking = {**_asking(options, CallOptions.__optional_keys__, None), **more}
         begun, repeats = self._clock.time(), 0
         while True:
             conversation = self._life.conversation

@@ -17,7 +17,7 @@ from ...drivers.layering import Layer, Respond, compose
 from ...drivers.requests import Asking
 from ...wire.methods import Method
 from ..answering.answers import Answers
-from ..config import CallOptions, ClientConfig
+from ..config import CallOptions, ClientConfig, Timeout
 from ..connecting.connections import Connections
 from ..life import Life
 from .calls import Calls
@@ -53,13 +53,13 @@ class LayeredCalls(Calls):
         return await self._through(self._respond, method, params, scope)
 
     async def forward(
-        self, method: str, params: Struct | Raw, options: CallOptions, more: Asking, *, repeat: bool
+        self, method: str, params: Struct | Raw, asking: Asking, timeout: Timeout, *, repeat: bool
     ) -> Any:
         """As `Calls.forward`, through those layers that only look."""
         if self.admission.carrier is not None:  # the span to be told of is the one around this
-            meta = {name: value for name, value in (options.get("meta") or {}).items() if name not in MEMBERS}
-            options = {**options, "meta": meta}
-        scope = {"side": "client", "options": options, "repeat": repeat, "more": more}
+            meta = {name: value for name, value in (asking.get("meta") or {}).items() if name not in MEMBERS}
+            asking = {**asking, "meta": meta}
+        scope = {"side": "client", "options": asking, "repeat": repeat, "timeout": timeout}
         return await self._through(self._forward, method, params, scope)
 
     async def _through(
@@ -82,7 +82,7 @@ class LayeredCalls(Calls):
     async def _pass_on(self, call: Call, channel: Channel) -> Any:
         scope = call.scope
         return await super().forward(
-            call.method, call.params, scope["options"], scope["more"], repeat=scope["repeat"]
+            call.method, call.params, scope["options"], scope["timeout"], repeat=scope["repeat"]
         )
 
     async def _make(self, call: Call, channel: Channel) -> Any:

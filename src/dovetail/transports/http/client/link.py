@@ -373,16 +373,14 @@ class StreamableLink(HttpLink):
         revision = self._revision
         if outgoing is None:
             return {**POST_HEADERS, **self._session_headers(revision)}
-        headers = {**POST_HEADERS, **(outgoing.headers or {})}
-        if revision.modern:
-            row = METHODS.get(outgoing.method)
-            name: str | None = None
-            if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
-                name = getattr(outgoing.params, _MEMBERS[row.name_header])
-            headers.update(routing_headers(revision.name, outgoing.method, name))
-        elif outgoing.method != "initialize":
-            headers.update(self._session_headers(revision))
-        return headers
+        own, name = outgoing.headers or {}, None
+        if not revision.modern:
+            first = outgoing.method == "initialize"
+            return {**POST_HEADERS, **own, **({} if first else self._session_headers(revision))}
+        row = METHODS.get(outgoing.method)
+        if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
+            name = getattr(outgoing.params, _MEMBERS[row.name_header])
+        return {**POST_HEADERS, **own, **routing_headers(revision.name, outgoing.method, name)}
 
     def _session_headers(self, revision: Revision) -> dict[str, str]:
         headers: dict[str, str] = {}

@@ -54,11 +54,11 @@ class OriginRequests:
         target = url or self.url
         redirects = challenges = 0
         while True:
-            sent = {**self._headers, **headers}
+            sent = {**self._headers, **headers} if self._headers else headers
             request = None
             if self._auth is not None:
                 request = AuthRequest(method, target, self.url, self._send)
-                sent.update(await self._auth.authorize(request))
+                sent = {**sent, **await self._auth.authorize(request)}
             response = await self._send(method, target, sent, body)
             status = response.status
             if status < 300 and (request is None or "DPoP-Nonce" not in response.headers):
@@ -102,7 +102,8 @@ class OriginRequests:
 
 def media_type(headers: Mapping[str, str]) -> str:
     """The type of a body, without its parameters."""
-    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    said = headers.get("Content-Type", "")
+    return said if said == "application/json" else said.partition(";")[0].strip().lower()
 
 
 async def status_error(response: Response, what: str, body: bytes | None = None) -> StatusError:

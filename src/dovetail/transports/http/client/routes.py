@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....errors import TransportError
+from ....settings import HEADS_KEPT
 from .addresses import Address, address_of, shown
 from .proxies import Proxy, proxy_for
 
@@ -32,6 +33,8 @@ class Route(NamedTuple):
     """What the request line names: the path, or the whole URL for a proxy that relays."""
     lines: Mapping[str, str]
     """Header lines by their name in lower case; those of a request take their place."""
+    heads: dict[Any, bytes]
+    """Heads that were sent not long ago, as far as the length of the body: most requests repeat one."""
 
 
 def route_to(url: str, proxy: str | bool = True) -> Route:
@@ -59,6 +62,7 @@ def route_to(url: str, proxy: str | bool = True) -> Route:
         relayed=relayed,
         target=address.url if relayed else address.path,
         lines=lines,
+        heads={},
     )
 
 
@@ -68,15 +72,23 @@ def request(method: str, route: Route, headers: Mapping[str, str], body: bytes |
     Raises:
         TransportError: the method or a header cannot be sent as it is.
     """
+    key = (method, *headers.items())
+    head = route.heads.get(key)
+    if head is None:
+        if len(route.heads) >= HEADS_KEPT:
+            route.heads.clear()
+        head = route.heads[key] = _head(method, route, headers)
+    if body is not None:
+        return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+    return head + (b"Content-Length: 0\r\n\r\n" if method in _WITH_BODY else b"\r\n")
+
+
+def _head(method: str, route: Route, headers: Mapping[str, str]) -> bytes:
+    """A head without its end, and without what says how long the body is, which is not the caller's business."""
     lines = {**route.lines}
     for name, value in headers.items():
         lines[_key(name)] = f"{name}: {value}"
-    if body is not None:
-        lines["content-length"] = f"Content-Length: {len(body)}"
-    elif method in _WITH_BODY:
-        lines["content-length"] = "Content-Length: 0"
-    elif "content-length" in lines:
-        del lines["content-length"]  # nothing follows, whatever the caller says
+    lines.pop("content-length", None)
     text = "\r\n".join(lines.values())
     # One look at all of them: whatever a value holds, it must not end its line.
     if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
@@ -84,10 +96,9 @@ def request(method: str, route: Route, headers: Mapping[str, str], body: bytes |
     if method not in SAFE and method not in _WITH_BODY and _TOKEN(method) is None:
         raise TransportError(f"{method[:100]!r} is no method", cause="protocol")
     try:
-        head = f"{method} {route.target} HTTP/1.1\r\n{text}\r\n\r\n".encode()
+        return f"{method} {route.target} HTTP/1.1\r\n{text}\r\n".encode()
     except UnicodeEncodeError:
         raise TransportError("a header contains half a character", cause="protocol") from None
-    return head if body is None else head + body
 
 
 @lru_cache(maxsize=1024)
