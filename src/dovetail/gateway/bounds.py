@@ -17,6 +17,8 @@ HELD_CALLS_EACH: Final = 100
 """Those of one principal."""
 HELD_SECONDS: Final = 600.0
 """How long a modern client may take to come back with its answers."""
+HELD_SIGN: Final = 5.0
+"""Seconds between two signs of life while a call is held in one process and its client waits in another."""
 UPSTREAMS_KEPT: Final = 256
 """Connections of one proxy, one for each principal; the one that was idle longest makes room."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)

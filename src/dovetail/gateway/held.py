@@ -2,13 +2,15 @@
 
 A legacy server asks in the middle of a call, and a modern client hears of it only when its own call ends. So the call
 behind stays open under a lease while the question goes out as ``input_required``; ``requestState`` names it. Whoever
-does not come back in time has the call behind cancelled. The number of calls held is bounded.
+does not come back in time has the call behind cancelled. The number of calls held is bounded. A client may come back
+to another process that has the same store (`held_elsewhere.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,10 @@ from ..core.principal import key_of
 from ..core.rounds import Put, Rounds, Wanted
 from ..errors import ProtocolError, Refusal
 from .bounds import HELD_CALLS, HELD_CALLS_EACH, HELD_SECONDS
+from .held_elsewhere import HeldElsewhere
 
 if TYPE_CHECKING:
+    from ..stores.base import Store
     from .passing import Passing
 
 
@@ -33,6 +37,8 @@ class HeldCall:
 
     work: asyncio.Task[Struct | Raw]
     lease: asyncio.TimerHandle | None = None
+    withdraw: Callable[[], None] | None = None
+    """Ends the offer to be answered from another process."""
     _news: asyncio.Future[None] | None = None
 
     def __init__(self, passing: Passing) -> None:
@@ -60,6 +66,21 @@ class HeldCall:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
+    def give(self, rounds: Rounds) -> None:
+        """Give the server behind the answers that have come."""
+        for key, question in list(self.questions.items()):
+            answer = rounds.ask(question.put, key)
+            if type(answer) is not Wanted and not question.answer.done():
+                question.answer.set_result(answer)
+                self.questions.pop(key, None)
+
+    def let_go(self) -> None:
+        """It waits for nobody any more."""
+        if self.lease is not None:
+            self.lease.cancel()
+        if self.withdraw is not None:
+            self.withdraw = self.withdraw()
+
     async def news(self) -> None:
         """Wait for a question, or for the end."""
         while not (self.questions or self.work.done()):
@@ -72,6 +93,11 @@ class HeldCalls:
 
     def __init__(self) -> None:
         self._calls: dict[str, HeldCall] = {}
+        self._elsewhere: HeldElsewhere | None = None
+
+    def share(self, store: Store) -> None:
+        """Have calls answered by clients that come back to another process with this store."""
+        self._elsewhere = HeldElsewhere(store, self.resume)
 
     async def run(self, passing: Passing, params: Struct) -> Struct | Raw:
         """Begin a call behind, and wait for its result or its first questions."""
@@ -84,8 +110,7 @@ class HeldCalls:
     def _ended(self, held: HeldCall, work: asyncio.Task[Any]) -> None:
         if self._calls.pop(held.id, None) is not None and not work.cancelled():
             work.exception()  # nobody waits for it: whoever comes back is told that the call is over
-        if held.lease is not None:
-            held.lease.cancel()
+        held.let_go()
         held.tell()
 
     async def resume(self, id: str, passing: Passing, rounds: Rounds) -> Struct | Raw:
@@ -95,22 +120,19 @@ class HeldCalls:
             ProtocolError: it is over, or somebody else answers it at this moment.
         """
         held = self._calls.pop(id, None)
+        if held is None and self._elsewhere is not None:
+            return await self._elsewhere.pass_on(id, passing)
         if held is None:
-            raise ProtocolError(
-                "invalid_request_state", "the call that asked is over, or being answered: begin again"
-            )
-        if held.lease is not None:
-            held.lease.cancel()
+            reason = "the call that asked is over, being answered, or held by another process: begin again"
+            raise ProtocolError("invalid_request_state", reason)
+        held.let_go()
         held.passing.take_over(passing)
-        for key, question in list(held.questions.items()):
-            answer = rounds.ask(question.put, key)
-            if type(answer) is not Wanted and not question.answer.done():
-                question.answer.set_result(answer)
-                held.questions.pop(key, None)
-        return await self._wait(held)
+        return await self._wait(held, rounds)
 
-    async def _wait(self, held: HeldCall) -> Struct | Raw:
+    async def _wait(self, held: HeldCall, rounds: Rounds | None = None) -> Struct | Raw:
         try:
+            if rounds is not None:
+                held.give(rounds)
             await held.news()
             return held.work.result() if held.work.done() else self._question(held)
         except BaseException:
@@ -129,6 +151,7 @@ class HeldCalls:
             rounds.want(question.put, key)
         result = rounds.result()
         held.lease = asyncio.get_running_loop().call_later(HELD_SECONDS, held.work.cancel)
+        held.withdraw = None if self._elsewhere is None else self._elsewhere.offer(held)
         self._calls[held.id] = held
         return result
 
@@ -139,3 +162,5 @@ class HeldCalls:
             task.cancel()
         if work:
             await asyncio.wait(work)
+        if self._elsewhere is not None:
+            await self._elsewhere.close()

@@ -171,6 +171,7 @@ class ServerPart:
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.
         self.server.seal = Seal(parent.seal.keys, self.server.limits.request_state, owner=self.server.name)
+        self.server.lent = parent.lent if parent.store is None else parent.store
         shape = self.server.shape
         if self.server.store is None and shape is not None and shape.visibility is not None:
             shape.visibility.store = parent.kept  # what all workers of the parent know

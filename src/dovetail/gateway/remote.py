@@ -91,6 +91,8 @@ class RemotePart:
     async def start(self, parent: Server) -> None:
         """Connect; a server that is down is tried again and again."""
         self._server = parent
+        if (store := parent.lent if parent.store is None else parent.store) is not None:
+            self._connections.held.share(store)
         if self._personal:
             return
         try:

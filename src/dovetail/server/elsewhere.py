@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..core.rights import Rights
+from ..stores.base import Store
 
 if TYPE_CHECKING:
     from ..gateway.parts import Part
@@ -119,6 +120,8 @@ class Composing:
 
     elsewhere: Elsewhere | None = None
     """What is mounted here; None without."""
+    lent: Store | None = None
+    """The store of the server that this one is mounted in."""
     shape: Shape | None = None
     """What is made of the components before anybody sees them; None without."""
 
