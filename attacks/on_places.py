@@ -115,7 +115,8 @@ async def bodies_that_never_end(victim: Victim, scale: Scale) -> str:
         try:
             for _ in range(15):
                 wire.send(b" " * (MIB - 1))
-                await asyncio.wait_for(wire.writer.drain(), 2)
+                async with asyncio.timeout(2):
+                    await wire.writer.drain()
         except (TimeoutError, ConnectionError):
             pass  # it has stopped reading, or refused: that is what it should do
         highest = max(highest, victim.memory() - before)

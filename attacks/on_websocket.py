@@ -115,7 +115,8 @@ async def _begin(wire: Wire, size: int, *, fragments: bool) -> None:
     try:
         for at in range(0, len(whole) - 1, MIB):
             wire.send(whole[at : min(at + MIB, len(whole) - 1)])
-            await asyncio.wait_for(wire.writer.drain(), 2)
+            async with asyncio.timeout(2):
+                await wire.writer.drain()
     except (TimeoutError, ConnectionError):
         pass  # it has stopped reading, or hung up: that is what it should do
 

@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 91_784
-CENTRE = 41_719
+WHOLE = 91_826
+CENTRE = 41_760
 AROUND = (
     "auth",
     "compat",

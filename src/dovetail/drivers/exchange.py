@@ -151,15 +151,19 @@ async def _batch(
 ) -> bytes | None:
     """Run the calls of a batch together. The last one settled brings the replies of all."""
     reply: bytes | None = None
-    runs: list[Coroutine[Any, Any, Outcome]] = []
+    calls: list[Call] = []
     for event in events:
         if isinstance(event, Call) and not event.cancelled:
-            runs.append(runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint))
+            calls.append(event)
         elif isinstance(event, Reply):
             reply = event.data
         elif isinstance(event, Notice):
             service.take_note(event)
-    for data, _ in await runner.together(runs) if runs else ():
+
+    def run(call: Call) -> Coroutine[Any, Any, Outcome]:
+        return runner.run(call, ExchangeChannel(endpoint, call, writer), endpoint)
+
+    for data, _ in await runner.together(calls, run) if calls else ():
         reply = reply if data is None else data
     return reply
 

@@ -43,7 +43,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ..core.admit import Admission
@@ -59,6 +59,8 @@ log = logging.getLogger("dovetail")
 
 Outcome = tuple[bytes | None, DovetailError | None]
 """What to write, unless it is None; and the error in it, if it is one."""
+Run = Callable[[Call], Coroutine[Any, Any, Outcome]]
+"""How one call of a batch is run."""
 
 
 class ShuttingDown(Refusal):
@@ -110,26 +112,24 @@ class Runner:
                 raise
             return self._failed(call, reason, endpoint, outside=outside)
 
-    async def together(self, runs: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
-        """Await the runs of a batch, each in a task of its own; what cancels this task cancels them all."""
-        tasks: list[asyncio.Task[Outcome]] = []
+    async def together(self, calls: Sequence[Call], run: Run) -> list[Outcome]:
+        """Run the calls of a batch, each in a task of its own; what cancels this task cancels them all."""
+        runs = _Runs(calls, run)
         try:
-            async for some in in_turns(runs):
-                tasks += map(asyncio.ensure_future, some)
-            await asyncio.wait(tasks)
+            await runs.begin()
+            await asyncio.shield(runs.over)
         except asyncio.CancelledError:
-            async for some in in_turns(runs[len(tasks) :]):
-                tasks += map(asyncio.ensure_future, some)
+            await runs.begin()
             await asyncio.sleep(0)  # what has not begun could not say how it ended
-            async for some in in_turns(tasks):
-                for task in some:
-                    task.cancel()
-            await asyncio.wait(tasks)
+            await runs.cancel()
+            await runs.over
             here = asyncio.current_task()
             if not self.draining or here is None:
                 raise
             here.uncancel()
-        return [task.result() for task in tasks]
+        if runs.failed is not None:
+            raise runs.failed
+        return runs.outcomes
 
     def _failed(
         self, call: Call, reason: BaseException, endpoint: Endpoint | None, *, outside: bool
@@ -179,3 +179,39 @@ def mask(what: str, reason: BaseException | None = None) -> DovetailError:
     incident = secrets.token_hex(6)
     log.error("incident %s: %s failed", incident, what, exc_info=reason or True)
     return masked(incident)
+
+
+class _Runs:
+    """The tasks of a batch. Nothing is done with all of them at once, not even letting go: others would wait for it."""
+
+    def __init__(self, calls: Sequence[Call], run: Run) -> None:
+        self._calls = calls
+        self._run = run
+        self._begun = 0
+        self._tasks: set[asyncio.Task[Outcome]] = set()
+        self.outcomes: list[Outcome] = []
+        self.failed: BaseException | None = None
+        self.over = asyncio.get_running_loop().create_future()
+
+    async def begin(self) -> None:
+        """Begin those that have not begun."""
+        async for some in in_turns(self._calls[self._begun :]):
+            for call in some:
+                task = asyncio.ensure_future(self._run(call))
+                self._tasks.add(task)
+                task.add_done_callback(self._ended)
+            self._begun += len(some)
+
+    async def cancel(self) -> None:
+        async for some in in_turns(range(len(self._tasks))):
+            for _ in some:
+                if self._tasks:
+                    self._tasks.pop().cancel()
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed = error
+        self.outcomes.append((None, None) if task.cancelled() or self.failed is not None else task.result())
+        if len(self.outcomes) == len(self._calls) and not self.over.done():
+            self.over.set_result(None)

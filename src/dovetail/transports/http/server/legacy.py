@@ -8,7 +8,7 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -343,9 +343,7 @@ class Legacy:
         self._take(live, events)
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
-            members = [SessionChannel(self.calls, live, exchange, call, together=channel) for call in calls]
-            runs = [self.calls.run(one, call) for call, one in zip(calls, members, strict=True)]
-            await self._together(runs, calls, exchange)
+            await self._together(live, calls, channel, exchange)
             whole = calls[0].batch.finished()
         self.sessions.settle(live)
         if channel.stream is not None:
@@ -360,16 +358,20 @@ class Legacy:
             await refuse(exchange, self.service.admission, full, status=503)
 
     async def _together(
-        self, runs: Sequence[Coroutine[Any, Any, Outcome]], calls: list[Call], exchange: Exchange
+        self, live: LiveSession, calls: list[Call], channel: SessionChannel, exchange: Exchange
     ) -> None:
         """Run the calls of an array until all have ended, or too many others run for nobody as well."""
+
+        def run(call: Call) -> Coroutine[Any, Any, Outcome]:
+            return self.calls.run(SessionChannel(self.calls, live, exchange, call, together=channel), call)
+
         watching, task = self.calls.watching, asyncio.current_task()
         assert task is not None
         watching.posts[exchange] = (task, calls)
         if watching.idle:
             watching.start()
         try:
-            await self._runner.together(runs)
+            await self._runner.together(calls, run)
         except asyncio.CancelledError:
             if not all(call.cancelled for call in calls):
                 raise
