@@ -58,7 +58,7 @@ async def supervisor_cascade(site: Site) -> Found:
 
 
 async def _killed(site: Site, times: int, most: float, *, everybody: bool = False) -> Found:
-    worst = detected = 0.0
+    worst = detected = judged = 0.0
     async with site.client() as client:
 
         async def ask() -> str:
@@ -74,10 +74,21 @@ async def _killed(site: Site, times: int, most: float, *, everybody: bool = Fals
             while _alive(pid):  # noqa: ASYNC110  nobody tells of the end of a process that is not ours
                 await asyncio.sleep(0.001)
             detected = max(detected, (time.monotonic() - begun) * 1000)
-            worst = max(worst, await served(ask) + detected)
-    if worst > most * site.slack:
-        raise Broken(f"it took {worst:.0f} ms to be back, and {most * site.slack:.0f} are allowed")
+            back = await served(ask) + detected
+            # Over stdio whoever answers was born after the fault; of a worker that lived on, nothing is forgiven.
+            late = _unserved(int(await ask())) if site.transport == "stdio" else 0.0
+            worst, judged = max(worst, back), max(judged, back - late)
+    if judged > most * site.slack:
+        raise Broken(f"it took {judged:.0f} ms to be back, and {most * site.slack:.0f} are allowed")
     return Found(detected, worst, None)
+
+
+def _unserved(pid: int) -> float:
+    """Milliseconds for which a process was ready to run and others had the cores: no fault of a server."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e6
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _alive(pid: int) -> bool:
