@@ -52,6 +52,8 @@ class Ear:
         self.changed = asyncio.Event()
         self._last: str | None = None
         self._reading: list[asyncio.Task[None]] = []
+        self._open = asyncio.Event()
+        """Something has come on the newest stream."""
 
     def anywhere(self) -> Site:
         return self.dice.choice(self.sites)
@@ -75,11 +77,15 @@ class Ear:
     async def move(self) -> None:
         """Go on with the stream anywhere: after what was heard last, or beside the one that is open still."""
         self.moves += 1
+        if self._reading:
+            await self._open.wait()  # who lets go of a stream that it never saw could not say where to go on
         if self.dice.random() < 0.5:
             await self.end()
+            self._open.clear()
             self._reading = [asyncio.create_task(self._read(self._last))]
             return
         await self.end(but=1)
+        self._open.clear()
         self._reading.append(asyncio.create_task(self._read(None)))
 
     async def end(self, but: int = 0) -> None:
@@ -98,6 +104,8 @@ class Ear:
                 try:
                     async for event in events:
                         self._take(event)
+                        if self._reading[-1:] == [me]:
+                            self._open.set()
                 finally:
                     await connection.close()
             await turns()
