@@ -60,6 +60,46 @@ def test_a_recording_is_text_with_comments() -> None:
 
 
 @run
+async def test_every_character_and_every_shape_of_json_survives_a_recording() -> None:
+    odd = "next\x85line, line\u2028separator, paragraph\u2029separator"
+    server = Server("odd")
+    server.tool(lambda: odd, name="say", description="Says it.")
+    async with record(server) as client:
+        await client.call_tool("say")
+    async with Client(replay(Recording.parse(client.recording.text()))) as again:
+        assert (await again.call_tool("say")).text == odd
+    pretty = Recording()
+    pretty.add("server", b'{\n  "id": 1,\r\n  "result": {}\n}')
+    pretty.add("server", b"\xff is no text")
+    assert len(Recording.parse(pretty.text()).messages) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["5", "[1]", "nonsense", "[" * 3000, '{"method": 5}', '{"method": "x", "id": []}', '{"method": "x", "params": [1]}',
+     '{"id": {}, "result": {}}', '{"method": "initialize", "params": 5, "id": 1}'],
+)  # fmt: skip
+@pytest.mark.parametrize("mark", [">", "<"])
+@run
+async def test_what_is_no_message_in_a_recording_is_passed_over(mark: str, line: str) -> None:
+    async with record(make_server(), revision="2025-11-25") as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+    text = f"{mark} {line}\n{client.recording.text()}"
+    async with Client(replay(text), revision="2025-11-25") as again:
+        assert (await again.call_tool("add", {"a": 1, "b": 2})).data == 3
+
+
+@run
+async def test_a_recorded_batch_is_replayed() -> None:
+    async with record(make_server(), revision="2025-03-26") as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+    lines = client.recording.text().splitlines()
+    lines = [f"< [{line[2:]}]" if line.startswith("<") else line for line in lines]
+    async with Client(replay("\n".join(lines)), revision="2025-03-26") as again:
+        assert (await again.call_tool("add", {"a": 1, "b": 2})).data == 3
+
+
+@run
 async def test_the_pair_takes_the_clients_options() -> None:
     async with connect(make_server(), "2025-06-18") as client:
         assert client.revision == "2025-06-18"

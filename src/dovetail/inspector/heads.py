@@ -13,11 +13,13 @@ from typing import Any, cast
 
 from ..client.fetch import Fetch, Pinnable, Response, Send
 from ..errors import TransportError
-from ..layers.redaction import MASK
+from ..layers.redaction import MASK, sounds_secret
 from .bounds import HEADERS_KEPT, NAME_SIZE
 from .frames import Frame, FrameLog, Sender
+from .recordings import masked_text
 
-_SECRET = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "dpop"})
+_NEEDED = "mcp-session-id"
+"""It sounds like a secret, and whoever looks for a mistake has to see it."""
 
 _sent: ContextVar[Frame | None] = ContextVar("dovetail_inspector_sent", default=None)
 _answer: ContextVar[dict[str, Any] | None] = ContextVar("dovetail_inspector_answer", default=None)
@@ -71,7 +73,7 @@ class _WatchedSend:
         body: bytes | None = None,
         timeout: float | None = None,
     ) -> Response:
-        asked = {"method": method, "url": url, "headers": masked(headers)}
+        asked = {"method": method, "url": masked_text(url), "headers": masked(headers)}
         frame = _sent.get()
         ours = frame is not None and body is not None and frame.data == body
         if ours and frame is not None:
@@ -97,4 +99,9 @@ class _WatchedSend:
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers without what lets somebody in."""
     kept = islice(headers.items(), HEADERS_KEPT)
-    return {name[:NAME_SIZE]: MASK if name.lower() in _SECRET else value[:NAME_SIZE] for name, value in kept}
+    return {name[:NAME_SIZE]: _shown(name.lower(), value) for name, value in kept}
+
+
+def _shown(name: str, value: str) -> str:
+    secret = name != _NEEDED and (name == "dpop" or sounds_secret(name))
+    return MASK if secret else masked_text(value[:NAME_SIZE])

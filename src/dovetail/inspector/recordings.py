@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -10,10 +12,17 @@ from ..layers.redaction import MASK, SECRETS, sounds_secret
 from ..testing import Recording
 from .frames import Frame
 
-_PROTOCOL = frozenset(
+_PROTOCOL: Final = frozenset(
     {"progressToken", "nextCursor", "cursor", "requestState", "protocolVersion", "maxTokens"}
 )
 """Members that are no secrets whatever they sound like, and that a replay needs."""
+_SCHEMAS: Final = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
+"""What has the name of a secret there only says what it looks like."""
+_USER: Final = re.compile(r"(?<=://)[^/\s?#@\"']{1,500}@")
+_GIVEN: Final = re.compile(
+    r"(?<![\w-])(--[\w-]{1,60}[ =]|[\w-]{1,60}(?:\\?[\"']\s?[:=]\s?\\?[\"']|=\\?[\"']?))([^\s\\\"'&;,)}\]]{1,4000})"
+)
+"""``name=value`` of addresses and environments, ``"name": "value"`` of JSON in texts, ``--name value`` of commands."""
 
 
 def write(frames: list[Frame], title: str, *, raw: bool) -> str:
@@ -22,29 +31,65 @@ def write(frames: list[Frame], title: str, *, raw: bool) -> str:
     for frame in frames:
         if frame.kind in ("http", "unreadable"):
             continue
-        message = frame.data if raw else msgspec.json.encode(masked(msgspec.json.decode(frame.data)))
-        recording.add(frame.sender, message.replace(b"\n", b" ").replace(b"\r", b" "))
+        try:
+            message = frame.data if raw else msgspec.json.encode(masked(msgspec.json.decode(frame.data)))
+        except (msgspec.MsgspecError, RecursionError):
+            continue  # nobody can read it: it begins like a batch and is none, or has no end of levels
+        recording.add(frame.sender, message)
     note = "as it was" if raw else "secrets are masked"
-    head = "".join(
-        f"# {line}\n" for line in (title.replace("\n", " "), f"recorded by dovetail inspect, {note}")
-    )
-    return head + recording.text()
+    named = " ".join((title if raw else masked_text(title)).split())
+    return f"# {named}\n# recorded by dovetail inspect, {note}\n{recording.text()}"
 
 
 def masked(value: Any) -> Any:
     """``value`` without secrets; its shape stays, so that it can be replayed."""
+    return _made(value, _masked_document, masked, _masked_member)
+
+
+def masked_text(text: str) -> str:
+    """``text`` without what looks like a secret, or is given under the name of one."""
+    for pattern in SECRETS.values():
+        text = pattern.sub(MASK, text)
+    text = _USER.sub(f"{MASK}@", text)
+    return _GIVEN.sub(lambda found: f"{found[1]}{MASK}" if sounds_secret(found[1]) else found[0], text)
+
+
+def _masked_document(text: str) -> str:
+    """A text may be a JSON document: most results have one beside their structured content."""
+    if text[:1] in ("{", "["):
+        try:
+            found = msgspec.json.decode(text)
+        except msgspec.MsgspecError:
+            return masked_text(text)
+        without = masked(found)
+        return text if without == found else msgspec.json.encode(without).decode()
+    return masked_text(text)
+
+
+def _masked_member(name: str, value: Any) -> Any:
+    if name in _SCHEMAS:
+        return _schema(value)
+    return _hidden(value) if name not in _PROTOCOL and sounds_secret(name) else masked(value)
+
+
+def _schema(value: Any) -> Any:
+    return _made(value, masked_text, _schema, lambda name, member: _schema(member))
+
+
+def _hidden(value: Any) -> Any:
+    """What stands under the name of a secret."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0
+    return _made(value, lambda text: MASK, _hidden, lambda name, member: _hidden(member))
+
+
+def _made(
+    value: Any, text: Callable[[str], str], item: Callable[[Any], Any], member: Callable[[str, Any], Any]
+) -> Any:
     if isinstance(value, str):
-        for pattern in SECRETS.values():
-            value = pattern.sub(MASK, value)
-        return value
+        return text(value)
     if isinstance(value, list):
-        return [masked(item) for item in cast("list[Any]", value)]
+        return [item(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {name: _member(name, member) for name, member in members.items()}
+        return {name: member(name, one) for name, one in cast("dict[str, Any]", value).items()}
     return value
-
-
-def _member(name: str, value: Any) -> Any:
-    secret = isinstance(value, str | int | float) and name not in _PROTOCOL and sounds_secret(name)
-    return MASK if secret and not isinstance(value, bool) else masked(value)

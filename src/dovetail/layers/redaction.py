@@ -12,7 +12,7 @@ from .bounds import LONGEST_SECRET
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(
-    r"pass(word|wd|phrase)?|secret|token|api[_-]?key|credential|authori[sz]ation|cookie|private|session|\bpin\b|cvv",
+    r"pass(word|wd|phrase)?|secret|token|(api|access|auth|signing)[_-]?key|credential|authori[sz]ation|cookie|private|session|\bpin\b|cvv",
     re.IGNORECASE,
 )
 SECRETS: Final[Mapping[str, re.Pattern[str]]] = {

@@ -8,8 +8,8 @@ answers go out under the id it has now.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +34,8 @@ class Recording:
 
     def text(self) -> str:
         marks = {"client": "> ", "server": "< "}
-        return "".join(f"{marks[sender]}{message.decode()}\n" for sender, message in self.messages)
+        lines = ((marks[sender], message.replace(b"\n", b" ")) for sender, message in self.messages)
+        return "".join(f"{mark}{line.decode('utf-8', 'replace')}\n" for mark, line in lines)
 
     @classmethod
     def parse(cls, text: str) -> Recording:
@@ -44,7 +45,9 @@ class Recording:
             ValueError: a line is neither a message nor a comment.
         """
         found = cls()
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(
+            text.split("\n"), 1
+        ):  # of all ends of lines JSON may contain the others
             if not line.strip() or line.startswith("#"):
                 continue
             if line[:2] not in ("> ", "< "):
@@ -72,7 +75,7 @@ async def record(
             yield client
     finally:
         if path is not None:
-            await asyncio.to_thread(Path(path).write_text, client.recording.text())
+            await asyncio.to_thread(Path(path).write_text, client.recording.text(), "utf-8")
 
 
 def replay(source: Recording | str | Path) -> Opener:
@@ -80,7 +83,7 @@ def replay(source: Recording | str | Path) -> Opener:
     if isinstance(source, Recording):
         return _Replayer(source)
     text = str(source)
-    return _Replayer(Recording.parse(text if "\n" in text else Path(text).read_text()))
+    return _Replayer(Recording.parse(text if "\n" in text else Path(text).read_text("utf-8")))
 
 
 class _Replayer:
@@ -109,8 +112,7 @@ class _ReplayLink(Link):
         """Each request as a key, with the messages the server sent about it."""
         by_id: dict[Any, list[Any]] = {}
         current: list[Any] | None = None
-        for sender, data in messages:
-            message = msgspec.json.decode(data)
+        for sender, message in ((sender, one) for sender, data in messages for one in _messages(data)):
             if sender == "client" and "method" in message:
                 current = []
                 self._exchanges.append((_key(message), current))
@@ -155,13 +157,31 @@ class _ReplayLink(Link):
     abort = close
 
 
+def _messages(data: bytes) -> Iterator[dict[str, Any]]:
+    """Those of a line: a batch has several, and what nobody could read then has none."""
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return
+    for one in cast("list[Any]", found) if isinstance(found, list) else [found]:
+        with suppress(msgspec.ValidationError):
+            msgspec.convert(one, _Message)
+            yield one
+
+
+class _Message(msgspec.Struct):
+    method: str = ""
+    id: str | int | float | None = None
+    params: dict[str, Any] | None = None
+
+
 def _key(message: dict[str, Any]) -> str:
     """A request without what differs from run to run: its id and its metadata."""
-    given = cast("dict[str, Any]", message.get("params") or {})
+    given: dict[str, Any] = message.get("params") or {}
     params = {name: value for name, value in given.items() if name != "_meta"}
     return message["method"] + msgspec.json.encode(params, order="sorted").decode()
 
 
 def _with_token(notice: dict[str, Any], id: Any) -> dict[str, Any]:
-    params = cast("dict[str, Any]", notice.get("params") or {})
+    params: dict[str, Any] = notice.get("params") or {}
     return {**notice, "params": {**params, "progressToken": id}} if "progressToken" in params else notice
