@@ -2,7 +2,7 @@
 import { post } from "./api.js";
 import { button, dialog, h, link, safeUrl } from "./dom.js";
 import { problem } from "./result.js";
-import { finished, store } from "./store.js";
+import { finished, lists, store } from "./store.js";
 
 const VERSION = "2026-01-26";
 const TALLEST = 900;
@@ -48,7 +48,8 @@ class Bridge {
 
   async receive(message) {
     if (!message || message.jsonrpc !== "2.0" || typeof message.method !== "string") return;
-    const { id, method, params = {} } = message;
+    const { id, method } = message;
+    const params = message.params && typeof message.params === "object" ? message.params : {};
     if (id === undefined) {
       this.note(method, params);
       return;
@@ -71,7 +72,7 @@ class Bridge {
     } else if (method === "ui/notifications/size-changed") {
       if (Number.isFinite(params.height)) this.frame.style.height = `${Math.min(TALLEST, Math.max(40, params.height))}px`;
     } else if (method === "notifications/message") {
-      this.said.textContent = `says: ${JSON.stringify(params.data).slice(0, 200)}`;
+      this.said.textContent = `says: ${String(JSON.stringify(params.data)).slice(0, 200)}`;
     }
   }
 
@@ -100,7 +101,7 @@ class Bridge {
   }
 
   async run(method, params) {
-    const tool = method === "tools/call" ? (await store.lists.get(this.connection))?.tools.find((one) => one.name === params.name) : null;
+    const tool = method === "tools/call" ? (await lists(this.connection)).tools.find((one) => one.name === params.name) : null;
     const seen = tool?._meta?.ui?.visibility;
     if (seen && !seen.includes("app")) throw new Error(`${params.name} is not for apps`);
     const call = await finished(method, params, { connection: this.connection });

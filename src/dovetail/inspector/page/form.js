@@ -4,7 +4,7 @@ import { button, h, icon, unique } from "./dom.js";
 const DEPTH = 12;
 
 export function resolve(schema, root, hops = 8) {
-  if (schema === true || schema === undefined || schema === null) return {};
+  if (schema === null || typeof schema !== "object") return {};
   while (hops-- > 0 && typeof schema.$ref === "string" && schema.$ref.startsWith("#")) {
     const { $ref, ...beside } = schema;
     let target = root;
@@ -36,7 +36,13 @@ function kindOf(schema) {
 
 export function form(schema, initial, changed = () => {}) {
   const root = schema ?? {};
-  const whole = objectField(resolve(root, root), { root, depth: 0, changed, required: true, initial: initial ?? {}, bare: true });
+  const context = { root, depth: 0, changed, required: true, initial: initial ?? {}, bare: true };
+  let whole;
+  try {
+    whole = objectField(resolve(root, root), context);
+  } catch {
+    whole = anyField({ title: "Arguments", description: "No form can be made of this schema." }, context);
+  }
   whole.element.classList.add("form");
   return whole;
 }
@@ -97,8 +103,9 @@ function textField(schema, context) {
   };
 }
 
+// Only what is found out in no time: a pattern of a stranger's with repeated repetitions would keep the page busy for ever.
 function safePattern(pattern, value) {
-  if (pattern.length > 200 || value.length > 1000) return true;
+  if (String(pattern).length > 200 || value.length > 1000 || /\(|([*+{][^]*){3}/.test(pattern)) return true;
   try {
     return new RegExp(pattern, "u").test(value);
   } catch {
@@ -260,7 +267,7 @@ function objectField(schema, context) {
   const build = () => {
     if (fields.size || body.childElementCount) return;
     for (const [name, part] of Object.entries(properties)) {
-      const one = field(part, { ...context, bare: false, title: undefined, depth: context.depth + 1, name, required: required.has(name), initial: initial[name] });
+      const one = field(part, { ...context, bare: false, title: undefined, depth: context.depth + 1, name, required: required.has(name), initial: Object.hasOwn(initial, name) ? initial[name] : undefined });
       fields.set(name, one);
       body.append(one.element);
     }
@@ -281,12 +288,12 @@ function objectField(schema, context) {
         context.changed();
       }, { class: "quiet square", "aria-label": "Remove" })));
     };
-    for (const [name, value] of Object.entries(initial)) if (!(name in properties)) add(name, value);
+    for (const [name, value] of Object.entries(initial)) if (!Object.hasOwn(properties, name)) add(name, value);
     place.append(rows, button("Add a member", () => { add("", undefined); context.changed(); }, { class: "small" }));
   };
   const value = () => {
     if (!included) return undefined;
-    const found = {};
+    const found = Object.create(null); // __proto__ is a name like any other
     for (const [name, one] of fields) {
       const part = one.value();
       if (part !== undefined) found[name] = part;

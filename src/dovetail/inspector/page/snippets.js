@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { store } from "./store.js";
 
-const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function python(value, indent = "") {
   if (value === null || value === undefined) return "None";

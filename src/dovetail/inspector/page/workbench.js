@@ -22,7 +22,7 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
     const found = entries.filter((entry) => `${title(entry)} ${keyOf(entry)} ${entry.description ?? ""}`.toLowerCase().includes(words)).slice(0, 1000);
     const chosen = memory.chosen.get(store.current);
     fill(list, ...found.map((entry) => h("li", { role: "option", id: unique("entry"), "data-key": keyOf(entry), "aria-selected": String(keyOf(entry) === chosen), onclick: () => choose(entry) },
-      h("span", { class: "title" }, title(entry)), h("span", { class: "subtitle" }, subtitle(entry) ?? ""))));
+      h("span", { class: "title", title: title(entry) }, title(entry)), h("span", { class: "subtitle" }, subtitle(entry) ?? ""))));
     if (!found.length) list.append(h("li", { class: "none" }, entries.length ? "Nothing matches." : nothing));
   }
 
@@ -38,6 +38,8 @@ export function workbench(name, { read, title, subtitle, detail, nothing }) {
     }
     shownKey = keyOf(entry);
     made?.destroy();
+    made = null;
+    fill(pane); // whatever becomes of it, what was chosen before is no longer shown
     made = detail(entry);
     fill(pane, made.element);
   }
