@@ -195,3 +195,28 @@ def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
             assert "child \\u001b[2J\\u202e says" in done.stderr
     said = json.loads(dovetail("call", str(path), "odd", "--json").stdout)
     assert said["content"][0]["text"] == "\x9b31m\u2066 \x1b"
+
+
+def test_one_of_several_servers_in_a_file_is_named(tmp_path: Path) -> None:
+    two = (
+        SERVER
+        + 'other = Server("other")\nother.tool(lambda: "of the other", name="who", description="Which one.")\n'
+    )
+    (tmp_path / "two.py").write_text(two)
+    words = [sys.executable, "-m", "dovetail.cli.main", "call", "two.py:other", "who"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "of the other\n"), done.stderr
+
+
+@pytest.mark.parametrize("words", [["explain", "all"], ["completion", "bash"], ["list", "shop.py"]])
+def test_who_has_seen_enough_hears_no_complaint(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SERVER)
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "dovetail.cli.main", *words]
+    done = subprocess.run(
+        words, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(writing)
+    assert done.returncode == 1
+    assert done.stderr == ""

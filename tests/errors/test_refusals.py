@@ -76,3 +76,8 @@ def test_what_is_no_code_is_said_so(code: str, capsys: pytest.CaptureFixture[str
         status = int(end.code or 0)
     assert status in (1, 2)
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_what_is_no_code_is_said_so_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "rate", "--json"]) == 1
+    assert "a code is a number" in json.loads(capsys.readouterr().out)["error"]["message"]

@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -169,6 +170,44 @@ def careless() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/mcp"
         server.shutdown()
         thread.join()
+
+
+def test_what_cannot_be_reached_is_said_once_with_what_to_do(capsys: Captured) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert main(["doctor", f"http://127.0.0.1:{port}/mcp"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("BROKEN") == 1
+    assert "is the URL right?" in said
+    assert main(["doctor", "no-such-program --fast"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("BROKEN") == 1
+    assert "URL" not in said
+    assert "type the command yourself" in said
+
+
+def test_an_answer_that_came_late_is_no_fault_of_the_server(tmp_path: Path, capsys: Captured) -> None:
+    """It was slow to start: the first question was given up, and is answered all the same."""
+    late = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "server/discover":
+        held = message["id"]
+        continue
+    result = {}
+    if message["method"] == "initialize":
+        info = {"name": "late", "version": ""}
+        print(json.dumps({"jsonrpc": "2.0", "id": held, "error": {"code": -32601, "message": "no"}}), flush=True)
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+    (tmp_path / "late.txt").write_text("held = 0\n" + late)
+    _, found = findings(f"{sys.executable} {tmp_path / 'late.txt'}", capsys)
+    assert found["connection"]["detail"].startswith("late speaks 2025-06-18")
+    assert "conformance" not in found
 
 
 def test_a_careless_server_is_told_what_to_do(careless: str, capsys: Captured) -> None:

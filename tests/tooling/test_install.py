@@ -252,6 +252,17 @@ def test_print_writes_nothing_and_arguments_follow(home: Path, capsys: Captured)
     assert main(["install", "nothing.py", "--into", "zed"]) == 1
 
 
+def test_a_colon_in_the_path_of_a_file_is_a_part_of_it(home: Path, capsys: Captured) -> None:
+    """As in C:\\servers\\weather.py."""
+    folder = home.parent / "c:"
+    folder.mkdir()
+    (folder / "weather.py").write_text("")
+    assert main(["install", str(folder / "weather.py"), "--into", "cursor"]) == 0
+    assert entry("cursor", home)["args"][-1] == str(folder / "weather.py")
+    assert main(["install", str(folder / "weather.py:guarded"), "--into", "cursor"]) == 0
+    assert entry("cursor", home)["args"][-1] == str(folder / "weather.py:guarded")
+
+
 def test_every_system_has_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = CLIENTS["claude-desktop"]
     monkeypatch.delenv("APPDATA", raising=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +25,7 @@ from ..settings import NAMES_LISTED, Timeouts
 from . import costs, output
 from .asking import ask
 from .output import Bar, Printer, escape_logs, printable, stderr_of_child
+from .target import split
 
 T = TypeVar("T")
 _HELP = {
@@ -47,14 +47,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     except (ValueError, TypeError) as error:
         sys.stderr.write(f"dovetail {command}: {error}\n")
         return 2
-    try:
-        status = asyncio.run(_run(command, client, options, values))
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    return asyncio.run(_run(command, client, options, values))
 
 
 async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
@@ -197,6 +190,10 @@ def client_of(options: argparse.Namespace, **more: Any) -> Client:
 def read_target(text: str) -> Any:
     """A URL, a file, or a command line. Raises ValueError if it is none of them."""
     words = shlex.split(text)
+    if (
+        len(words) == 1 and split(text)[0].endswith(".py") and split(text)[1]
+    ):  # one of several servers in a file
+        return [sys.executable, "-m", "dovetail.cli.main", "run", text]
     is_url = "://" in text.split(" ", 1)[0] or text.startswith("unix:")
     return parse_target(text) if is_url or (len(words) == 1 and text.endswith(".py")) else words
 

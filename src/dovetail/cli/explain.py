@@ -23,12 +23,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(command: str, arguments: list[str]) -> int:
-    # A negative number would be taken for an option.
-    others, numbers = (
-        [a for a in arguments if not _is_number(a) and a != "--"],
-        [a for a in arguments if _is_number(a)],
-    )
-    options = parser().parse_args([*others, "--", *numbers])
+    options = parser().parse_args(arguments)
     found = _found(options.code)
     if options.json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(found)) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -53,7 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
         return _usage(sys.stderr, 2)
     try:
-        return importlib.import_module(COMMANDS[command][0]).main(command, given[1:])
+        status = importlib.import_module(COMMANDS[command][0]).main(command, given[1:])
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except DovetailError as error:
         from .output import told  # only now: most commands end without it
 

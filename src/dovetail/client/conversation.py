@@ -39,7 +39,7 @@ Tap = Callable[[str, bytes], None]
 Attend = Callable[[Callable[[], None]], Awaitable[None]]
 """Calls what it is given whenever it begins to hear: what was said before, it has not heard."""
 
-_NORMAL = frozenset({"late_answer", "unknown_answer", "progress_token_expired"})
+NORMAL = frozenset({"late_answer", "unknown_answer", "progress_token_expired"})
 """What happens after timeouts and cancellations, with the best of servers."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -202,7 +202,7 @@ class Conversation(PlainChannel):
 
     def _dropped(self, kind: str, detail: str) -> None:
         """Say so once per kind; a server that repeats itself must not fill the log. Late answers are normal."""
-        first = self.endpoint.violations.get(kind) == 1 and kind not in _NORMAL
+        first = self.endpoint.violations.get(kind) == 1 and kind not in NORMAL
         level = logging.WARNING if first else logging.DEBUG
         log.log(level, "dropped a message of the server (%s): %s", kind, detail)
 

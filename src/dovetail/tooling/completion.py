@@ -1,6 +1,7 @@
 """``dovetail completion bash|zsh|fish``: a script for the shell. ``eval "$(dovetail completion bash)"`` turns it on.
 
-Commands stand in the script; the options of one are taken from its ``--help`` when they are asked for.
+Commands, clients and revisions stand in the script; the options of a command are taken from its ``--help`` when they
+are asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _SCRIPTS: Final = Path(__file__).with_name("shells")
 def main(command: str, arguments: Sequence[str]) -> int:
     """Print one of the scripts; returns the exit status."""
     from ..cli.main import COMMANDS
+    from ..wire.revisions import BY_NAME
+    from .clients import CLIENTS
 
     parser = argparse.ArgumentParser(prog="dovetail completion", description="Print completion for a shell.")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -31,7 +34,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
         "zsh": [f"        '{name}:{said}'" for name, said in plain.items()],
         "fish": [f"{fish} {name} -d '{said}'" for name, said in plain.items()],
     }[shell]
+    words = {"WORDS": plain, "CLIENTS": CLIENTS, "REVISIONS": ("auto", "modern", "legacy", *BY_NAME)}
     script = (_SCRIPTS / f"dovetail.{shell}").read_text("utf-8")
-    text = script.replace("@WORDS@", " ".join(plain)).replace("@LINES@", "\n".join(lines))
+    text = script.replace("@LINES@", "\n".join(lines))
+    for name, values in words.items():
+        text = text.replace(f"@{name}@", " ".join(values))
     sys.stdout.write(json.dumps({"shell": shell, "script": text}) + "\n" if options.json else text)
     return 0

@@ -79,6 +79,8 @@ def _diff(arguments: Sequence[str]) -> int:
 
 
 def _read(options: argparse.Namespace, target: str) -> lock.Surface:
+    if target.endswith(".lock") and not os.path.exists(target):
+        raise DovetailError(f"there is no file {target}: dovetail lock writes it")
     if lock.is_lock(target):
         return lock.read(target)
     return asyncio.run(_surface(argparse.Namespace(**{**vars(options), "target": target})))

@@ -27,7 +27,8 @@ from msgspec import Struct
 from ..cli.call import client_of, client_parser
 from ..cli.output import Bad, Doubtful, Good, Printer, escape_logs
 from ..client import Client
-from ..errors import DovetailError, ProtocolError
+from ..client.conversation import NORMAL
+from ..errors import DovetailError, ProtocolError, TransportError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validator import Validator
 from ..layers.quirks import QUIRKS
@@ -120,13 +121,14 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
             found.append(_connected(client, time.perf_counter() - begun))
             found += await _offered(client)
             found.append(await _timing(client))
-            if client.violations:
-                kinds = ", ".join(f"{kind} ({count})" for kind, count in client.violations.items())
+            wrong = {kind: count for kind, count in client.violations.items() if kind not in NORMAL}
+            if wrong:
+                kinds = ", ".join(f"{kind} ({count})" for kind, count in wrong.items())
                 found.append(
                     _broken("conformance", f"it sent what it may not: {kinds}", "see dovetail inspect")
                 )
     except DovetailError as error:
-        found.append(_broken("connection", error.message, "start it, or look at its log; is the URL right?"))
+        found.append(_broken("connection", error.message, _advice(target, error)))
     reached = not any(one.state == "broken" and one.check == "connection" for one in found)
     if reached:
         found += await _revisions(connect)
@@ -135,9 +137,17 @@ async def examine(target: str, connect: Connect) -> list[Finding]:
     return found
 
 
+def _advice(target: str, error: DovetailError) -> str:
+    if isinstance(error, TransportError) and error.cause == "tls":
+        return "clients refuse it as well: see what is said of TLS below"
+    if "://" in target:
+        return "start it, or look at its log; is the URL right?"
+    return "type the command yourself: does it start, and does it write nothing but messages to stdout?"
+
+
 def _connected(client: Client, seconds: float) -> Finding:
     info = client.server_info
-    name = "a server without a name" if info is None else f"{info.name} {info.version}"
+    name = "a server without a name" if info is None else f"{info.name} {info.version}".strip()
     return _ok("connection", f"{name} speaks {client.revision}, connected in {seconds * 1000:.0f} ms")
 
 
@@ -240,6 +250,8 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
         try:
             found += check(url)
         except (OSError, http.client.HTTPException) as error:
+            if not reached:
+                break  # what there is to say of that was said when a client connected
             name, said = check.__name__.strip("_").replace("_", " "), str(error) or "no answer"
             found.append(_broken(name, said, "is it reachable from here, without a proxy?"))
     return found

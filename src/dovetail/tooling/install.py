@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..cli.output import Bold, Printer, Row
+from ..cli.target import split
 from ..errors import DovetailError
 from ..layers.redaction import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
@@ -215,7 +216,7 @@ def _named(name: str) -> str:
 def _usual_name(target: str) -> str:
     if "://" in target:
         return target.split("://", 1)[1].split("/")[0].split(":")[0].replace(".", "-")
-    return os.path.splitext(os.path.basename(target.partition(":")[0]))[0]
+    return os.path.splitext(os.path.basename(split(target)[0]))[0]
 
 
 def _server(options: argparse.Namespace, rest: list[str], client: KnownClient) -> Installed:
@@ -226,10 +227,11 @@ def _server(options: argparse.Namespace, rest: list[str], client: KnownClient) -
             return Installed(url=options.target)
         command = [*ours, "bridge", options.target, "--stdio"]
     else:
-        file, colon, name = options.target.partition(":")
+        file, name = split(options.target)
         if not os.path.isfile(file):
             raise InstallError(f"there is no file {file}")
-        command = [*ours, "run", os.path.abspath(file) + colon + name, *(["--", *rest] if rest else [])]
+        whole = os.path.abspath(file) + (f":{name}" if name else "")
+        command = [*ours, "run", whole, *(["--", *rest] if rest else [])]
     if any(not word.isprintable() for word in (*command, *env.values())):
         raise InstallError(
             "a path, an argument or a value holds characters that cannot be written down safely"

@@ -4,3 +4,7 @@ function __dovetail_options
 end
 @LINES@
 complete -c dovetail -n 'not __fish_use_subcommand' -a '(__dovetail_options)'
+complete -c dovetail -n '__fish_seen_subcommand_from install' -l into -x -a '@CLIENTS@'
+complete -c dovetail -n '__fish_seen_subcommand_from uninstall' -l from -x -a '@CLIENTS@'
+complete -c dovetail -n '__fish_seen_subcommand_from list call read prompt inspect lock diff doctor bench bridge' -l revision -x -a '@REVISIONS@'
+complete -c dovetail -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'

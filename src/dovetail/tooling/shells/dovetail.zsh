@@ -10,7 +10,12 @@ _dovetail() {
         options=(${(f)"$(dovetail "$words[2]" --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*' | sort -u)"})
         compadd -a options
     else
-        _files
+        case "$words[CURRENT-1]" in
+            --into | --from) compadd @CLIENTS@ ;;
+            --revision) compadd @REVISIONS@ ;;
+            completion) compadd bash zsh fish ;;
+            *) _files ;;
+        esac
     fi
 }
 compdef _dovetail dovetail
