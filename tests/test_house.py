@@ -8,7 +8,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
 WHOLE = 91_826
-CENTRE = 41_760
+CENTRE = 41_779
 AROUND = (
     "auth",
     "compat",
