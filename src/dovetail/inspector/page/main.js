@@ -28,6 +28,10 @@ async function showPanel() {
   place("panel").setAttribute("aria-label", PANELS.find(([one]) => one === name)[1]);
   fill(place("panel"), shown.element);
   drawNav();
+  // On a narrow page the panels stand in a row that scrolls: the one that is shown is in sight.
+  const nav = place("nav");
+  const chosen = nav.querySelector("[aria-current]");
+  nav.scrollLeft += chosen.getBoundingClientRect().left - nav.getBoundingClientRect().left - (nav.clientWidth - chosen.offsetWidth) / 2;
 }
 
 function drawNav() {

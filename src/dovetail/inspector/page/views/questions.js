@@ -76,8 +76,8 @@ function settings() {
   const roots = h("textarea", { rows: 3, id: unique("roots"), spellcheck: "false", placeholder: "file:///home/me/project" });
   roots.value = connection.roots.map((one) => one.uri).join("\n");
   return h("section", { class: "card settings" }, h("h2", {}, "How this server is answered"),
-    h("div", { class: "field" }, h("label", { for: mode.id }, "Sampling is answered"), h("div", { class: "control" }, mode, more), button("Keep", () => change({ sampling: { mode: mode.value, reply: reply.value, model: model.value, base_url: base.value, api_key: key.value } }), { class: "small" })),
-    h("div", { class: "field" }, h("label", { for: roots.id }, "Roots, one URI a line"), roots, button("Keep", () => change({ roots: roots.value.split("\n").map((one) => one.trim()).filter(Boolean).map((uri) => ({ uri, name: uri.split("/").pop() })) }), { class: "small" })), said);
+    h("div", { class: "field" }, h("label", { for: mode.id }, "Sampling is answered"), h("div", { class: "control" }, mode, more), button("Keep", () => change({ sampling: { mode: mode.value, reply: reply.value, model: model.value, base_url: base.value, api_key: key.value } }), { class: "small", "aria-label": "Keep how sampling is answered" })),
+    h("div", { class: "field" }, h("label", { for: roots.id }, "Roots, one URI a line"), roots, button("Keep", () => change({ roots: roots.value.split("\n").map((one) => one.trim()).filter(Boolean).map((uri) => ({ uri, name: uri.split("/").pop() })) }), { class: "small", "aria-label": "Keep the roots" })), said);
 }
 
 export function view() {
