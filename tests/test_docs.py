@@ -71,6 +71,17 @@ def test_every_link_of_the_docs_leads_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_reached_from_another() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")]
+    linked = {
+        (page.parent / target).resolve()
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if (page.parent / target).resolve() != page
+    }
+    assert sorted(page.name for page in DOCS.rglob("*.md") if page not in linked) == []
+
+
 FIND = """
 import importlib, sys
 
