@@ -84,6 +84,8 @@ async def test_tools_are_found_and_called(revision: str, where: str) -> None:
         assert await search(query="recip") == [f"{inner}send_email"]
         assert await search(query="zebra") == []
         assert await search(pattern="misc_4[27]$|number 8\\b") != []
+        for whole in (f"^{inner}misc_4[27]$", "misc_4[27]$"):
+            assert sorted(await search(pattern=whole)) == [f"{inner}misc_42", f"{inner}misc_47"]
         assert await search(pattern=f"^{inner}misc_4[27]\\n", limit=5) == [
             f"{inner}misc_42",
             f"{inner}misc_47",

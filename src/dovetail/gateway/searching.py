@@ -161,7 +161,8 @@ def _given(call: Call) -> bytes:
 def _matching(pattern: Pattern, tools: Sequence[Tool]) -> Generator[None, None, tuple[list[Tool], bool]]:
     found: list[Tool] = []
     for tool in tools:
-        matches = pattern.found_in(whole_text(tool))
+        # A name by itself as well: "^name$" is meant to find one.
+        matches = pattern.found_in(tool.name) or pattern.found_in(whole_text(tool))
         if matches is None:
             return found, False
         if matches:
