@@ -1,6 +1,7 @@
 """Say how much of each package the tests reach, lines and branches together, and hold the floor.
 
-usage: coverage_floor.py — after `make coverage`, whose data it reads; fails if a package lies below its floor.
+usage: coverage_floor.py [--inner] — after `make coverage` (or, with --inner, `make coverage-inner`), whose data it
+reads; fails if a package lies below its floor.
 
 A floor is what was measured, less a point for what depends on the machine's timing. Raise it with the tests;
 lower it only with a reason in the commit.
@@ -41,6 +42,14 @@ FLOOR = {
     "dovetail.wire": 96.0,
     "dovetail.workers": 85.0,
 }
+INNER = {
+    "dovetail.core": 88.0,
+    "dovetail.drivers": 77.5,
+    "dovetail.json_schema": 94.5,
+    "dovetail.model": 95.5,
+    "dovetail.wire": 93.5,
+}
+"""What the tests of these rooms reach by themselves: `make coverage-inner`, which CI can afford."""
 RAISE = 2.0
 """Points above its floor from which a package is said to have outgrown it."""
 
@@ -75,11 +84,13 @@ def verdict(found: dict[str, float], floor: dict[str, float]) -> list[str]:
 
 
 def main() -> int:
-    found = measured()
+    inner = sys.argv[1:] == ["--inner"]
+    floor = INNER if inner else FLOOR
+    found = {name: share for name, share in measured().items() if not inner or name in floor}
     for name, share in found.items():
-        outgrown = "  (its floor may rise)" if share > FLOOR.get(name, 100.0) + RAISE else ""
-        print(f"{name:22}{share:6.1f} %   floor {FLOOR.get(name, 0.0):5.1f} %{outgrown}")
-    faults = verdict(found, FLOOR)
+        outgrown = "  (its floor may rise)" if share > floor.get(name, 100.0) + RAISE else ""
+        print(f"{name:22}{share:6.1f} %   floor {floor.get(name, 0.0):5.1f} %{outgrown}")
+    faults = verdict(found, floor)
     print("\n".join(faults), file=sys.stderr)
     return int(bool(faults))
 

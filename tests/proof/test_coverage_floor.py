@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.coverage_floor import FLOOR, PACKAGE, package_of, verdict
+from scripts.coverage_floor import FLOOR, INNER, PACKAGE, package_of, verdict
 
 
 def test_a_package_below_its_floor_without_one_or_gone_is_named() -> None:
@@ -17,6 +17,10 @@ def test_a_package_below_its_floor_without_one_or_gone_is_named() -> None:
 def test_every_package_has_a_floor() -> None:
     found = {package_of(path) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
     assert found == set(FLOOR)
+
+
+def test_the_tests_of_inner_rooms_alone_reach_no_more_than_all_of_them() -> None:
+    assert all(share <= FLOOR[name] for name, share in INNER.items())
 
 
 def test_a_module_belongs_to_the_outermost_package() -> None:
