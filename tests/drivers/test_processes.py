@@ -189,7 +189,8 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[2])
     with subprocess.Popen([sys.executable, str(script), root]) as parent:
         file = tmp_path / "pid"
-        wait_until(lambda: file.exists() and file.read_text())
-        parent.kill()
-        parent.wait()
+        try:
+            wait_until(lambda: file.exists() and file.read_text())
+        finally:
+            parent.kill()  # also when it took too long: the test would wait for it for ever
     assert gone(int(file.read_text()))
