@@ -79,7 +79,7 @@ async def main():
             while number < int(calls):
                 word = "done"
                 try:
-                    async with asyncio.timeout(40):
+                    async with asyncio.timeout(60):
                         await one(client, number)
                 except MCPError as error:
                     word = f"{error.code} {error}"

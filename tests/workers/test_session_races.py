@@ -137,7 +137,7 @@ async def test_what_changes_before_a_new_subscription_is_known_to_the_stream_s_p
         await Web(second).legacy(NEWEST, session, "tools/call", {"name": "sell", "arguments": {}})
         await store.waiting.wait()  # the second has not heard of the subscription
         store.go.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             assert (await data(events))["params"]["uri"] == STOCK
         await connection.close()
 
@@ -155,7 +155,7 @@ async def test_what_changes_while_a_stream_moves_is_told_where_it_is_now(tmp_pat
         await store.waiting.wait()
         moved, events = await stream(first, session)
         store.go.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             assert (await data(events))["params"]["uri"] == STOCK
         await connection.close()
         await moved.close()
