@@ -129,20 +129,15 @@ async def bodies_that_never_end(victim: Victim, scale: Scale) -> str:
 @attack("http", seconds=400)
 async def addresses_without_end(victim: Victim, scale: Scale) -> str:
     """Sessions subscribe to as many long addresses as they may."""
-    sessions = scale.of(10, 20)
-    before = victim.memory()
+    sessions, before = scale.of(10, 20), victim.memory()
     wire = await victim.connect()
     for _ in range(sessions):
-        session = await victim.session()
-        for number in range(scale.of(100, 1000)):
-            uri = f"thing://{number}" + "x" * 8000
-            wire.send(
-                http(
-                    headers={"Mcp-Session-Id": session},
-                    body=request("resources/subscribe", {"uri": uri}),
-                )
-            )
-            await wire.response()
+        headers = {"Mcp-Session-Id": await victim.session()}
+        for first in range(0, scale.of(100, 1000), 10):
+            asked = [request("resources/subscribe", {"uri": _long(first + one)}) for one in range(10)]
+            wire.send(b"".join(http(headers=headers, body=one) for one in asked))
+            for _ in asked:
+                await wire.response()
     grown = (victim.memory() - before) >> 20
     if grown > scale.of(32, 128):
         raise GotThrough(f"{sessions} sessions' addresses cost {grown} MiB")
@@ -209,6 +204,10 @@ async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
     if status != 404:
         raise GotThrough(f"the ended session answers again: {status} {body[:100]!r}")
     return f"it stays unknown after {3 * remembered} others, where {remembered} are remembered"
+
+
+def _long(number: int) -> str:
+    return f"thing://{number}" + "x" * 8000
 
 
 async def _end(wire: Wire, sessions: list[str]) -> None:
