@@ -137,7 +137,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "drivers/test_pacing.py::test_arrays_that_have_had_their_time_leave_most_of_it_to_others",
     ),
     "What a handler does without waiting is its own affair": (),
-    "What that leaves to a quiet client while every flood": ("attacks/test_attacks.py::test_what_is_tried_holds",),
+    "What that leaves to a quiet client while every flood": (
+        "attacks/test_attacks.py::test_what_is_tried_holds",
+    ),
     "Arrays of a thousand calls cost most of that": (),
     "HTTP on Linux, on both hosts: a hang-up is noticed within 20 s": (
         "http/test_hangups.py::test_a_hang_up_behind_a_further_request_is_noticed",
