@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Context, Server
+from dovetail import Client, Context, Server
 from dovetail.stores import MemoryStore
 from tests.support.aio import run
 from tests.support.peer import Peer
@@ -97,3 +97,17 @@ async def test_a_step_that_fails_was_not_done() -> None:
         for count in (6, 7):
             await Peer(shop.server).result("tools/call", name="buy", arguments={}, **round_)
             assert len(charged) == count
+
+
+@run
+async def test_steps_of_calls_that_have_ended_do_not_fill_the_store() -> None:
+    server = Server("shop", store=MemoryStore(60))
+
+    @server.tool
+    async def buy(ctx: Context) -> str:
+        answer = await ctx.elicit("Sure?", ["yes", "no"])
+        return f"{answer.data}: {await ctx.step('pay', lambda: 5)}"
+
+    async with Client(server, on_elicit=lambda question: {"value": "yes"}) as client:
+        for _ in range(100):
+            assert (await client.call_tool("buy")).text == "yes: 5"

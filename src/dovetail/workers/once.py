@@ -37,7 +37,7 @@ from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
 from .processes import ended, passport
-from .results import Results
+from .results import results_of
 from .steps import harmless
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Once:
         self._inner = inner
         self._waiting: Counter[str] = Counter()
         """How many wait here for the call under this name."""
-        self._results = Results(store)
+        self._results = results_of(store)
         self._under_way: set[asyncio.Task[Any]] = set()
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
@@ -178,7 +178,7 @@ class Once:
         """Keep what came of it, then let others at it."""
         size = 0 if keep is None else await keep
         # One that was cut short says so to its repeats: that, too, is kept.
-        gone = [name] if not_run else self._results.add(name.split("/")[1], name, size)
+        gone = [name] if not_run else self._results.add(name, size)
         try:
             for old in gone:
                 await self._store.delete(old)

@@ -1,10 +1,12 @@
-"""Which results of calls one process keeps in its store: the newest, so many of each owner and of all.
+"""Which results of calls, and of their steps, one process keeps in its store: the newest of each owner and of all.
 
 Nobody is refused because of results that others left behind: whatever is over gives way, oldest first, of whoever has
 more than their part before anybody else's.
 """
 
 from __future__ import annotations
+
+from weakref import WeakKeyDictionary
 
 from ..stores.base import Bounded, Store
 from ..stores.bounds import (
@@ -54,29 +56,48 @@ class Results:
         """Whether one result of so many bytes is within what its owner has."""
         return size + SHARE_OVERHEAD <= self._own_bytes
 
-    def add(self, owner: str, name: str, size: int) -> list[str]:
-        """Note that a result was kept; those that give way to it are returned, and are to be deleted."""
+    def add(self, name: str, size: int) -> list[str]:
+        """Note that a result was kept; those that give way to it are returned, and are to be deleted.
+
+        Names are ``kind/owner/…``.
+        """
+        owner = _owner(name)
         own = self._owners.setdefault(owner, _Kept())
         own.add(name, size + SHARE_OVERHEAD)
         self._all.add(name, size + SHARE_OVERHEAD)
         gone: list[str] = []
         while own.over(self._own, self._own_bytes):
-            gone.append(self._forget(owner, next(iter(own.names))))
+            gone.append(self._forget(next(iter(own.names))))
         while self._all.over(self._entries, self._bytes):
             oldest = next(iter(self._all.names))
-            whose = oldest.split("/")[1]
             if self._more_than_their_part(own):
-                oldest, whose = next(iter(own.names)), owner
-            gone.append(self._forget(whose, oldest))
+                oldest = next(iter(own.names))
+            gone.append(self._forget(oldest))
         return gone
 
     def _more_than_their_part(self, own: _Kept) -> bool:
         owners, everybody = len(self._owners), self._all
         return len(own.names) * owners > len(everybody.names) or own.size * owners > everybody.size
 
-    def _forget(self, owner: str, name: str) -> str:
+    def _forget(self, name: str) -> str:
+        owner = _owner(name)
         self._all.remove(name)
         self._owners[owner].remove(name)
         if not self._owners[owner].names:
             del self._owners[owner]
         return name
+
+
+_of: WeakKeyDictionary[Store, Results] = WeakKeyDictionary()
+
+
+def results_of(store: Store) -> Results:
+    """What this process keeps in ``store``, whichever of its servers and calls asks."""
+    found = _of.get(store)
+    if found is None:
+        found = _of[store] = Results(store)
+    return found
+
+
+def _owner(name: str) -> str:
+    return name.split("/")[1]

@@ -23,6 +23,7 @@ from ..stores.base import Store, StoreError
 from ..stores.bounds import LEASE_SECONDS, STEP_LOOK
 from ..stores.records import Records
 from ..wire.seal import digest
+from .results import Results, results_of
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -39,10 +40,16 @@ _steps = Records(_Step)
 
 
 class Steps:
-    """The steps of one call, or of one task; ``again`` says whether one that was cut short may be run again."""
+    """The steps of one call, or of one task; ``again`` says whether one that was cut short may be run again.
 
-    def __init__(self, store: Store, folder: str, ttl: float | None, *, again: bool) -> None:
+    With ``results`` what was done gives way to newer results: the state that a client brings has it too.
+    """
+
+    def __init__(
+        self, store: Store, folder: str, ttl: float | None, *, again: bool, results: Results | None = None
+    ) -> None:
         self._store = store
+        self._results = results
         self._folder = f"step/{folder}"
         self._ttl = ttl
         self._again = again
@@ -88,11 +95,22 @@ class Steps:
         except Exception:
             await self._store.delete(name)  # it says itself that it was not done
             raise
+        except BaseException:
+            await to_the_end(self._make_room(name, 0))  # nobody knows, which is kept as well
+            raise
         finally:
             beat.cancel()
         # It is done: that has to be known, though the call is cancelled in this moment.
-        await to_the_end(self._store.put(name, _steps.write(_Step(True, value)), ttl=self._ttl, fence=fence))
+        await to_the_end(self._note(name, fence, _steps.write(_Step(True, value))))
         return value
+
+    async def _note(self, name: str, fence: int, done: bytes) -> None:
+        await self._store.put(name, done, ttl=self._ttl, fence=fence)
+        await self._make_room(name, len(done))
+
+    async def _make_room(self, name: str, size: int) -> None:
+        for old in () if self._results is None else self._results.add(name, size):
+            await self._store.delete(old)
 
     async def _beat(self, name: str, me: str) -> None:
         while True:
@@ -114,7 +132,7 @@ def steps_of(server: Server, store: Store, call: Call) -> Steps:
     """The steps of a round of 2026-07-28 that brings answers: it may arrive twice, at any process."""
     tool = server.register.tools.entries.get(call.params.name) if call.method == "tools/call" else None
     folder = f"{owner(call.principal)}/{digest([call.params.request_state]).hex()[:48]}"
-    return Steps(store, folder, server.state_lifetime, again=harmless(tool))
+    return Steps(store, folder, server.state_lifetime, again=harmless(tool), results=results_of(store))
 
 
 def harmless(tool: RegisteredTool | None) -> bool:
