@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 91_920
+WHOLE = 91_960
 CENTRE = 41_779
 AROUND = (
     "auth",
