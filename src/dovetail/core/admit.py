@@ -30,10 +30,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, MsgspecError, Struct
 
 from ..errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
-from ..model import ClientCapabilities, Implementation, ServerCapabilities
+from ..model import CallToolRequestParams, ClientCapabilities, Implementation, ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from ..settings import INTRODUCTION_BYTES, NAME_ECHO, Limits
@@ -47,6 +47,7 @@ from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .budget import Budget
 from .channel import EMPTY, Admitted, Call, Carrier, Notice, Rejection, Session, Violation, Watcher
+from .introductions import Introduction, Introductions, tool_call
 from .offers import Offers, Side
 from .principal import Principal
 from .questions import check_question
@@ -127,6 +128,7 @@ class Admission:
         self.newest = self.codecs[self.revisions[-1].name]
         self.modern = {r.name: self.codecs[r.name] for r in self.revisions if r.modern}
         """The modern revisions that are served. A version header found here needs no `metadata.is_modern`."""
+        self._introductions = Introductions()
         self._modern = next(reversed(self.modern.values()), self.codecs[newest(modern=True).name])
         """Speaks to modern peers before their own revision is known."""
         legacy = [revision for revision in self.revisions if not revision.modern]
@@ -168,25 +170,31 @@ class Admission:
             return self._admit_notification(frame, session, principal)
         if session is not None:
             return self._admit_in_session(frame, session, headers, principal, scope)
-        row = self._rows.get(frame.method)
-        if row is None:
-            return self._admit_without_session(_Arrival(frame, headers, principal, scope))
+        members, known, params = None, None, None
         try:
-            params = self._decode(row, frame.params)
-            meta = params.meta
-            codec = self.modern[meta[PROTOCOL_VERSION]]
-            declared = meta[CLIENT_CAPABILITIES]
+            row = self._rows[frame.method]
+            if row.params is CallToolRequestParams and (members := frame.members) is not None:
+                known = self._introductions.get(bytes(members["_meta"]))
+                params = None if known is None else tool_call(members, known.meta)
+            if known is None or params is None:
+                params = self._decode(row, frame.params)
+                meta = params.meta
+                codec, declared = self.modern[meta[PROTOCOL_VERSION]], meta[CLIENT_CAPABILITIES]
+                info = meta.get(CLIENT_INFO)  # the third member; few have a fourth
+                usual = len(meta) == 2 + (type(info) is dict)
+                if type(declared) is not dict or not (usual or metadata.problem(meta) is None):
+                    return self._climb(_Arrival(frame, headers, principal, scope))
+                known = Introduction(codec, meta, ClientCapabilities(declared), info)  # pyright: ignore[reportUnknownArgumentType]
+                if usual and members is not None:
+                    self._introductions.keep(bytes(members["_meta"]), known)
             if headers is not None and self.param_headers:
                 self._check_arguments(headers, row, params)
-        except (RemoteProtocolError, KeyError, TypeError):
+        except (RemoteProtocolError, KeyError, TypeError, MsgspecError):
             return self._admit_without_session(_Arrival(frame, headers, principal, scope))
-        revision = codec.revision
-        info: Any = meta.get(CLIENT_INFO)  # the third member; few have a fourth
+        revision = known.codec.revision
         if (
-            type(declared) is not dict
-            or row.opt_in
+            row.opt_in
             or self.offers.requests[revision.name].get(frame.method) is not row
-            or (len(meta) > 2 + (type(info) is dict) and metadata.problem(meta) is not None)
             or (headers is not None and not routing.repeat(headers, revision.name, row, params))
         ):
             return self._climb(_Arrival(frame, headers, principal, scope))
@@ -195,10 +203,10 @@ class Admission:
             method=row.name,
             params=params,
             revision=revision,
-            codec=codec,
-            capabilities=ClientCapabilities(declared),  # pyright: ignore[reportUnknownArgumentType]
-            meta=meta,
-            client_info=info,  # pyright: ignore[reportUnknownArgumentType]
+            codec=known.codec,
+            capabilities=known.capabilities,
+            meta=known.meta,
+            client_info=known.client_info,
             principal=principal,
             scope=scope,
         )
@@ -341,7 +349,7 @@ class Admission:
             if self.side == "client":
                 check_question(row.name, params, session.capabilities)
             if session.phase not in self._serving:
-                _check_phase(row, session)
+                phases.check(row.name, session)
         except (ProtocolError, Refusal) as error:
             return self._refuse_in_session(_Arrival(frame, headers, principal, scope), session, error)
         return Call(
@@ -438,13 +446,3 @@ class Admission:
             codec = Codec(revision, DIALECTS[dialect], self._server_info)
             self._foreign[revision.name, dialect] = codec
         return codec
-
-
-def _check_phase(row: Method, session: Session) -> None:
-    if row.name == "ping":
-        return
-    if session.phase == "paused" and len(session.waiting or ()) < session.queue:
-        return  # whoever runs it waits
-    if session.phase in ("paused", "draining"):
-        raise Refusal(1008, message=f"the session is {session.phase}")
-    raise ProtocolError("not_initialized", f"the session is {session.phase}")

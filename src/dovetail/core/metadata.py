@@ -47,17 +47,20 @@ _peek = msgspec.json.Decoder(_Peek).decode
 _keys = msgspec.json.Decoder(_Keys).decode
 
 
-def is_modern(params: Raw | UnsetType, version: str | None = None) -> bool:
+def is_modern(
+    params: Raw | UnsetType, version: str | None = None, members: Mapping[str, Raw] | None = None
+) -> bool:
     """Whether a message is judged by the rules of the modern era: the one place that decides.
 
     ``version`` is the header ``MCP-Protocol-Version`` where there is one. Modern metadata in the body makes a
     message modern, and so does a header that names no legacy revision (an unknown one is told what is served).
+    ``members`` are those of ``params``, where they are known.
     """
     if version is not None:
         revision = BY_NAME.get(version)
         if revision is None or revision.modern:
             return True
-    if params is UNSET:
+    if params is UNSET or (members is not None and "_meta" not in members):
         return False
     data = bytes(params)
     if _NAMESPACE not in data and b"\\u" not in data:  # nearly every legacy message: not worth a decode

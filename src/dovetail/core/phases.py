@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..errors import ProtocolError, StateError
+from ..errors import ProtocolError, Refusal, StateError
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
 from ..settings import CLIENT_INFO_BYTES, KEPT_CAPABILITIES, NAME_KEPT
 from ..wire.codec import Codec
@@ -147,3 +147,14 @@ def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[s
     if not any(name in declared for name in SERVER_FEATURES):
         return dict(offered)
     return {name: value for name, value in offered.items() if name in declared or name not in SERVER_FEATURES}
+
+
+def check(method: str, session: Session) -> None:
+    """Refuse a request that the session does not serve in its phase."""
+    if method == "ping":
+        return
+    if session.phase == "paused" and len(session.waiting or ()) < session.queue:
+        return  # whoever runs it waits
+    if session.phase in ("paused", "draining"):
+        raise Refusal(1008, message=f"the session is {session.phase}")
+    raise ProtocolError("not_initialized", f"the session is {session.phase}")

@@ -64,7 +64,15 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for bytes it cannot turn into a value."""
 
 
-class Frame(Struct, eq=False):
+class Apart:
+    """What is known of a message beside its own members: no peer can set it."""
+
+    __slots__ = ("members",)
+    members: dict[str, Raw] | None
+    """Those of its params, where no other bytes stand there; None: nobody has taken them apart."""
+
+
+class Frame(Apart, Struct, eq=False):
     """One message. Members the peer left out are `UNSET`, and so is the null id of an error."""
 
     id: Any = UNSET
@@ -126,15 +134,18 @@ def decode(data: bytes | Raw) -> Frame:
         _refuse(frame, "the response lacks its id")
     # The shortest text with these members has no room for a key that comes twice. See `duplicates`.
     params = frame.params
+    frame.members = members = None
     if len(data) <= REWRITTEN_BYTES:
         if params is not UNSET:
             try:
-                frame.params = decode_members(params)  # pyright: ignore[reportAttributeAccessIssue]
+                members = decode_members(params)
+                frame.params = members  # pyright: ignore[reportAttributeAccessIssue]
             except msgspec.ValidationError:
                 pass  # no object: it has no keys, and whoever reads params will say so
         size = len(encode(frame))
         frame.params = params
         if size == len(data):
+            frame.members = members
             return frame
     _look_for_twice(frame, data)
     return frame

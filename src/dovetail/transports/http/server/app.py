@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, current_task, timeout
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -33,7 +33,7 @@ from . import guards
 from .beside import Beside
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
-from .exchange import CLOSE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
+from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
 from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
@@ -46,6 +46,8 @@ from .websockets import GOING_AWAY, SocketLink, broken_handshake, choose, say_go
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
+BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal, *GONE)
+"""Why there is no body to be had."""
 
 
 class HttpApp:
@@ -114,7 +116,7 @@ class HttpApp:
             bodies.reading[task] = bodies.now
             try:
                 body = await exchange.read(bodies.limit, bodies.account)
-            except (CancelledError, TransportError, RemoteProtocolError, Refusal) as error:
+            except BODILESS as error:
                 await self._bodiless(exchange, error, task)
                 return
             finally:
@@ -131,7 +133,11 @@ class HttpApp:
                 await self._refuse(exchange, ShuttingDown(), 503)
             elif not (
                 routing.version in self._admission.modern
-                or is_modern(frame.params if type(frame) is Frame else UNSET, routing.version)
+                or (
+                    is_modern(frame.params, routing.version, frame.members)
+                    if type(frame) is Frame
+                    else is_modern(UNSET, routing.version)
+                )
             ):
                 await self.legacy.post(Posted(exchange, body, frame, routing, principal, task))
             elif type(frame) is not Frame or frame.method is UNSET:
@@ -276,12 +282,7 @@ class HttpApp:
             return False
         return True
 
-    async def _bodiless(
-        self,
-        exchange: Exchange,
-        error: CancelledError | TransportError | RemoteProtocolError | Refusal,
-        task: Work,
-    ) -> None:
+    async def _bodiless(self, exchange: Exchange, error: BaseException, task: Work) -> None:
         """There is no body to be had; tell the client if it is still there."""
         if isinstance(error, CancelledError):
             late = self._bodies.given_up(task)
@@ -291,7 +292,7 @@ class HttpApp:
         if isinstance(error, RemoteProtocolError | Refusal):
             status = 503 if isinstance(error, Refusal) else http_status(error.kind)
             await self._refuse(exchange, error, status, CLOSE)
-        elif error.cause == "idle":
+        elif isinstance(error, TransportError) and error.cause == "idle":
             await self._refuse(exchange, ProtocolError("peer_too_slow", "the body took too long"), 408, CLOSE)
         else:
             # What is broken looks to some hosts as if the client had gone.
@@ -353,7 +354,7 @@ class HttpApp:
         self._bodies.reading[task] = self._bodies.now
         try:
             body = await exchange.read(limit or self._bodies.limit, self._bodies.account)
-        except (CancelledError, TransportError, RemoteProtocolError, Refusal) as error:
+        except BODILESS as error:
             await self._bodiless(exchange, error, task)
             return None
         finally:

@@ -174,6 +174,11 @@ class AsgiExchange(AsgiHead, eq=False):
         await self.send({"type": "http.response.start", "status": status, "headers": lines})
         await self.send({"type": "http.response.body", "body": body})
 
+    async def reply(self, body: bytes) -> None:
+        lines = [(b"content-length", b"%d" % len(body)), _JSON, *map(encoded, self.extra)]
+        await self.send({"type": "http.response.start", "status": 200, "headers": lines})
+        await self.send({"type": "http.response.body", "body": body})
+
     def stream(self, headers: Headers = ()) -> AsgiSink:
         return AsgiSink(self.send, [*_EVENTS, *map(encoded, (*headers, *self.extra))])
 

@@ -7,7 +7,7 @@ interfaces hosts have; for a third one, write a third module like them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -178,13 +178,13 @@ class Exchange(Head, Protocol):
     held: int
     """Bytes of a large body, taken from the account that all share. Whoever reads it gives them back in the end."""
 
-    async def read(self, limit: int, account: Account) -> bytes:
-        """The whole body.
+    def read(self, limit: int, account: Account) -> Awaitable[bytes]:
+        """The whole body. Call and await it in one expression: it may raise before there is anything to wait for.
 
         Raises:
             RemoteProtocolError: (``message_too_large``) it exceeds ``limit`` bytes.
             Refusal: it is large, and others hold too much of ``account``.
-            TransportError: the client went away before it had come.
+            OSError, RuntimeError: (`GONE`) the client went away before it had come.
         """
         ...
 
@@ -192,6 +192,10 @@ class Exchange(Head, Protocol):
         self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         """Send one whole response; a body is JSON unless ``kind`` says otherwise."""
+        ...
+
+    def reply(self, body: bytes) -> Awaitable[None] | None:
+        """Send ``body`` as `answer` would with status 200; what there is to wait for, if anything."""
         ...
 
     def stream(self, headers: Headers = ()) -> Sink:

@@ -76,7 +76,8 @@ class Modern:
                 if full is not None:
                     await refuse(exchange, self.service.admission, full, id=call.id, status=503)
                     return
-            await exchange.answer(200, data)
+            if (waiting := exchange.reply(data)) is not None:
+                await waiting
         else:
             await self._reply(exchange, call, (data, error))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import types
-from collections.abc import Generator, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Awaitable, Generator, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
@@ -50,7 +50,8 @@ class RsgiFace:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections = app.life.connections
 
-    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+    def __rsgi__(self, scope: Any, protocol: Any) -> Awaitable[None]:
+        """Answers a request, or serves a WebSocket. The host waits for what comes back: no coroutine stands between."""
         native = scope.headers
         items = native.items()
         headers = dict(items)
@@ -60,12 +61,15 @@ class RsgiFace:
             seen = RsgiScope(scope, "http")
             exchange = RsgiExchange(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
             exchange.connections = self._connections
-            await self.app.handle(exchange)
-        else:
-            seen = RsgiScope(scope, "websocket")
-            socket = RsgiSocket(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
-            await self.app.connect(socket)
-            socket.transport = socket.protocol = None  # the connection stays as long as somebody holds it
+            return self.app.handle(exchange)
+        seen = RsgiScope(scope, "websocket")
+        return self._connect(
+            RsgiSocket(scope, protocol, scope.path, headers, plain, local, seen, scope.method)
+        )
+
+    async def _connect(self, socket: RsgiSocket) -> None:
+        await self.app.connect(socket)
+        socket.transport = socket.protocol = None  # the connection stays as long as somebody holds it
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._run(loop, self._life.start())
@@ -202,19 +206,16 @@ class RsgiExchange(RsgiHead, eq=False):
     held: int = 0
     connections: Connections | None = None
 
-    async def read(self, limit: int, account: Account) -> bytes:
+    def read(self, limit: int, account: Account) -> Awaitable[bytes]:
         declared = self.headers.get("content-length")
-        try:
-            # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
-            if declared is None or "transfer-encoding" in self.headers:
-                return await self._read_pieces(limit, account)
-            if int(declared[:20]) > limit:
-                raise too_large(limit)
-            if len(declared) > SHORT_LENGTH:
-                hold(self, account, int(declared))
-            return await self.protocol()
-        except GONE:
-            raise gone() from None
+        # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
+        if declared is None or "transfer-encoding" in self.headers:
+            return self._read_pieces(limit, account)
+        if int(declared[:20]) > limit:
+            raise too_large(limit)
+        if len(declared) > SHORT_LENGTH:
+            hold(self, account, int(declared))
+        return self.protocol()
 
     async def _read_pieces(self, limit: int, account: Account) -> bytes:
         parts: list[bytes] = []
@@ -235,12 +236,16 @@ class RsgiExchange(RsgiHead, eq=False):
     async def answer(
         self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
-        if body and not headers and not self.extra and kind is JSON_TYPE:
-            self.protocol.response_bytes(status, _JSON, body)
-        elif body:
+        if body:
             self.protocol.response_bytes(status, [kind, *headers, *self.extra], body)
         else:
             self.protocol.response_empty(status, [*headers, *self.extra])
+
+    def reply(self, body: bytes) -> Awaitable[None] | None:
+        if self.extra:
+            return self.answer(200, body)
+        self.protocol.response_bytes(200, _JSON, body)
+        return None
 
     def stream(self, headers: Headers = ()) -> RsgiSink:
         return RsgiSink(self, [*EVENT_HEADERS, *headers, *self.extra])

@@ -80,6 +80,9 @@ class Calls:
             await channel.conclude(data)
         elif data is None:
             await exchange.answer(202)  # cancelled: there is nothing to say
+        elif error is None and len(data) <= LARGE_ANSWER and not channel.headers:
+            if (waiting := exchange.reply(data)) is not None:
+                await waiting
         elif error is None:
             await self._complete(channel, call, data)
         else:
