@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Server
-from dovetail.stores import MemoryStore
+from dovetail.stores import MemoryStore, StoreUnavailable
 from tests.support.aio import run
 from tests.support.peer import Peer
 from tests.support.shared import Shared
@@ -111,3 +111,30 @@ async def test_steps_of_calls_that_have_ended_do_not_fill_the_store() -> None:
     async with Client(server, on_elicit=lambda question: {"value": "yes"}) as client:
         for _ in range(100):
             assert (await client.call_tool("buy")).text == "yes: 5"
+
+
+class Forgetless(MemoryStore):
+    """A store that is away whenever a step is to be forgotten."""
+
+    async def delete(self, key: str) -> bool:
+        if key.startswith("step/"):
+            raise StoreUnavailable("away")
+        return await super().delete(key)
+
+
+@run
+async def test_a_step_that_is_done_stays_done_though_the_old_ones_cannot_be_forgotten() -> None:
+    server = Server("shop", store=Forgetless(20))
+
+    @server.tool
+    async def buy(ctx: Context) -> str:
+        answer = await ctx.elicit("Sure?", ["yes", "no"])
+        return f"{answer.data}: {sum([await ctx.step(f'pay {number}', lambda: 5) for number in range(12)])}"
+
+    async with server.running():
+        peer = Peer(server)
+        told = (await peer.send("tools/call", name="buy", arguments={}))["result"]
+        answers = {key: {"action": "accept", "content": {"value": "yes"}} for key in told["inputRequests"]}
+        brought = {"requestState": told["requestState"], "inputResponses": answers}
+        result = await peer.result("tools/call", name="buy", arguments={}, **brought)
+        assert result["content"][0]["text"] == "yes: 60"

@@ -93,10 +93,7 @@ _of: WeakKeyDictionary[Store, Results] = WeakKeyDictionary()
 
 def results_of(store: Store) -> Results:
     """What this process keeps in ``store``, whichever of its servers and calls asks."""
-    found = _of.get(store)
-    if found is None:
-        found = _of[store] = Results(store)
-    return found
+    return _of.get(store) or _of.setdefault(store, Results(store))
 
 
 def _owner(name: str) -> str:
