@@ -184,7 +184,7 @@ class Exchange(Head, Protocol):
         Raises:
             RemoteProtocolError: (``message_too_large``) it exceeds ``limit`` bytes.
             Refusal: it is large, and others hold too much of ``account``.
-            OSError, RuntimeError: (`GONE`) the client went away before it had come.
+            TransportError, OSError, RuntimeError: (the last two: `GONE`) the client went away before it had come.
         """
         ...
 
