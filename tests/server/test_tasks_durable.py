@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dovetail import Context, Server
-from dovetail.stores import SqliteStore, Store
+from dovetail import Client, Context, Server
+from dovetail.stores import MemoryStore, SqliteStore, Store
 from dovetail.stores.records import Records
 from tests.support.aio import run, run_limited
 from tests.support.peer import Peer
@@ -270,3 +270,16 @@ def test_a_task_of_a_newer_version_is_refused_not_guessed() -> None:
     for damaged in (b"", b"1", b"1 {", b"x {}", b'{"a":1}'):
         with pytest.raises(Exception, match=r"version|damaged"):
             older.read(damaged)
+
+
+@run
+async def test_finished_tasks_make_room_for_new_ones_in_a_small_store() -> None:
+    server = Server("yard", store=MemoryStore(60))
+
+    @server.tool(task="required")
+    async def work(number: int) -> int:
+        return number
+
+    async with Client(server) as client:
+        for number in range(100):
+            assert (await client.call_tool("work", {"number": number})).data == number

@@ -145,14 +145,18 @@ class Tasks:
 
     async def _keep_new(self, job: Job) -> None:
         machine, session = job.machine, job.call.session
-        await self._roster.admit(job, partial(self._save, job))
-        if self.durable is not None:
-            await (self.durable.hand_over(job) if machine.queued else self.durable.hold(job))
+        await self._roster.admit(job, partial(self._take_on, job))
         if session is not None:
             mine = session.tasks = session.tasks or {}
             mine[machine.id] = (machine.expires, machine.label)
             if machine.principal is None and session.save is not None:
                 await session.save()
+
+    async def _take_on(self, job: Job) -> None:
+        """Write all that is kept of a new task; again, where there was no room for a part of it."""
+        await self._save(job)
+        if self.durable is not None:
+            await (self.durable.hand_over(job) if job.machine.queued else self.durable.hold(job))
 
     async def _forget(self, job: Job) -> None:
         self._jobs.pop(job.machine.id, None)
@@ -237,17 +241,15 @@ class Tasks:
         except StoreFull:
             await self._failed(job, ProtocolError("tool_result_too_large", "there is no room for the result"))
             return
-        if not kept:
+        if kept:
+            await self._tell_change(job)
+        else:
             self.lost(machine.id)  # another worker's result counts
-            return
-        await self._tell_change(job)
 
     async def _failed(self, job: Job, error: DovetailError) -> None:
-        if job.first is not None:
-            if not job.first.done():
-                job.first.set_exception(error)
-            return
-        if job.machine.over:
+        if job.first is not None and not job.first.done():
+            job.first.set_exception(error)
+        if job.first is not None or job.machine.over:
             return
         codec = job.call.codec
         code, message, data = wire_error(error, codec.revision, codec.dialect)
@@ -285,8 +287,7 @@ class Tasks:
             return
         taken = job.machine.answer(responses, call.codec, self._server.clock())
         for key in taken:
-            raw = job.machine.take_answer(key)
-            future = job.answers.get(key)
+            raw, future = job.machine.take_answer(key), job.answers.get(key)
             if raw is not None and future is not None and not future.done():
                 future.set_result(Raw(bytes(raw)))
         if taken:
@@ -299,8 +300,7 @@ class Tasks:
             return
         future = job.answers.get(key)
         if future is not None and not future.done():
-            data = getattr(error, "data", UNSET)
-            future.set_exception(Unanswered(error.kind, error.message, data=data))
+            future.set_exception(Unanswered(error.kind, error.message, data=getattr(error, "data", UNSET)))
             job.machine.withdraw([key], self._server.clock())
             await self._tell_change(job)
 
