@@ -100,6 +100,23 @@ def test_commands_that_end_print_one_document(folder: Path, capsys: Any) -> None
         assert set(wanted) <= set(found), command
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["install", "nothing.py", "--into", "zed"], "installation"),
+        (["run", "nothing.py:server"], "target"),
+        (["gateway", "nothing.json"], "configuration"),
+        (["whoami", "http://127.0.0.1:9/mcp"], "command_failed"),
+        (["explain", "7"], "command_failed"),
+    ],
+)
+def test_a_mistake_of_the_user_is_not_called_ours(
+    folder: Path, capsys: Any, words: list[str], kind: str
+) -> None:
+    assert main([*words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == kind
+
+
 @pytest.mark.parametrize("command", SERVING)
 def test_commands_that_serve_say_where_in_one_line(folder: Path, command: str) -> None:
     words = [*CLI, *SERVING[command], "--json"]

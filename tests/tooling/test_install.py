@@ -248,7 +248,10 @@ def test_print_writes_nothing_and_arguments_follow(home: Path, capsys: Captured)
     capsys.readouterr()
     assert main(["install", "weather.py", "--into", "goose", "--print"]) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == ["extensions:", "  weather:"]
-    assert main(["install", "weather.py", "--into", "netscape"]) == 1
+    with pytest.raises(SystemExit) as caught:
+        main(["install", "weather.py", "--into", "netscape"])
+    assert caught.value.code == 2
+    assert "cursor" in capsys.readouterr().err
     assert main(["install", "nothing.py", "--into", "zed"]) == 1
 
 

@@ -104,7 +104,9 @@ def told(error: DovetailError, command: str, words: Sequence[str]) -> int:
     """Say what went wrong, to people or to scripts; the exit status."""
     ours = words[: words.index("--")] if "--" in words else words
     if "--json" in ours:
-        Printer(json=True).json({"error": {"kind": error.kind, "message": error.message}})
+        # What a command refuses by itself is no failure inside of us.
+        kind = "command_failed" if error.kind == DovetailError.kind else error.kind
+        Printer(json=True).json({"error": {"kind": kind, "message": error.message}})
     else:
         sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
     return 1

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class TargetError(DovetailError):
     """There is no server to be found there; the message says what to do."""
 
+    kind = "target"
+
 
 def server_parser(command: str, description: str) -> argparse.ArgumentParser:
     """The options of every command that has a server of its own."""

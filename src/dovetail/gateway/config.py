@@ -50,6 +50,8 @@ _AS_WRITTEN: Final = (
 class ConfigError(DovetailError):
     """The file cannot be used; the message says where and why."""
 
+    kind = "configuration"
+
 
 class ExchangeMembers(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """How tokens of callers are exchanged for those of a server, as `auth.TokenExchange` takes it."""

@@ -37,6 +37,8 @@ BACKUP: Final = ".dovetail-backup"
 class InstallError(DovetailError):
     """Nothing was changed; the message says what to do."""
 
+    kind = "installation"
+
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the three commands; returns the exit status."""
@@ -45,13 +47,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 def _install(arguments: list[str]) -> int:
     words, rest = cut(arguments)
-    parser = _install_parser()
-    options = parser.parse_args(words)
-    if not options.into:
-        parser.error(f"--into is one of {', '.join(CLIENTS)}")
+    options = _install_parser().parse_args(words)
     done: list[dict[str, Any]] = []
     for key in options.into:
-        client = _known(key)
+        client = CLIENTS[key]
         name = _named(options.name or _usual_name(options.target))
         entry = client.write(_server(options, rest, client))
         found = {"client": key, "name": name, "file": str(client.place())}
@@ -75,7 +74,9 @@ def _install_parser() -> argparse.ArgumentParser:
         description="Put a server into a client's configuration. After --: its arguments.",
     )
     parser.add_argument("target", help="a Python file (FILE[:name]), or the URL of a server")
-    parser.add_argument("--into", action="append", default=[], metavar="CLIENT", help=", ".join(CLIENTS))
+    parser.add_argument(
+        "--into", action="append", required=True, choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS)
+    )
     parser.add_argument("--name", help="what the client calls it (default: the name of the file or host)")
     parser.add_argument("--print", action="store_true", help="show what would be written, and write nothing")
     parser.add_argument(
@@ -92,10 +93,12 @@ def _install_parser() -> argparse.ArgumentParser:
 def _uninstall(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dovetail uninstall", description="Take a server out of a client.")
     parser.add_argument("name")
-    parser.add_argument("--from", dest="client", required=True, metavar="CLIENT", help=", ".join(CLIENTS))
+    parser.add_argument(
+        "--from", dest="client", required=True, choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS)
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(arguments)
-    client = _known(options.client)
+    client = CLIENTS[options.client]
     if options.name not in config_files.listed(client, _read(client.place())):
         raise InstallError(f"there is no {options.name!r} in {client.place()}")
     state = _edit(client, options.name, None)
@@ -197,12 +200,6 @@ def _read(path: Path) -> str:
 
 
 # --- what is installed ------------------------------------------------------------------------------------------
-
-
-def _known(key: str) -> KnownClient:
-    if key not in CLIENTS:
-        raise InstallError(f"there is no client {key!r} here: use one of {', '.join(CLIENTS)}")
-    return CLIENTS[key]
 
 
 def _named(name: str) -> str:
