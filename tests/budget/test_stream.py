@@ -21,8 +21,8 @@ from tests.support.aio import run
 from tests.support.rawclient import LEGACY, META, MODERN
 
 OURS = str(Path(dovetail.__file__).parent)
-CALLS = {MODERN: 24, **dict.fromkeys(LEGACY, 40)}
-QUESTION = 90
+CALLS = {MODERN: 20, **dict.fromkeys(LEGACY, 28)}
+QUESTION = 72
 """A legacy call that asks the user something on its way."""
 
 

@@ -245,8 +245,9 @@ class NoBackChannel(DovetailError):
 class Responder(Protocol):
     """Whoever answers calls."""
 
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        """Answer one call. Raises only `DovetailError`s; anything else was masked already."""
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        """Answer one call: call and await it in one expression. Raises only `DovetailError`s; anything else was masked
+        already."""
         ...
 
 

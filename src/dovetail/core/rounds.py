@@ -178,7 +178,8 @@ class Rounds:
             LocalProtocolError: this call may not ask, or ``key`` already stands for another question.
             RemoteProtocolError: (``invalid_params``) what the client answered is no answer.
         """
-        key, mark, state = self._noted(question, key), question.mark, self._state
+        mark, state = question.mark, self._state
+        key = self._noted(question, mark, key)
         known = state.a.get(key)
         if known is not None and known.mark == mark:
             return self._read(question.method, key, known.answer)
@@ -197,7 +198,7 @@ class Rounds:
         Raises:
             CapabilityError, LocalProtocolError: as `ask`.
         """
-        key = self._noted(question, key)
+        key = self._noted(question, question.mark, key)
         self.wanted[key] = question.request
         return Wanted(key, question.request)
 
@@ -265,7 +266,7 @@ class Rounds:
             arguments = params.arguments
         return bind(key_of(self._call.principal), self._call.method, name, digest(arguments))
 
-    def _noted(self, question: Put, key: str | None) -> str:
+    def _noted(self, question: Put, mark: str, key: str | None) -> str:
         """The key of a question that may be asked."""
         call = self._call
         if self._row is None or not self._row.may_ask:
@@ -275,7 +276,7 @@ class Rounds:
         if key is None:
             self._count += 1
             key = f"input_{self._count}"
-        if self._asked.setdefault(key, question.mark) != question.mark:
+        if self._asked.setdefault(key, mark) != mark:
             raise LocalProtocolError("internal_error", f"two different questions share the key {key!r}")
         return key
 

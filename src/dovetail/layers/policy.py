@@ -128,7 +128,7 @@ class Policy(Layer):
             f"Allow the tool {name!r} to run{what}?", {"type": "object", "properties": {}}, key=APPROVAL
         )
         try:
-            answer = (await asking.ask((question,)))[0]
+            answer = await asking.ask_one(question)
         except BaseException:
             if asking.open:
                 return asking.result()

@@ -88,17 +88,18 @@ class ClientCapabilities(Capabilities):
 
     def has(self, path: str) -> bool:
         """Tell whether the capability at ``path``, such as ``sampling.tools``, was declared."""
-        if path == "elicitation.form":
-            return self.elicitation_form
-        return super().has(path)
+        if path != "elicitation.form":
+            return super().has(path)
+        # Named, or elicitation declared without naming any mode.
+        modes: Any = self.get("elicitation")
+        if isinstance(modes, dict):
+            modes = cast("Any", modes).get("form", "url" not in modes)
+        return modes is not None and modes is not False
 
     @property
     def elicitation_form(self) -> bool:
-        """Forms may be asked for: named, or elicitation declared without naming any mode."""
-        modes: Any = self.get("elicitation")
-        if isinstance(modes, dict):
-            modes = cast("dict[str, Any]", modes).get("form", "url" not in modes)
-        return modes is not None and modes is not False
+        """Forms may be asked for."""
+        return self.has("elicitation.form")
 
     @property
     def elicitation_url(self) -> bool:

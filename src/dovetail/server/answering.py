@@ -6,7 +6,7 @@ Each has one exception boundary, and nothing leaves it but results and `Dovetail
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -27,9 +27,12 @@ from .failures import Failures, unreadable
 from .registering.addresses import not_there
 from .registering.methods import RegisteredMethod
 from .registering.register import Register, Registered, RegisteredResource
+from .running import Lifespan, resumed
 from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
 
 if TYPE_CHECKING:
+    from ..gateway.shaping import Shape
+    from .builtin import Handler
     from .server import Server
 
 
@@ -40,6 +43,9 @@ class Answering:
     dialect: Dialect
     limits: Limits
     elsewhere: Elsewhere | None
+    methods: dict[str, Handler]
+    shape: Shape | None
+    _lifespan: Lifespan | None
 
     def __init__(
         self, page_size: int | None, ttl_ms: int, cache_scope: m.CacheScope, *, mask_errors: bool
@@ -49,6 +55,31 @@ class Answering:
         self.cache_scope: m.CacheScope = cache_scope
         self.failures = Failures(mask=mask_errors)
         self.json_mime_type = "text/plain" if self.dialect.json_as_plain_text else "application/json"
+
+    def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
+        """Answer one admitted call: await it. Raises only `DovetailError`s (and lets cancellation through)."""
+        handler, session, lifespan = self.methods.get(call.method), call.session, self._lifespan
+        if (
+            handler is None
+            or self.shape is not None
+            or (session is not None and session.phase == "paused")
+            or (lifespan is not None and not lifespan.running)
+        ):
+            return self._respond(call, channel, handler)
+        return handler(call, channel)  # nearly every call: no coroutine stands between
+
+    async def _respond(self, call: Call, channel: Channel, handler: Handler | None) -> Struct | Raw:
+        """`respond` where something may come first."""
+        if handler is None:
+            raise ProtocolError("method_not_found", data={"method": call.method})
+        if self._lifespan is not None and not self._lifespan.running:
+            await cast("Server", self).start()
+        session = call.session
+        if session is not None and session.phase == "paused" and call.method != "ping":
+            await resumed(session)
+        if self.shape is not None and (stage := self.shape.stages.get(call.method)) is not None:
+            return await stage(call, channel, handler)
+        return await handler(call, channel)
 
     async def call_tool(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call``: every way it can end is a result or a `DovetailError`."""
@@ -184,8 +215,9 @@ class Answering:
         if parameter is None and call.params.request_state is UNSET and not current.wanted:
             value = await entry.call(**decode())
             return _needs_context() if type(value) is InputRequired else value
-        asking = asking_for(cast("Server", self), call, channel)
-        context = Context(cast("Server", self), call, channel, asking)
+        server: Any = self
+        asking = asking_for(server, call, channel)
+        context = Context(server, call, channel, asking)
         before = current.context.set(context) if current.wanted else None
         try:
             while True:

@@ -141,24 +141,24 @@ class Context:
     # Asking the client; the same line works on every revision
 
     @overload
-    async def elicit(
+    def elicit(
         self, message: str, schema: type[T], *, key: str | None = None
-    ) -> Accepted[T] | Declined: ...
+    ) -> Coroutine[Any, Any, Accepted[T] | Declined]: ...
     @overload
-    async def elicit(
+    def elicit(
         self, message: str, schema: Sequence[str], *, key: str | None = None
-    ) -> Accepted[str] | Declined: ...
+    ) -> Coroutine[Any, Any, Accepted[str] | Declined]: ...
     @overload
-    async def elicit(
+    def elicit(
         self, message: str, schema: Mapping[str, Any] | None = None, *, key: str | None = None
-    ) -> Accepted[dict[str, Any]] | Declined: ...
+    ) -> Coroutine[Any, Any, Accepted[dict[str, Any]] | Declined]: ...
     @overload
-    async def elicit(
+    def elicit(
         self, message: str, schema: Any, *, key: str | None = None
-    ) -> Accepted[Any] | Declined: ...
-    async def elicit(
+    ) -> Coroutine[Any, Any, Accepted[Any] | Declined]: ...
+    def elicit(
         self, message: str, schema: Any = None, *, key: str | None = None
-    ) -> Accepted[Any] | Declined:
+    ) -> Coroutine[Any, Any, Accepted[Any] | Declined]:
         """Ask the user to fill in a form made from a flat type, a JSON Schema or a list of choices.
 
         Check ``.action`` before using ``.data``. On 2026-07-28 the handler is run again from the top once the
@@ -167,8 +167,9 @@ class Context:
         Raises:
             CapabilityError: the client cannot show forms. Left uncaught, it becomes the proper error.
         """
-        self._check_open()
-        return (await self._asking.ask((Elicit(message, schema, key=key),)))[0]
+        if self._closed:
+            self._check_open()
+        return self._asking.ask_one(Elicit(message, schema, key=key))
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None
@@ -180,7 +181,7 @@ class Context:
             CapabilityError: the client cannot open URLs.
         """
         self._check_open()
-        return (await self._asking.ask((ElicitUrl(message, url, key=key),)))[0]
+        return await self._asking.ask_one(ElicitUrl(message, url, key=key))
 
     async def sample(self, messages: Messages, **options: Unpack[SampleOptions]) -> Sampled:
         """Ask the client's model.
@@ -189,7 +190,7 @@ class Context:
             CapabilityError: the client has no model for us, or not one that takes ``tools``.
         """
         self._check_open()
-        return (await self._asking.ask((Sample(messages, **options),)))[0]
+        return await self._asking.ask_one(Sample(messages, **options))
 
     async def list_roots(self, *, key: str | None = None) -> list[m.Root]:
         """The folders the client lets us know about.
@@ -198,7 +199,7 @@ class Context:
             CapabilityError: the client has no roots.
         """
         self._check_open()
-        return (await self._asking.ask((Roots(key=key),)))[0]
+        return await self._asking.ask_one(Roots(key=key))
 
     @overload
     async def ask_all(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...

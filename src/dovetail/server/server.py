@@ -16,13 +16,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ..core.admit import Admission
-from ..core.channel import EMPTY, Call, Channel, Session
+from ..core.channel import EMPTY, Call, Session
 from ..core.subscriptions import LIST_KINDS, Hub, News
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
-from ..errors import ProtocolError
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
 from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions
 from ..stores.base import Store
@@ -39,7 +38,7 @@ from .registering.decorators import Registration
 from .registering.methods import Extending
 from .registering.options import RightOptions
 from .registering.register import Changed, RegisteredPrompt, RegisteredResource, RegisteredTool
-from .running import Enter, Lifecycle, composed, resumed
+from .running import Enter, Lifecycle, composed
 from .serving import Serving
 
 if TYPE_CHECKING:
@@ -204,22 +203,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         Extending.__init__(self)
         self.admission.offers.foreign.add("shutdown")
         self.admission.offer(self.capabilities)
-
-    # --- answering ------------------------------------------------------------------------------------------
-
-    async def respond(self, call: Call, channel: Channel) -> Struct | Raw:
-        """Answer one admitted call. Raises only `DovetailError`s (and lets cancellation through)."""
-        handler = self.methods.get(call.method)
-        if handler is None:
-            raise ProtocolError("method_not_found", data={"method": call.method})
-        if self._lifespan is not None and not self._lifespan.running:
-            await self.start()
-        session = call.session
-        if session is not None and session.phase == "paused" and call.method != "ping":
-            await resumed(session)
-        if self.shape is not None and (stage := self.shape.stages.get(call.method)) is not None:
-            return await stage(call, channel, handler)
-        return await handler(call, channel)
 
     # --- what others may add --------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import typing
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -92,6 +93,10 @@ class Asking(Protocol):
         """The answers, in order. All questions are put before the first answer is waited for."""
         ...
 
+    def ask_one(self, question: Question[Any]) -> Coroutine[Any, Any, Any]:
+        """The answer to the only question, which is what nearly every handler has."""
+        ...
+
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
 
     async def take(self, required: InputRequired) -> InputRequiredResult | None:
@@ -135,7 +140,9 @@ class LegacyAsking:
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
         if len(questions) != 1:
             return await self._ask_together(questions)
-        question = questions[0]
+        return [await self.ask_one(questions[0])]
+
+    async def ask_one(self, question: Question[Any]) -> Any:
         params = self._checked(question)
         if question.method == ELICIT and params.mode == "url" and params.elicitation_id is UNSET:
             params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
@@ -144,7 +151,7 @@ class LegacyAsking:
                 result = await self._channel.request(question.method, params)
         except ProtocolError as error:
             raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
-        return [question.read(result)]
+        return question.read(result)
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._memo.get(key, MISSING)
@@ -175,9 +182,9 @@ class LegacyAsking:
         """The answers, in order. None is asked if one of them cannot be."""
         for question in questions:
             self._checked(question)
-        asked = [asyncio.ensure_future(self.ask((question,))) for question in questions]
+        asked = [asyncio.ensure_future(self.ask_one(question)) for question in questions]
         try:
-            return [answer for (answer,) in await asyncio.gather(*asked)]
+            return await asyncio.gather(*asked)
         except BaseException:
             for question in asked:
                 question.cancel()
@@ -227,19 +234,23 @@ class ModernAsking:
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
         answers: list[Any] = []
         for question in questions:
-            try:
-                answer = self._rounds.ask(question.put, question.key)
-                if type(answer) is Wanted:
-                    self.open = True
-                else:
-                    answers.append(question.read(answer))
-            except CapabilityError as error:
-                raise CannotAsk(error.capability, error.message) from None
-            except RemoteProtocolError as error:
-                raise self._rounds.refuse(error) from None
+            with suppress(Unwind):
+                answers.append(await self.ask_one(question))
         if len(answers) < len(questions):
             raise Unwind
         return answers
+
+    async def ask_one(self, question: Question[Any]) -> Any:
+        try:
+            answer = self._rounds.ask(question.put, question.key)
+            if type(answer) is not Wanted:
+                return question.read(answer)
+        except CapabilityError as error:
+            raise CannotAsk(error.capability, error.message) from None
+        except RemoteProtocolError as error:
+            raise self._rounds.refuse(error) from None
+        self.open = True
+        raise Unwind
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         memo = self._rounds.step(key)

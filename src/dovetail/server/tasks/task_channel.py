@@ -7,7 +7,7 @@ A running task has no request to speak through. Its questions become the task's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -72,6 +72,9 @@ class TaskAsking(LegacyAsking):
             question.read(decode(METHODS[question.method], raw))
             for question, raw in zip(questions, raws, strict=True)
         ]
+
+    async def ask_one(self, question: Question[Any]) -> Any:
+        return (await self.ask((question,)))[0]
 
     async def _wait(self, questions: Sequence[Question[Any]]) -> list[Raw]:
         answers = await self._put({self._key(question.key): question.request for question in questions})
@@ -144,6 +147,9 @@ class DetachableAsking:
 
     async def ask(self, questions: Sequence[Question[Any]]) -> list[Any]:
         return await self._now.ask(questions)
+
+    def ask_one(self, question: Question[Any]) -> Coroutine[Any, Any, Any]:
+        return self._now.ask_one(question)
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         # What was done before detaching is known there, and has to stay done.

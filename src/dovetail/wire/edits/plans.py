@@ -54,20 +54,8 @@ class Sieve:
             plan = self._plans[kind]
         except KeyError:
             plan = self._plans[kind] = self._plan(kind)
-        return value if plan is None else self._apply(plan, value)
-
-    def touches(self, kind: type) -> bool:
-        """Whether values of this type, or of any type below it, may be edited."""
-        if kind not in self._below:
-            self._below[kind] = frozenset(_reachable(kind))
-        return any(
-            any(base in table.without for base in other.__mro__) or other in table.convert
-            for other in self._below[kind]
-            for table in self._tables
-        )
-
-    def _apply(self, plan: Plan, value: Any) -> Any:
-        kind: Any = value.__class__
+        if plan is None:
+            return value
         # Conversions come first: they may need what the older form has no member for.
         for convert in plan.converters:
             value = convert(value)
@@ -86,6 +74,16 @@ class Sieve:
             if after is not before:
                 changes[name] = after
         return replace(value, **changes) if changes else value
+
+    def touches(self, kind: type) -> bool:
+        """Whether values of this type, or of any type below it, may be edited."""
+        if kind not in self._below:
+            self._below[kind] = frozenset(_reachable(kind))
+        return any(
+            any(base in table.without for base in other.__mro__) or other in table.convert
+            for other in self._below[kind]
+            for table in self._tables
+        )
 
     def _edit_items(self, container: Any) -> Any:
         """The list or dict with its items edited; the very same when there was nothing to edit.

@@ -114,10 +114,9 @@ class LoggedStream(Struct, eq=False):
         if sink in self.sinks:
             self.sinks.remove(sink)
 
-    def prime(self, retry: int) -> None:
+    def primer(self, retry: int) -> bytes:
         """2025-11-25: the first event has an id and no data, so that the client can resume from the start."""
-        if self.sinks:
-            self.sinks[-1].write(encode_event(b"", id=f"{self.name}.{self.written}", retry=retry))
+        return encode_event(b"", id=f"{self.name}.{self.written}", retry=retry)
 
     def write(self, message: bytes, *, lasting: bool = True) -> None:
         """Send one message, and keep it, beyond this process if it is ``lasting``."""

@@ -60,8 +60,11 @@ class EventStream(Struct, eq=False):
         """The response has begun, or is about to: from now on its status cannot change."""
         return self._sink is not None or bool(self.pending)
 
-    def write(self, data: bytes) -> None:
-        """Take encoded event-stream text. Silent once the stream is over."""
+    def write(self, data: bytes, *, now: bool = False) -> None:
+        """Take encoded event-stream text. Silent once the stream is over.
+
+        What is written in one turn of the loop leaves together, at its end; or ``now``, where the host takes it so.
+        """
         if self.closed:
             return
         if self._size > self.limit:
@@ -70,9 +73,16 @@ class EventStream(Struct, eq=False):
             return
         self._size += len(data)
         self.pending.append(data)
-        if not self._woken and self._flushed is None:
+        if now:
+            self._wake()
+        elif not self._woken and self._flushed is None:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._wake)
+
+    def begin(self, data: bytes) -> None:
+        """Take what comes before the first `write`, and leaves with it."""
+        self._size += len(data)
+        self.pending.append(data)
 
     def notify(self, message: bytes) -> None:
         self.write(encode_event(message))

@@ -141,9 +141,18 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             raise NoBackChannel("this dialect takes no answers, so nothing can be asked")
         asking = live.requests or live.ask()
         try:
-            return await asking.request(method, params, self.calls.answer_limits, write=self.open().write)
+            return await asking.request(method, params, self.calls.answer_limits, write=self._ask)
         except RequestTimeout:
             raise TransportError("the client did not answer in time", cause="idle") from None
+
+    def _ask(self, message: bytes) -> None:
+        """Write a question. Nothing is said before its answer, so it waits for nothing to be sent with."""
+        here = self.together or self
+        stream = here.open()
+        if here.sink in stream.sinks[-1:]:
+            here.sink.write(stream.record(message), now=True)
+        else:
+            stream.write(message)
 
     async def drain(self) -> None:
         if self.together is not None:
@@ -181,7 +190,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             self.stream.sinks.append(self.sink)
             calls.streams.add(self.sink)
             if live.session.revision.primed_streams:
-                self.stream.prime(calls.options.retry)
+                self.sink.begin(self.stream.primer(calls.options.retry))
         return self.stream
 
     async def conclude(self, data: bytes | None) -> None:

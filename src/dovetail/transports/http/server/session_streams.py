@@ -115,7 +115,7 @@ class SessionStreams:
             if missed:
                 sink.write(b"".join(missed))
             elif live.session.revision.primed_streams:
-                stream.prime(options.retry)
+                sink.write(stream.primer(options.retry))
             else:
                 sink.write(b":\n\n")  # the head of the response must reach the client before any message
             if not stream.over:
