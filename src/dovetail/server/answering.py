@@ -31,8 +31,8 @@ from .running import Lifespan, resumed
 from .signatures.returns import prompt_messages, resource_contents, tool_result, without_system, writable
 
 if TYPE_CHECKING:
-    from ..gateway.shaping import Shape
     from .builtin import Handler
+    from .elsewhere import Shape
     from .server import Server
 
 
