@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from dovetail import Accepted, Context, Server
+from dovetail import Accepted, Client, Context, Server
 
 
 @dataclass
@@ -69,6 +69,10 @@ def behind() -> Server:
         return [name for name in ("oslo", "ostrava") if name.startswith(value)]
 
     return server
+
+
+async def listed(client: Client, name: str) -> bool | None:
+    return name in {tool.name for tool in await client.list_tools(fresh=True)} or None
 
 
 started = asyncio.Event()

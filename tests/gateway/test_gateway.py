@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from dovetail import Client, Clients, DovetailError, Server
 from dovetail.gateway import ConfigError, Gateway
 from dovetail.gateway.config import read
+from dovetail.gateway.trust import trust
+from tests.gateway.behind import listed
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import found, until
 
 SERVER = """
 import os
@@ -179,10 +182,80 @@ def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
         read(path)
 
 
-def test_two_servers_with_one_prefix_are_refused() -> None:
-    both = {"command": "x", "prefix": "p"}
-    with pytest.raises(ConfigError, match="prefix 'p'"):
-        Gateway({"mcpServers": {"a": both, "b": both}})
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"command": "${NOT_SET_ANYWHERE}"}, "NOT_SET_ANYWHERE"),
+        ({"comand": "x"}, "did you mean 'command'"),
+        ({"command": "x", "prefix": "a"}, "prefix 'a'"),
+        ({"command": "x", "layers": ["Braker"]}, "no layer 'Braker'"),
+        ({"command": "x", "rename": {"who": "x", "other": "x"}}, "one name"),
+    ],
+)
+@run
+async def test_one_that_is_written_wrongly_is_left_out_and_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: Any, reason: str
+) -> None:
+    config = files(tmp_path, "a")
+    config["mcpServers"]["wrong"] = wrong
+    async with Clients(config) as clients:
+        assert (await clients.call_tool("a_who")).text == "a hello"
+        assert reason in str(clients.failed["wrong"])
+        assert "upstream:wrong" in clients.gateway.health.components
+    assert any("'wrong' is left out" in record.getMessage() for record in caplog.records)
+
+
+@run
+async def test_a_change_that_is_wrong_leaves_that_server_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    config = files(tmp_path, "a", "b")
+    path.write_text(json.dumps(config))
+    async with Clients(path) as clients:
+        before = (await clients.call_tool("a_who")).text
+        config["mcpServers"]["a"]["cwd"] = "${NOT_SET_ANYWHERE}"
+        config["mcpServers"]["b"]["prefix"] = "c"
+        path.write_text(json.dumps(config))
+        await clients.gateway.reload()
+        assert (await clients.call_tool("a_who")).text == before
+        assert (await clients.call_tool("c_who")).text == "b hello"
+        assert clients.failed == {}
+
+
+@run
+async def test_a_file_that_changes_while_its_servers_start_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    config = files(tmp_path, "a", prefix="a")
+    path.write_text(json.dumps(config))
+    gateway = Gateway(path)
+    config["mcpServers"]["a"]["prefix"] = "changed"
+    path.write_text(json.dumps(config))
+    async with Client(gateway) as client:
+        assert await found(partial(listed, client, "changed_who"))
+
+
+@run
+async def test_a_command_that_a_changed_file_brings_is_not_run_before_somebody_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    path = tmp_path / "mcp.json"
+    config = files(tmp_path, "a", "b")
+    path.write_text(json.dumps(config))
+    for entry in read(path):
+        trust(entry)
+    words = [sys.executable, "-m", "dovetail.cli.main", "gateway", str(path)]
+    async with Client(words, env=dict(os.environ), probe_timeout=20) as client:
+        assert (await client.call_tool("a_who")).text == "a hello"
+        config["mcpServers"]["new"] = {"command": "touch", "args": [str(tmp_path / "ran")]}
+        config["mcpServers"]["b"]["args"] = ["-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+        config["mcpServers"]["a"]["prefix"] = "told"
+        path.write_text(json.dumps(config))
+        assert await found(partial(listed, client, "told_who"))
+        assert (await client.call_tool("b_who")).text == "b hello", "it stays as it was"
+        assert not (tmp_path / "ran").exists()
+        trust(read(path)[2])
+        path.write_text(json.dumps(config, indent=1))
+        await until((tmp_path / "ran").exists)
 
 
 async def command(*words: str, **more: Any) -> tuple[int, str]:

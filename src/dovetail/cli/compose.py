@@ -128,34 +128,36 @@ def _gateway_parser() -> argparse.ArgumentParser:
 def _gateway(options: argparse.Namespace) -> Server | int:
     from ..gateway import Gateway
     from ..gateway.callers import jwt_callers
-    from ..gateway.config import SearchOptions, read
+    from ..gateway.config import SearchOptions, usable
+    from ..gateway.trust import Untrusted, check_trusted
 
-    for entry in read(options.file):
-        if entry.command and not options.yes and not _trusted(entry):
-            return 2
+    if not options.yes:
+        _ask(usable(options.file)[0])
     search = SearchOptions(always=options.always or []) if options.search or options.always else None
     callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
-    return Gateway(options.file, search=search, auth=callers)
+    check = None if options.yes else check_trusted
+    try:
+        return Gateway(options.file, search=search, auth=callers, check=check)
+    except Untrusted as error:
+        sys.stderr.write(f"dovetail gateway: {error}\n")
+        return 2
 
 
 # --- commands of a file are asked about once -----------------------------------------------------------------------
 
 
-def _trusted(entry: Entry) -> bool:
-    """Whether the command may be run: it was said once, or is said now at the terminal."""
+def _ask(entries: list[Entry]) -> None:
+    """Ask at the terminal, if there is one, about commands that nobody has spoken of; what is said is remembered."""
     from ..gateway.trust import is_trusted, trust
 
-    if is_trusted(entry):
-        return True
-    shown = printable(shlex.join(entry.command))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        sys.stderr.write(
-            f"dovetail gateway: nobody has said that {entry.name!r} may run: {shown} (use --yes)\n"
-        )
-        return False
-    sys.stderr.write(f"Run the server {printable(entry.name)!r} with the command\n  {shown}\n? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        return False
-    trust(entry)
-    return True
+        return
+    for entry in entries:
+        if entry.command and not is_trusted(entry):
+            shown = printable(shlex.join(entry.command))
+            sys.stderr.write(
+                f"Run the server {printable(entry.name)!r} with the command\n  {shown}\n? [y/N] "
+            )
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() in ("y", "yes"):
+                trust(entry)

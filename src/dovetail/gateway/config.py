@@ -138,6 +138,20 @@ def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[Entry]:
     Raises:
         ConfigError: it is none, or one of its servers cannot be used.
     """
+    entries, problems = usable(source)
+    for problem in problems.values():
+        raise problem
+    return entries
+
+
+def usable(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+) -> tuple[list[Entry], dict[str, ConfigError]]:
+    """The servers of a file that can be used, and what is wrong with each of the others.
+
+    Raises:
+        ConfigError: it is no such file.
+    """
     return _entries(*loaded(source))
 
 
@@ -180,15 +194,21 @@ def loaded(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Any, str
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
-def _entries(found: Any, where: str) -> list[Entry]:
+def _entries(found: Any, where: str) -> tuple[list[Entry], dict[str, ConfigError]]:
     members: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
     table: Any = next((members[name] for name in _TABLES if name in members), None)
     if not isinstance(table, Mapping):
         raise ConfigError(f'{where} has no "mcpServers" object')
     servers = cast("Mapping[str, Any]", table)
-    entries = [_entry(name, members, where) for name, members in servers.items()]
-    alone = len(servers) == 1
-    return [_prefixed(entry, alone) for entry in entries if entry is not None]
+    entries: list[Entry] = []
+    problems: dict[str, ConfigError] = {}
+    for name, members in servers.items():
+        try:
+            if (entry := _entry(name, members, where)) is not None:
+                entries.append(_prefixed(entry, alone=len(servers) == 1))
+        except ConfigError as problem:
+            problems[name] = problem
+    return entries, problems
 
 
 def _prefixed(entry: Entry, alone: bool) -> Entry:

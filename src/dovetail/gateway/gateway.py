@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,8 +34,9 @@ class Gateway(Server):
     """The servers that ``source`` names (a file, or what one holds), each behind a `Proxy` under its prefix.
 
     While it runs, a file is looked at now and then: servers that came are mounted, those that went are ended, and
-    clients in front stay connected. A file that cannot be read any more changes nothing. ``auth`` says who may call
-    over HTTP, as with every `Server`; without it the file's own ``auth`` does (`callers.py`), as it is at the start.
+    clients in front stay connected. A file that cannot be read any more changes nothing. A server that cannot be used
+    as it is written, or of which ``check`` raises a `ConfigError`, is left out, too. ``auth`` says who may call over
+    HTTP, as with every `Server`; without it the file's own ``auth`` does (`callers.py`), as it is at the start.
     Whose tokens are to be exchanged for those of servers has to have one.
     """
 
@@ -47,18 +48,61 @@ class Gateway(Server):
         reload: bool = True,
         search: SearchOptions | None = None,
         auth: Any = None,
+        check: Callable[[Entry], None] | None = None,
     ) -> None:
         super().__init__(name, auth=auth or read_callers(source))
+        self._check = check
         self._source = source
         self._reload = reload and not isinstance(source, Mapping)
         self._entries: dict[str, Entry] = {}
         self.proxies: dict[str, Proxy] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._seen = None if isinstance(source, Mapping) else _stamp(source)
+        """What the file looked like when it was read."""
         self._given, self._searching = search, None
         self._chain = _chain(source)
-        for entry in config.read(source):
-            self._look_after(entry.name, self._connect(entry))
+        self._unusable: dict[str, ConfigError] = {}
+        entries, problems = self._read()
+        for name, proxy in self._mount_new(entries, problems).items():
+            self._look_after(name, proxy)
+        if problems and not self.proxies:
+            raise next(iter(problems.values()))
+        self._leave_out(problems)
         self._find_tools()
+
+    def _read(self) -> tuple[dict[str, Entry], dict[str, ConfigError]]:
+        """The servers of the file, and what is wrong with those that are not among them."""
+        entries, problems = config.usable(self._source)
+        for entry in entries:
+            try:
+                if self._check is not None:
+                    self._check(entry)
+            except ConfigError as problem:
+                problems[entry.name] = problem
+        return {entry.name: entry for entry in entries if entry.name not in problems}, problems
+
+    def _mount_new(self, entries: dict[str, Entry], problems: dict[str, ConfigError]) -> dict[str, Proxy]:
+        """Mount those that are not there yet, and take note of what is wrong with the others."""
+        made: dict[str, Proxy] = {}
+        for name, entry in entries.items():
+            if name not in self._entries:
+                try:
+                    made[name] = self._connect(entry)
+                except ConfigError as problem:
+                    problems[name] = problem
+        return made
+
+    def _leave_out(self, problems: dict[str, ConfigError]) -> None:
+        """Say what is wrong with servers as they are written; the rest is served."""
+        for name in self._unusable.keys() - self.proxies.keys():
+            self.health.remove(f"upstream:{name}")
+        self._unusable = problems
+        for name, problem in problems.items():
+            if name in self.proxies:
+                log.error("%r stays as it was: %s", name, problem.message)
+            else:
+                log.error("%r is left out: %s", name, problem.message)
+                self.health.add(f"upstream:{name}", _is_unusable, every=5, failures=1)
 
     def _find_tools(self) -> None:
         """Have tools searched for as the file says, or whoever started this."""
@@ -75,7 +119,8 @@ class Gateway(Server):
     def failed(self) -> dict[str, DovetailError]:
         """The servers that cannot be reached now, and why."""
         problems = {name: proxy.remote.problem for name, proxy in self.proxies.items()}
-        return {name: problem for name, problem in problems.items() if problem is not None}
+        found = {name: problem for name, problem in problems.items() if problem is not None}
+        return {**{name: one for name, one in self._unusable.items() if name not in self.proxies}, **found}
 
     def _connect(self, entry: Entry) -> Proxy:
         try:
@@ -110,33 +155,32 @@ class Gateway(Server):
         await super().stop()
 
     async def _watch(self) -> None:
-        seen = _stamp(self._source)
         while True:
             await asyncio.sleep(FILE_LOOK)
             now = _stamp(self._source)
-            if now != seen and now is not None:
-                seen = now
-                await self.reload()
+            if now != self._seen and now is not None:
+                self._seen = now
+                try:
+                    await self.reload()
+                except Exception:
+                    log.exception("the file could not be taken as it is now")
 
     async def reload(self) -> None:
         """Take the file as it is now."""
         try:
-            entries = {entry.name: entry for entry in config.read(self._source)}
+            entries, problems = self._read()
             self._find_tools()
         except (ConfigError, RegistrationError) as error:
             log.error("the old servers stay: %s", error.message)
             return
-        for name in [name for name, entry in self._entries.items() if entries.get(name) != entry]:
-            await self._drop(name)
-        for name, entry in entries.items():
-            if name not in self._entries:
-                try:
-                    proxy = self._connect(entry)
-                except ConfigError as error:
-                    log.error("%s", error.message)
-                    continue
-                await proxy.start()
-                self._look_after(name, proxy)  # from here on it is known whether it is there
+        for name, entry in list(self._entries.items()):
+            if entries.get(name) != entry and name not in problems:
+                await self._drop(name)
+        made = self._mount_new(entries, problems)
+        self._leave_out(problems)
+        await asyncio.gather(*(proxy.start() for proxy in made.values()))
+        for name, proxy in made.items():
+            self._look_after(name, proxy)  # from here on it is known whether it is there
 
 
 def _chain(source: Source) -> str:
@@ -183,6 +227,10 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
 def _log_stderr(name: str, data: bytes) -> None:
     for line in data.decode("utf-8", "replace").splitlines():
         log.info("%s: %s", name, line.encode("unicode_escape").decode())
+
+
+async def _is_unusable() -> bool:
+    return False
 
 
 async def _is_up(proxy: Proxy) -> bool:

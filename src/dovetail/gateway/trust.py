@@ -5,10 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any, cast
 
-from .config import Entry
+from .config import ConfigError, Entry
+
+
+class Untrusted(ConfigError):
+    """Nobody has said that a command may be run."""
+
+
+def check_trusted(entry: Entry) -> None:
+    """Look whether its command, if it has one, may be run.
+
+    Raises:
+        Untrusted: nobody has said so.
+    """
+    if entry.command and not is_trusted(entry):
+        shown = shlex.join(entry.command).encode("unicode_escape").decode()
+        raise Untrusted(f"nobody has said that {entry.name!r} may run: {shown} (use --yes)")
 
 
 def is_trusted(entry: Entry) -> bool:
