@@ -31,7 +31,7 @@ for line in sys.stdin:
     message = json.loads(line)
     method, id = message.get("method"), message.get("id")
     if method == "initialize":
-        if MODE == "silent":
+        if MODE == "silent" or (MODE == "slow" and not os.path.exists(sys.argv[2])):
             continue
         if MODE == "gibberish":
             sys.stdout.write("HTTP/1.1 400 \xff\x00\n{}\n[]\n" * 10)
@@ -41,6 +41,8 @@ for line in sys.stdin:
         told = {"protocolVersion": "2025-06-18", "capabilities": capabilities}
         say(id=id, result={**told, "serverInfo": {"name": "stub", "version": "1"}})
     elif method == "tools/list":
+        if MODE == "nolist":
+            continue
         say(id=id, result={"tools": tools(listed)} if MODE != "badlist" else {"tools": 7})
     elif method == "tools/call":
         name = message["params"]["name"]

@@ -6,15 +6,18 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Client, Clients, DovetailError, Server
+from dovetail import Client, Clients, DovetailError, Principal, Server
+from dovetail.auth import StaticTokens
 from dovetail.gateway import ConfigError, Gateway, Proxy
+from tests.gateway.behind import listed
 from tests.support.aio import run
-from tests.support.waiting import HANG, until
+from tests.support.waiting import HANG, found, until
 from tests.support.web import served
 
 STUB = str(Path(__file__).with_name("stub.py"))
@@ -78,6 +81,47 @@ async def test_a_server_that_begins_with_rubbish(mode: str) -> None:
     async with beside(mode) as clients:
         names = {tool.name for tool in await clients.list_tools()}
         assert "good_ok" in names
+
+
+@pytest.mark.parametrize("mode", ["silent", "nolist"])
+@run
+async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.gateway.START_PATIENCE", 0.5)
+    async with asyncio.timeout(HANG / 3), beside(mode) as clients:
+        assert await found(partial(listed, clients, "good_ok"))
+        assert "not ready yet" in str(clients.failed["bad"])
+
+
+@run
+async def test_a_server_that_is_ready_late_is_there_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.gateway.START_PATIENCE", 0.5)
+    ready, told = tmp_path / "ready", list[str]()
+    servers = {"late": stub("slow", start_timeout=1.0), "good": stub()}
+    servers["late"]["args"].append(str(ready))
+    async with Clients({"mcpServers": servers}, on_list_changed=told.append) as clients:
+        assert await found(partial(listed, clients, "good_ok"))
+        assert not await listed(clients, "late_ok")
+        told.clear()
+        ready.touch()
+        await until(lambda: "tools" in told)
+        assert (await clients.call_tool("late_ok")).text.startswith("ok")
+
+
+@run
+async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bound in ("gateway.START_PATIENCE", "merging.LIST_PATIENCE"):
+        monkeypatch.setattr(f"dovetail.gateway.{bound}", 0.5)
+    gateway = Gateway({"mcpServers": {"bad": stub("silent"), "good": stub()}})
+    async with served(gateway, auth=StaticTokens({"t": Principal("ann")})) as site:
+        address = f"http://127.0.0.1:{site.port}/mcp"
+        async with asyncio.timeout(HANG / 3), Client(address, auth="t") as client:
+            assert await found(partial(listed, client, "good_ok"))
 
 
 @run

@@ -23,6 +23,10 @@ UPSTREAMS_KEPT: Final = 256
 """Connections of one proxy, one for each principal; the one that was idle longest makes room."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
+START_PATIENCE: Final = 10.0
+"""How long a gateway waits for a server before it serves the others; that one is there when it is ready."""
+LIST_PATIENCE: Final = 10.0
+"""How long a list waits for what one server has to say to it."""
 MEETING_SECONDS: Final = 5.0
 """How long a client that says hello waits to be told what a server offers that is there for each caller anew."""
 RETIRED_SECONDS: Final = 30.0

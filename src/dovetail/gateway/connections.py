@@ -83,7 +83,7 @@ class Connections:
         self._tell, self._down = tell, down
         self._ending: dict[asyncio.Task[None], Upstream] = {}
         self._upstreams: OrderedDict[Key, Upstream] = OrderedDict()
-        self._opening: dict[Key, asyncio.Lock] = {}
+        self._opening: dict[Key, asyncio.Task[Upstream]] = {}
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(list(self._upstreams.values()))
@@ -132,23 +132,36 @@ class Connections:
             DovetailError: it cannot be made.
         """
         key = self._key(caller)
-        async with self._opening.setdefault(key, asyncio.Lock()):
-            found = self._upstreams.get(key)
-            if found is None:
-                found = self.made(self.way, caller)
-                try:
-                    await found.client.open()
-                except BaseException:
-                    # A process that does not answer is ended before anybody goes on.
-                    await found.client.close()
-                    raise
-                found.learn()
-                found.open = True
-                found.state_changed = partial(self._changed, found)
-                self._upstreams[key] = found
-                self._make_room()
-        self._opening.pop(key, None)
+        found = self._upstreams.get(key)
+        if found is not None:
+            return found
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open(key, caller))
+            self._opening[key] = opening
+            opening.add_done_callback(partial(self._opened, key))
+        # Whoever gives up leaves it to those who come next: a server that starts slowly would never be there else.
+        return await asyncio.shield(opening)
+
+    async def _open(self, key: Key, caller: Caller) -> Upstream:
+        found = self.made(self.way, caller)
+        try:
+            await found.client.open()
+        except BaseException:
+            # A process that does not answer is ended before anybody goes on.
+            await found.client.close()
+            raise
+        found.learn()
+        found.open = True
+        found.state_changed = partial(self._changed, found)
+        self._upstreams[key] = found
+        self._make_room()
         return found
+
+    def _opened(self, key: Key, opening: asyncio.Task[Upstream]) -> None:
+        self._opening.pop(key, None)
+        if not opening.cancelled():
+            opening.exception()  # perhaps nobody waits for it any more
 
     def made(self, way: Way, caller: Caller = _NOBODY) -> Upstream:
         """A connection that is not open yet, and not among the others."""
@@ -223,6 +236,10 @@ class Connections:
     async def close(self) -> None:
         """End them all."""
         await self.held.close()
+        for opening in (openings := list(self._opening.values())):
+            opening.cancel()
+        if openings:
+            await asyncio.wait(openings)
         upstreams = [*self._upstreams.values(), *self._ending.values()]
         for upstream in upstreams:
             upstream.open = False  # what happens now is meant

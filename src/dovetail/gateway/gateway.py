@@ -13,7 +13,7 @@ from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from ..settings import Timeouts
 from . import config
-from .bounds import FILE_LOOK, LONGEST_CHAIN
+from .bounds import FILE_LOOK, LONGEST_CHAIN, START_PATIENCE
 from .callers import read_callers
 from .config import ConfigError, Entry, SearchOptions
 from .mounting import Mounts
@@ -215,6 +215,7 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
     if entry.layers:
         options["layers"] = config.layers_of(entry)
     proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
+    proxy.remote.patience = START_PATIENCE
     if entry.tools is not None or entry.exclude or entry.rename or entry.fix:
         proxy.transform(only=entry.tools, without=entry.exclude, rename=entry.rename, fix=entry.fix)
     if entry.schemas is not None:

@@ -27,7 +27,7 @@ from ..model.meta import VIA
 from ..server.elsewhere import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import split
-from .bounds import LISTINGS_KEPT
+from .bounds import LIST_PATIENCE, LISTINGS_KEPT
 from .parts import LoopError, Mount, Shown, own_entries
 from .selecting import key_of_definition
 
@@ -111,11 +111,13 @@ class MergedLists:
 
     async def _ask(self, mount: Mount, kind: ListName, call: Call) -> Shown | None:
         try:
-            return await mount.part.shown(kind, call)
+            async with asyncio.timeout(LIST_PATIENCE):
+                return await mount.part.shown(kind, call)
         except LoopError:
             raise  # whoever asked leads back here, and is to be left out there
-        except DovetailError as error:
-            log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, error.message)
+        except (DovetailError, TimeoutError) as error:
+            why = error.message if isinstance(error, DovetailError) else "it does not answer"
+            log.warning("%s is left out of the list of %s: %s", mount.part.label, kind, why)
             return None
 
     def _joined(

@@ -78,6 +78,8 @@ class RemotePart:
         self._background: set[asyncio.Task[None]] = set()
         self._personal = way.exchange is not None
         """There is no connection of nobody in particular."""
+        self.patience: float | None = None
+        """How many seconds `start` waits for it at most."""
         self.problem: DovetailError | None = None
         """Why the server behind cannot be reached; None while it can."""
 
@@ -95,6 +97,25 @@ class RemotePart:
             self._connections.held.share(store)
         if self._personal:
             return
+        begun = self._later(self._begin())
+        try:
+            await asyncio.wait([begun], timeout=self.patience)
+        except BaseException:
+            begun.cancel()
+            raise
+        if begun.done():
+            begun.result()
+        else:
+            self.problem = TransportError("it is not ready yet", cause="timeout")
+            log.warning("%s is not ready yet and left out until it is", self.label)
+            begun.add_done_callback(self._begun_late)
+
+    def _begun_late(self, begun: asyncio.Task[None]) -> None:
+        if not begun.cancelled() and self.problem is None:
+            log.info("%s is ready", self.label)
+            self._lists_changed()
+
+    async def _begin(self) -> None:
         try:
             await self.connect()
         except DovetailError as error:
@@ -172,10 +193,11 @@ class RemotePart:
             self._down(self.problem or TransportError("the connection was lost", cause="closed"))
         self._lists_changed()
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     def _down(self, error: DovetailError) -> None:
         if self.problem is None:
