@@ -80,6 +80,24 @@ async def test_what_a_file_shapes_is_shaped_in_lists_and_calls(tmp_path: Path) -
 
 
 @run
+async def test_a_file_shapes_arguments(tmp_path: Path) -> None:
+    shaped = {
+        "rename_arguments": {"add": {"a": "first"}},
+        "default": {"add": {"b": 2}},
+        "fix": {"add": {"c": 3}},
+    }
+    entry = {**files(tmp_path, "a")["mcpServers"]["a"], **shaped, "hide": {"add": ["d"]}}
+    (tmp_path / "a.py").write_text(
+        "from dovetail import Server\nserver = Server('a')\n@server.tool\n"
+        "def add(a: int, b: int, c: int, d: int = 4) -> list[int]:\n    return [a, b, c, d]\n"
+    )
+    async with Clients({"mcpServers": {"a": {**entry, "describe": {"add": "said"}}}}) as clients:
+        (tool,) = await clients.list_tools()
+        assert (set(tool.input_schema["properties"]), tool.description) == ({"first", "b"}, "said")
+        assert (await clients.call_tool("add", {"first": 1})).data == [1, 2, 3, 4]
+
+
+@run
 async def test_a_changed_file_changes_what_is_served_without_a_new_connection(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     whole = files(tmp_path, "a", "b")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -15,6 +15,9 @@ from dovetail.model import ResourceLink
 from dovetail.stores import MemoryStore
 from tests.support.aio import run
 from tests.support.waiting import until, wait_until
+from tests.support.web import served
+
+REGION = {"x-mcp-header": "Region"}
 
 
 def shop() -> Server:
@@ -64,6 +67,77 @@ async def test_a_view_tells_that_the_list_changed() -> None:
 def test_two_tools_cannot_get_one_name() -> None:
     with pytest.raises(RegistrationError, match="one name"):
         shop().transform(rename={"add": "x", "buy": "x"})
+    with pytest.raises(RegistrationError, match="two arguments of 'add'"):
+        shop().transform(rename_arguments={"add": {"item": "x", "key": "x"}})
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize("where", ["own", "mounted", "behind", "around"])
+@run
+async def test_arguments_have_other_names_and_defaults(revision: str, where: str) -> None:
+    server = child = shop()
+    if where == "around":
+        server = Server("parent", "1")
+        server.mount(Proxy(child))
+    server.transform(
+        rename={"add": "put"},
+        rename_arguments={"add": {"item": "count", "count": "item"}},
+        default={"add": {"item": "pear", "key": "k"}},
+    )
+    server.transform(rename_arguments={"put": {"item": "how_many"}}, hide={"put": ["key"]})
+    if where in ("mounted", "behind"):
+        server = Server("parent", "1")
+        server.mount(child if where == "mounted" else Proxy(child))
+    async with Client(server, revision=revision) as client:
+        tool = next(one for one in await client.list_tools() if one.name == "put")
+        members = tool.input_schema["properties"]
+        assert {name: one["type"] for name, one in members.items()} == {
+            "count": "string",
+            "how_many": "integer",
+        }
+        assert (members["count"]["default"], tool.input_schema.get("required", [])) == ("pear", [])
+        assert (await client.call_tool("put")).text == "pear 1 k"
+        assert (await client.call_tool("put", {"count": "fig", "how_many": 3})).text == "fig 3 k"
+        for name in ("item", "key"):
+            with pytest.raises(ProtocolError, match=f"Unknown argument: {name}"):
+                await client.call_tool("put", {name: 1})
+
+
+@pytest.mark.parametrize("profile", ["spec", "inline", "openai-strict", "gemini"])
+@pytest.mark.parametrize("where", ["own", "mounted", "behind"])
+@run
+async def test_shaped_arguments_are_read_as_they_were_shown_in_every_profile(
+    profile: str, where: str
+) -> None:
+    server = shop()
+    server.transform(rename_arguments={"add": {"count": "how_many"}}, default={"add": {"key": "k"}})
+    if where != "own":
+        child, server = server, Server("parent", "1")
+        server.mount(Proxy(child) if where == "behind" else child)
+    server.transform(schemas=profile)
+    async with Client(server) as client:
+        tool = next(one for one in await client.list_tools() if one.name == "add")
+        assert set(tool.input_schema["properties"]) == {"item", "how_many", "key"}
+        given: dict[str, Any] = {"item": "fig", "how_many": 3}
+        if profile == "openai-strict":
+            assert set(tool.input_schema["required"]) == {"item", "how_many", "key"}
+            given["key"] = None
+        assert (await client.call_tool("add", given)).text == "fig 3 k"
+
+
+@run
+async def test_a_header_repeats_no_argument_that_has_another_name() -> None:
+    server = Server("shop", "1")
+
+    @server.tool
+    def add(region: Annotated[str, msgspec.Meta(extra_json_schema=REGION)], item: str) -> str:
+        return f"{region} {item}"
+
+    server.transform(rename_arguments={"add": {"region": "where"}})
+    async with served(server) as site, Client(f"http://127.0.0.1:{site.port}/mcp") as client:
+        (tool,) = await client.list_tools()
+        assert "x-mcp-header" not in tool.input_schema["properties"]["where"]
+        assert (await client.call_tool("add", {"where": "north", "item": "fig"})).text == "north fig"
 
 
 def tagged() -> Server:

@@ -1,10 +1,11 @@
 """The file that names servers: the ``mcpServers`` JSON everybody documents, its spellings elsewhere, or TOML of ours.
 
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
-``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``, ``fix``
-(arguments by tool), ``schemas``, ``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or
-``{"exchange": …}``), ``pass_headers``, ``layers`` (names of `layers`, each alone or with its options),
-``start_timeout`` (seconds until it is ready), ``memory`` (bytes of a command's process, also ``"512M"``).
+``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
+``describe``, ``hide``, ``fix``, ``default``, ``rename_arguments`` (as `Server.transform` takes them), ``schemas``,
+``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``), ``pass_headers``, ``layers``
+(names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is ready), ``memory`` (bytes of
+a command's process, also ``"512M"``).
 ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
@@ -42,7 +43,8 @@ _TRANSPORTS: Final = {
 """What files call a transport, and what it is."""
 _ERAS: Final = ("auto", "modern", "legacy")
 _AS_WRITTEN: Final = (
-    "cwd", "headers", "prefix", "rename", "fix", "timeout", "revision", "auth", "schemas", "budget", "start_timeout",
+    "cwd", "headers", "prefix", "rename", "describe", "hide", "fix", "default", "rename_arguments", "timeout",
+    "revision", "auth", "schemas", "budget", "start_timeout",
 )  # fmt: skip
 """Members that mean what stands in the file."""
 
@@ -88,7 +90,11 @@ class Entry(Struct, kw_only=True, frozen=True):
     tools: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     rename: dict[str, str] = field(default_factory=dict[str, str])
+    describe: dict[str, str] = field(default_factory=dict[str, str])
+    hide: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     fix: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    default: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    rename_arguments: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     timeout: float | None = None
     revision: str | None = None
     auth: str | AuthMembers | None = None
@@ -119,7 +125,11 @@ class _Members(Struct, kw_only=True):
     tools: list[str] | None = None
     exclude: list[str] = []
     rename: dict[str, str] = {}
+    describe: dict[str, str] = {}
+    hide: dict[str, list[str]] = {}
     fix: dict[str, dict[str, Any]] = {}
+    default: dict[str, dict[str, Any]] = {}
+    rename_arguments: dict[str, dict[str, str]] = {}
     timeout: float | None = None
     revision: str | None = None
     auth: str | AuthMembers | None = None

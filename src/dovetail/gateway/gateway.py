@@ -26,6 +26,8 @@ log = logging.getLogger("dovetail.gateway")
 
 _CHAIN: Final = "DOVETAIL_GATEWAYS"
 """The environment's member that tells a child which gateways have started it."""
+_SHAPED: Final = ("rename", "describe", "hide", "fix", "default", "rename_arguments")
+"""Members of an entry that `Server.transform` takes as they are."""
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -216,8 +218,9 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["layers"] = config.layers_of(entry)
     proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
     proxy.remote.patience = START_PATIENCE
-    if entry.tools is not None or entry.exclude or entry.rename or entry.fix:
-        proxy.transform(only=entry.tools, without=entry.exclude, rename=entry.rename, fix=entry.fix)
+    view: dict[str, Any] = {name: given for name in _SHAPED if (given := getattr(entry, name))}
+    if entry.tools is not None or entry.exclude or view:
+        proxy.transform(only=entry.tools, without=entry.exclude, **view)
     if entry.schemas is not None:
         proxy.transform(schemas=entry.schemas)
     if entry.budget is not None:

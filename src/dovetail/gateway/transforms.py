@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from ..errors import ProtocolError, RegistrationError
 from ..server.elsewhere import ListName
 from ..server.registering.uri_templates import UriTemplate
+from ..wire.headers import ANNOTATION
+from .references import Schema
 from .selecting import KINDS, Selection, Traits, named, speaks_of
 
 
@@ -31,6 +33,8 @@ class View:
         describe: Mapping[str, str] | None = None,
         hide: Mapping[str, Collection[str]] | None = None,
         fix: Mapping[str, Mapping[str, Any]] | None = None,
+        default: Mapping[str, Mapping[str, Any]] | None = None,
+        rename_arguments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._only = None if only is None else Selection(only)
         self._without = Selection(without)
@@ -57,6 +61,8 @@ class View:
             name: hidden.get(name, frozenset()) | self._fixed.get(name, {}).keys()
             for name in {*hidden, *self._fixed}
         }
+        self._defaults = {name: dict(given) for name, given in (default or {}).items()}
+        self._moved = {name: _moved(name, given) for name, given in (rename_arguments or {}).items()}
 
     @property
     def by_traits(self) -> bool:
@@ -121,36 +127,63 @@ class View:
         changes: dict[str, Any] = {}
         if name in self._described[kind]:
             changes["description"] = self._described[kind][name]
-        if kind == "tools" and name in self._hidden:
-            changes["input_schema"] = _without(definition.input_schema, self._hidden[name])
+        if kind == "tools" and name in (self._hidden.keys() | self._defaults.keys() | self._moved.keys()):
+            changes["input_schema"] = self._schema(name, definition.input_schema)
         return replace(definition, **changes) if changes else definition
 
+    def _schema(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The schema of arguments as it is after this view."""
+        hidden, defaults = self._hidden.get(name, frozenset()), self._defaults.get(name, {})
+        moved = self._moved.get(name, {})
+        members: dict[str, Any] = {}
+        there: Mapping[str, Any] = schema.get("properties") or {}
+        for argument, one in there.items():
+            if argument in hidden or (argument in moved.values() and argument not in moved):
+                continue  # one that had the name by itself makes room
+            if argument in moved and isinstance(one, Mapping):
+                # A header is checked against the argument that it repeats, which has another name behind.
+                one = {key: value for key, value in cast("Schema", one).items() if key != ANNOTATION}
+            if argument in defaults:
+                one = {
+                    **(cast("Schema", one) if isinstance(one, Mapping) else {}),
+                    "default": defaults[argument],
+                }
+            members[moved.get(argument, argument)] = one
+        found = {**schema, "properties": members}
+        if "required" in schema:
+            kept: list[str] = [one for one in schema["required"] if one not in defaults]
+            found["required"] = [new for one in kept if (new := moved.get(one, one)) in members]
+        return found
+
     def arguments(self, name: str, arguments: Any) -> Any:
-        """The arguments with those that are fixed; what is hidden cannot be given.
+        """The arguments with those that are fixed, under the names of before; what is hidden cannot be given.
 
         Raises:
             ProtocolError: one was given that is not there.
         """
-        if name not in self._hidden:
+        hidden, moved = self._hidden.get(name, frozenset()), self._moved.get(name, {})
+        if not hidden and not moved and name not in self._defaults:
             return arguments
         given: Any = {} if arguments is UNSET else msgspec.json.decode(arguments)
         if not isinstance(given, dict):
             return arguments  # whoever reads them says what is wrong with them
-        given = cast("dict[str, Any]", given)
-        if unknown := sorted(given.keys() & self._hidden[name]):
-            raise ProtocolError(
-                "invalid_params", f"Unknown argument: {unknown[0]}", data={"argument": unknown[0]}
-            )
-        return Raw(msgspec.json.encode({**given, **self._fixed.get(name, {})}))
+        inner = {new: old for old, new in moved.items()}
+        for argument in cast("dict[str, Any]", given):
+            if argument not in inner and (argument in moved or argument in hidden):
+                raise ProtocolError(
+                    "invalid_params", f"Unknown argument: {argument}", data={"argument": argument}
+                )
+        taken = {inner.get(key, key): value for key, value in cast("dict[str, Any]", given).items()}
+        return Raw(
+            msgspec.json.encode({**self._defaults.get(name, {}), **taken, **self._fixed.get(name, {})})
+        )
 
 
-def _without(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """A schema of arguments without some of them."""
-    members: Mapping[str, Any] = schema.get("properties") or {}
-    left = {**schema, "properties": {name: one for name, one in members.items() if name not in names}}
-    if "required" in schema:
-        left["required"] = [name for name in schema["required"] if name not in names]
-    return left
+def _moved(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """What the arguments of a tool are called from now on."""
+    if len(set(given.values())) != len(given):
+        raise RegistrationError(f"two arguments of {name!r} would have one name")
+    return dict(given)
 
 
 class Family:

@@ -34,6 +34,10 @@ class ViewOptions(TypedDict, total=False):
     """Arguments that are not shown, by tool."""
     fix: Mapping[str, Mapping[str, Any]]
     """Values of arguments that are not shown, by tool."""
+    default: Mapping[str, Mapping[str, Any]]
+    """Values of arguments that callers may leave out, by tool."""
+    rename_arguments: Mapping[str, Mapping[str, str]]
+    """What arguments are called from now on, by tool."""
 
 
 class TransformOptions(ViewOptions, total=False):
@@ -156,7 +160,8 @@ class Composing:
 
     def transform(self, **options: Unpack[TransformOptions]) -> None:
         """Change what is shown, for lists and use alike: ``only`` these, all ``without`` those, ``rename`` and
-        ``describe`` them, ``hide`` arguments or ``fix`` their values: ``transform(rename={"add": "cart_add"})``.
+        ``describe`` them, ``rename_arguments``, ``hide`` them, ``fix`` their values or give them a ``default``:
+        ``transform(rename={"add": "cart_add"}, fix={"add": {"currency": "EUR"}})``.
 
         ``schemas`` writes them as some clients need them, ``budget`` gives large results in pages.
 
