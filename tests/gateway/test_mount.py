@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +27,10 @@ from dovetail.auth import StaticTokens
 from dovetail.gateway import Proxy
 from dovetail.gateway.naming import Naming
 from dovetail.layers import Layer
+from dovetail.stores import SqliteStore
 from tests.budget.test_handle import MODERN, count, message
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 from tests.support.web import Web, served
 
 REVISIONS = ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -472,3 +474,28 @@ async def test_what_is_mounted_while_a_list_is_put_together_does_not_disturb_it(
         go_on.set()
         assert "a_one" in {tool.name for tool in await listing}
         assert {tool.name for tool in await client.list_tools(fresh=True)} == {"a_one", "a_three", "b_two"}
+
+
+@pytest.mark.parametrize("prefix", ["c", None])
+@pytest.mark.parametrize("behind", [False, True])
+@run
+async def test_a_call_is_made_once_though_both_servers_have_the_store(
+    tmp_path: Path, prefix: str | None, behind: bool
+) -> None:
+    calls: list[str] = []
+    child, parent = Server("child", "1"), Server("parent", "1")
+
+    @child.tool
+    def work() -> str:
+        calls.append("")
+        return str(len(calls))
+
+    if behind:
+        child = Proxy(child)
+    for server in (child, parent):
+        server.use_store(SqliteStore(tmp_path / "store.db"))
+    parent.mount(child, prefix=prefix)
+    name = "work" if prefix is None else "c_work"
+    async with asyncio.timeout(HANG), Client(parent) as client:
+        assert [(await client.call_tool(name, idempotency_key="k")).text for _ in range(2)] == ["1", "1"]
+        assert (await client.call_tool(name)).text == "2"

@@ -67,7 +67,7 @@ class Once:
     """What ``tools/call`` of a server with a store goes through."""
 
     def __init__(self, server: Server, store: Store, inner: Respond) -> None:
-        self._tools = server.register.tools.entries
+        self._server, self._tools = server, server.register.tools.entries
         self._store = store
         self._inner = inner
         self._waiting: Counter[str] = Counter()
@@ -79,6 +79,8 @@ class Once:
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
         # No coroutine of its own: a call without a key pays for one look.
         key = call.meta.get(IDEMPOTENCY_KEY) if call.method == "tools/call" else None
+        if self._server.lent is not None:
+            key = None  # a server around this one, which has a store, has seen to it
         return self._inner(call, channel) if key is None else self._once(call, channel, key)
 
     async def _once(self, call: Call, channel: Channel, key: Any) -> Struct | Raw:
