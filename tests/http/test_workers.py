@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,22 @@ def test_a_worker_that_is_interrupted_ends_with_130(slow: str) -> None:
             served.process.send_signal(signal.SIGINT)
             assert await served.ended() == 130
             assert "Traceback" not in served.said
+
+    scenario()
+
+
+def test_workers_do_not_outlive_the_process_that_started_them(slow: str) -> None:
+    @run
+    async def scenario() -> None:
+        async with child(slow, "--port", "0", "--workers", "2") as served:
+            web = Web(served)  # type: ignore[arg-type]
+            pids = {int(text(await web.call("pid"))) for _ in range(20)}
+            served.process.kill()
+            try:
+                await until(lambda: not any(map(_alive, pids)))
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(served.process.pid, signal.SIGKILL)
 
     scenario()
 

@@ -7,6 +7,7 @@ the process when its time is over. A second signal does not wind it up again.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import select
 import signal
@@ -21,7 +22,13 @@ from msgspec import Struct
 
 from ....drivers.pool import DaemonExecutor, Threads
 from ....errors import DovetailError
-from ....settings import HTTP_FLUSH, HTTP_INTERRUPTED, HTTP_MARGIN, HTTP_STARTING, HttpOptions
+from ....settings import (
+    HTTP_FLUSH,
+    HTTP_INTERRUPTED,
+    HTTP_MARGIN,
+    HTTP_STARTING,
+    HttpOptions,
+)
 from ....stores.memory import MemoryStore
 from ....telemetry.crash import reported
 from ...running import EXIT_INTERRUPTED, EXIT_TERMINATED, Watchdog, exit_now
@@ -37,6 +44,8 @@ METRICS: Final = "metrics"
 """The folder in which they count together."""
 READY: Final = "ready"
 """The file that the first worker makes that has started."""
+PARENT_LOOK: Final = 1.0
+"""Seconds between two looks of a worker whether its supervisor is still there."""
 
 
 class Host(Protocol):
@@ -221,8 +230,17 @@ class Worker:
             await self.app.life.start()
         loop.call_later(HTTP_STARTING, signals.started)
         loop.call_later(HTTP_STARTING, self.app.life.reached)
+        self._look_up(loop)
         if self._first() and self._announce is not None:
             self._tasks.append(loop.create_task(self._announce()))
+
+    def _look_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End when the supervisor is gone, however that came about: nobody could tell us to any more."""
+        parent = multiprocessing.parent_process()
+        if parent is not None and parent.pid != os.getppid() and sys.platform != "win32":
+            signal.raise_signal(signal.SIGTERM)
+        elif parent is not None:
+            loop.call_later(PARENT_LOOK, self._look_up, loop)
 
     def _drain(self, seconds: float) -> None:
         """The host has stopped to listen, and waits for its connections: let them end."""
