@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +15,9 @@ from dovetail import Client, DovetailError, Timeouts
 
 from .mutations import MODERN, conversations, spoil
 from .on_clients import hostile, usual
+from .report import GotThrough
 from .victim import Json
+from .weight import Weight, mine
 
 AT_ONCE = 10
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -31,9 +32,9 @@ async def fuzz_http(seconds: float, random: Random) -> str:
         stream = random.random() < 0.5
 
         def reply(message: Json) -> Answered:
-            kind, usually, headers = _usually(message, revision)
+            kind, said, headers = usually(message, revision)
             if not _is_work(message):
-                return kind, usually, headers
+                return kind, said, headers
             answer = _addressed(body, message)
             return ("text/event-stream", b"data: " + answer + b"\n\n", {}) if stream else (kind, answer, {})
 
@@ -59,7 +60,7 @@ async def fuzz_sockets(seconds: float, random: Random) -> str:
     async def talk(revision: str, body: bytes) -> None:
         def frames(message: Json) -> bytes:
             said = _line(message, revision, body)
-            data = _frame(said) if said else b""
+            data = frame_of(said) if said else b""
             return spoil(data, random) if data and _is_work(message) and random.random() < 0.3 else data
 
         async with _upgrading(frames) as url:
@@ -72,13 +73,17 @@ async def _until(seconds: float, random: Random, talk: Callable[[str, bytes], Aw
     every = [
         (revision, line) for revision, said in conversations("S").items() for one in said for line in one
     ]
-    begun, count = time.monotonic(), 0
-    while time.monotonic() - begun < seconds:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(repr(said)))
+    weight, count = Weight(mine, seconds), 0
+    while not weight.over():
         chosen = [random.choice(every) for _ in range(AT_ONCE)]
         async with asyncio.timeout(30):
             await asyncio.gather(*(talk(revision, spoil(line, random)) for revision, line in chosen))
         count += AT_ONCE
-    return f"{count} servers"
+        if complaints:
+            raise GotThrough(f"the loop says: {complaints[0][:1500]}")
+    return f"{count} servers, {weight}"
 
 
 async def _list_and_call(url: str) -> None:
@@ -100,7 +105,7 @@ def _addressed(body: bytes, message: Json) -> bytes:
 
 
 def _line(message: Json, revision: str, body: bytes) -> bytes:
-    return _addressed(body, message) if _is_work(message) else _usually(message, revision)[1]
+    return _addressed(body, message) if _is_work(message) else usually(message, revision)[1]
 
 
 @asynccontextmanager
@@ -135,7 +140,7 @@ async def _upgrading(reply: Callable[[Json], bytes]) -> AsyncIterator[str]:
             lines += [f"Sec-WebSocket-Accept: {accept}", "Sec-WebSocket-Protocol: mcp", "", ""]
             writer.write("\r\n".join(lines).encode())
             while True:
-                message = await _heard(reader)
+                message = await heard(reader)
                 writer.write(reply(json.loads(message)) if message else b"")
                 await writer.drain()
         writer.close()
@@ -147,7 +152,7 @@ async def _upgrading(reply: Callable[[Json], bytes]) -> AsyncIterator[str]:
         server.close()
 
 
-async def _heard(reader: asyncio.StreamReader) -> bytes:
+async def heard(reader: asyncio.StreamReader) -> bytes:
     """The next text of a client; nothing for any other frame."""
     first, size = await reader.readexactly(2)
     size &= 0x7F
@@ -158,14 +163,14 @@ async def _heard(reader: asyncio.StreamReader) -> bytes:
     return data if first & 0xF == 1 else b""
 
 
-def _frame(data: bytes) -> bytes:
+def frame_of(data: bytes) -> bytes:
     """One text frame of a server."""
     if len(data) < 126:
         return bytes((0x81, len(data))) + data
     return b"\x81\x7e" + len(data).to_bytes(2) + data if len(data) < 1 << 16 else b""
 
 
-def _usually(message: Json, revision: str) -> Answered:
+def usually(message: Json, revision: str) -> Answered:
     if revision == MODERN:
         return usual(message, [])
     answer: Json = {"jsonrpc": "2.0", "id": message.get("id")}

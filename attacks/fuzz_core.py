@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from random import Random
 from typing import Any
 
@@ -22,6 +21,7 @@ from dovetail.wire.revisions import BY_NAME, REVISIONS
 
 from .mutations import conversations, spoil
 from .report import GotThrough
+from .weight import Weight, mine
 
 EXAMPLES = 25
 """Messages of hypothesis in a row, …"""
@@ -61,12 +61,12 @@ MESSAGES = st.fixed_dictionaries(
 async def fuzz_core(seconds: float, random: Random) -> str:
     server = _victim()
     said = [line for every in conversations("C").values() for one in every for line in one]
-    begun, count = time.monotonic(), 0
-    while time.monotonic() - begun < seconds:
+    weight, count = Weight(mine, seconds), 0
+    while not weight.over():
         for message in (*_made(random), *(spoil(random.choice(said), random) for _ in range(RECORDED))):
             await _say(server, message, random.choice(REVISIONS).name)
             count += 1
-    return f"{count} messages"
+    return f"{count} messages, {weight}"
 
 
 def _victim() -> Server:

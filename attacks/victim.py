@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from .report import GotThrough
+from .weight import resident
 
 FILE = Path(__file__).with_name("victim_server.py")
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 BOTH = "application/json, text/event-stream"
-PAGE = os.sysconf("SC_PAGE_SIZE")
 Json = dict[str, Any]
 _ids = itertools.count(1)
 
@@ -86,6 +86,7 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.patience = 10.0
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -96,9 +97,9 @@ class Wire:
         return json.loads(line) if line else None
 
     async def response(self) -> tuple[int, dict[str, str], bytes]:
-        """The next HTTP response; status 0 when there is none within ten seconds."""
+        """The next HTTP response; status 0 when there is none within our patience."""
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(self.patience):
                 return await self._response()
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             return 0, {}, b""
@@ -148,9 +149,12 @@ class Victim:
         self.host = host
         self.said = bytearray()
         self.wires: list[Wire] = []
+        self.patience = 10.0
+        """Seconds that answers may take."""
 
     async def connect(self) -> Wire:
         wire = Wire(*await asyncio.open_connection(*self.address, limit=1 << 26))
+        wire.patience = self.patience
         self.wires.append(wire)
         return wire
 
@@ -183,7 +187,7 @@ class Victim:
 
     def memory(self) -> int:
         """Resident bytes of the process and its children."""
-        return sum(_resident(pid) for pid in _family(self.process.pid))
+        return sum(resident(pid) for pid in _family(self.process.pid))
 
     async def settled(self, condition: Any, seconds: float) -> bool:
         """Whether the condition comes true within that time."""
@@ -199,13 +203,6 @@ def _data(body: bytes) -> bytes:
     """The last message of an answer, be it JSON or an event stream."""
     events = re.findall(rb"^data: (.+)$", body, re.MULTILINE)
     return events[-1] if events else body
-
-
-def _resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError):
-        return 0
 
 
 def _family(pid: int) -> list[int]:
@@ -260,6 +257,12 @@ class Piped:
     def tell(self, *lines: bytes) -> None:
         self._in.write(b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines))
 
+    async def pour(self, data: bytes) -> None:
+        """Say so much, as fast as it is taken."""
+        for at in range(0, len(data), 1 << 20):
+            self._in.write(data[at : at + (1 << 20)])
+            await self._in.drain()
+
     async def answers(self, message: Json) -> None:
         """Ask as an honest client and read over whatever else is said until the answer comes."""
         self.tell(json.dumps(message).encode())
@@ -269,7 +272,7 @@ class Piped:
         raise GotThrough(f"it died: {self.said[-800:].decode(errors='replace')}")
 
     def memory(self) -> int:
-        return _resident(self.process.pid)
+        return resident(self.process.pid)
 
 
 @asynccontextmanager
