@@ -232,3 +232,20 @@ async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
             assert text(json.loads(await socket.recv())["result"]) == words.upper()
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(socket.recv(), 0.2)
+
+
+@run
+async def test_a_failure_of_ours_ends_the_socket_and_is_logged(
+    hosted: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("a defect of ours")
+
+    async with served(build()) as site, dial(site) as socket:
+        monkeypatch.setattr("dovetail.core.admit.Admission.admit", fail)
+        await socket.send(json.dumps(modern("tools/list")))
+        assert await closed(socket) == code(hosted, 1011)
+        await until(lambda: "a defect of ours" in caplog.text + capfd.readouterr().err)

@@ -56,6 +56,8 @@ class RsgiFace:
         items = native.items()
         headers = dict(items)
         plain = len(headers) == len(items) == len(native)
+        if "host" not in headers and scope.http_version == "2" and scope.authority:
+            headers["host"] = scope.authority  # RFC 9113, 8.3.1: ":authority" is what "Host" was
         local = self._only or self._known.get(scope.server) or self._local(scope)
         if scope.proto == "http":
             seen = RsgiScope(scope, "http")
@@ -68,8 +70,10 @@ class RsgiFace:
         )
 
     async def _connect(self, socket: RsgiSocket) -> None:
-        await self.app.connect(socket)
-        socket.transport = socket.protocol = None  # the connection stays as long as somebody holds it
+        try:
+            await self.app.connect(socket)
+        finally:
+            socket.transport = socket.protocol = None  # the connection stays as long as somebody holds it
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._run(loop, self._life.start())

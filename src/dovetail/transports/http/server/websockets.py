@@ -27,6 +27,7 @@ GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
 INVALID_TEXT: Final = 1007
 TOO_BIG: Final = 1009
+INTERNAL_ERROR: Final = 1011
 
 
 class SocketLink(Link):
@@ -137,11 +138,14 @@ async def serve_websocket(socket: Socket, duplex: Duplex, link: SocketLink) -> N
         ended.cancel()
         reading.cancel()
         await asyncio.wait({reading})  # a host may not close what somebody reads
-        if link.code is not None:
-            await say_goodbye(socket, link.code)
+        failure = None if reading.cancelled() else reading.exception()
+        if link.code is not None or failure is not None:
+            await say_goodbye(socket, link.code or INTERNAL_ERROR)
         duplex.lost(TransportError("the client closed the WebSocket", cause="eof"))
         link.abort()
         await duplex.wait_closed(HTTP_FLUSH)
+    if failure is not None:
+        raise failure  # the host logs it
 
 
 async def say_goodbye(socket: Socket, code: int) -> None:
