@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from websockets.utils import accept_key
 
 from dovetail import Client
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import DovetailError, RequestTimeout, SessionLost, TransportError
 from dovetail.settings import Limits
+from dovetail.transports.websocket import connect
 from tests.support.waiting import HANG
+from tests.transports.recorder import Recorder
 
 from ..support.aio import run
 from .test_hostile_servers import turning
@@ -155,6 +159,25 @@ async def test_nobody_there_and_nobody_answering() -> None:
     with pytest.raises(RequestTimeout) as late:
         await client(f"ws://127.0.0.1:{port}/", timeouts=Timeouts(connect=0.2)).open()
     assert late.value.limit == "connect"
+    server.close()
+
+
+@run
+async def test_a_server_that_goes_on_talking_does_not_put_off_the_end() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        (key,) = re.findall(r"(?i)sec-websocket-key: (\S+)", head)
+        lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+        writer.write("\r\n".join([*lines, f"Sec-WebSocket-Accept: {accept_key(key)}", "", ""]).encode())
+        while not writer.is_closing():
+            writer.write(b"\x81\x02{}")
+            await asyncio.sleep(0)
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    link = await connect(Recorder(), f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    link.close()
+    async with asyncio.timeout(HANG):
+        await link.wait_closed()
     server.close()
 
 

@@ -72,6 +72,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         """Frames of several messages that wait for their turn."""
         self._delivered = 0  # bytes of the first of them that are done
         self._closing = False
+        self._ending = False
         self._over = asyncio.Event()
         self._reason: TransportError | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -106,7 +107,6 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
             self._flush()
-            self._arm(WEBSOCKET_CLOSING, self.abort)
         else:
             self.abort()
 
@@ -256,7 +256,8 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
                 transport.write_eof()
         if self._protocol.parser_exc is not None and self._reason is None:
             self._fail(self._protocol.parser_exc)
-        if self._protocol.close_expected():
+        if self._protocol.close_expected() and not self._ending:
+            self._ending = True  # once: a server that goes on talking does not put the end off
             self._arm(WEBSOCKET_CLOSING, self.abort)
 
     def _fail(self, error: Exception) -> None:
