@@ -71,6 +71,13 @@ async def site(server: Server | None = None, **options: Any) -> AsyncIterator[An
 
 
 @run
+async def test_a_query_of_very_many_members_is_400() -> None:
+    async with site() as ask:
+        assert (await ask("GET", "/hello?" + "a=1&" * 200 + "name=Ada")).body == b"hello Ada"
+        assert (await ask("GET", "/hello?" + "a=1&" * 300)).status == 400
+
+
+@run
 async def test_handlers_get_a_small_request_and_answer_as_they_like() -> None:
     async with site() as ask:
         found = await ask("GET", "/hello?name=ada&x=1")

@@ -16,6 +16,7 @@ from dovetail.transports import tcp
 from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said, text
 from tests.support.aio import run
+from tests.support.certificates import Authority
 from tests.support.rawclient import MODERN, RawClient
 from tests.support.waiting import HANG, turns, until
 from tests.support.web import modern
@@ -265,6 +266,22 @@ async def test_an_address_in_use_is_a_clear_error() -> None:
     with pytest.raises(TransportError, match=r"cannot listen on 127\.0\.0\.1"):
         await tcp.listen(Parrot(), *listener.address)
     await listener.close()
+
+
+def test_a_handshake_that_stops_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "TLS_SECONDS", 0.2)
+
+    @run
+    async def scenario() -> None:
+        listener = await tcp.listen(Parrot(), ssl=Authority(tmp_path).server("127.0.0.1"))
+        for beginning in (b"", b"\x16\x03\x01\x02\x00\x01"):
+            reader, writer = await asyncio.open_connection(*listener.address)
+            writer.write(beginning)
+            assert await reader.read() == b""
+            writer.close()
+        await listener.close()
+
+    scenario()
 
 
 def test_tls(tmp_path: Path) -> None:

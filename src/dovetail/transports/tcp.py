@@ -34,6 +34,8 @@ from . import running
 from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
 
+TLS_SECONDS = 10.0
+"""What a client has for its handshake."""
 _KEEPALIVE = (
     ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
     ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL),
@@ -179,10 +181,12 @@ class Listener:
         self, host: str | None, port: int | None, path: str | None, ssl: SSLContext | None
     ) -> Listener:
         loop = asyncio.get_running_loop()
+        # A handshake is no connection yet, so its time is all that bounds it.
+        secured: dict[str, Any] = {} if ssl is None else {"ssl": ssl, "ssl_handshake_timeout": TLS_SECONDS}
         if path is not None:
-            self._server = await loop.create_unix_server(self.accept, path, ssl=ssl)
+            self._server = await loop.create_unix_server(self.accept, path, **secured)
         else:
-            self._server = await loop.create_server(self.accept, host, port or 0, ssl=ssl)
+            self._server = await loop.create_server(self.accept, host, port or 0, **secured)
         return self
 
     async def close(self, *, drain: float = 0.0) -> None:

@@ -46,6 +46,8 @@ from .websockets import GOING_AWAY, SocketLink, broken_handshake, choose, say_go
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
+USUAL_HEAD_BYTES: Final = 4 << 10
+"""How large a combination of headers is remembered."""
 BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal, *GONE)
 """Why there is no body to be had."""
 
@@ -199,11 +201,13 @@ class HttpApp:
         plain = not self.options.cors or "origin" not in headers
         if (
             plain
-            and len(self._usual) < USUAL_HEADS
+            and sum(len(value) for value in key if value) <= USUAL_HEAD_BYTES
             and self._guard.refusal(head.local, headers) is None
             and is_json(headers.get("content-type"))
             and parse_accept(headers.get("accept")) & self._wanted == self._wanted
         ):
+            if len(self._usual) >= USUAL_HEADS:
+                self._usual.clear()  # whoever sends others each time has no lasting claim
             self._usual.add(key)
 
     @property

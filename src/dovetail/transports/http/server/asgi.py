@@ -171,13 +171,19 @@ class AsgiExchange(AsgiHead, eq=False):
             lines.append(_JSON if kind is JSON_TYPE else encoded(kind))
         if headers or self.extra:
             lines += map(encoded, (*headers, *self.extra))
-        await self.send({"type": "http.response.start", "status": status, "headers": lines})
-        await self.send({"type": "http.response.body", "body": body})
+        try:
+            await self.send({"type": "http.response.start", "status": status, "headers": lines})
+            await self.send({"type": "http.response.body", "body": body})
+        except GONE:
+            pass
 
     async def reply(self, body: bytes) -> None:
         lines = [(b"content-length", b"%d" % len(body)), _JSON, *map(encoded, self.extra)]
-        await self.send({"type": "http.response.start", "status": 200, "headers": lines})
-        await self.send({"type": "http.response.body", "body": body})
+        try:
+            await self.send({"type": "http.response.start", "status": 200, "headers": lines})
+            await self.send({"type": "http.response.body", "body": body})
+        except GONE:
+            pass
 
     def stream(self, headers: Headers = ()) -> AsgiSink:
         return AsgiSink(self.send, [*_EVENTS, *map(encoded, (*headers, *self.extra))])

@@ -30,6 +30,8 @@ _FRAMING: Final = frozenset({
 })  # fmt: skip
 """How an answer is cut out of the connection is the host's to say; another word on it makes two answers of one."""
 _STATUSES: Final = range(200, 600)
+QUERY_MEMBERS: Final = 256
+"""Members of a query that are taken apart for a handler; with more it is 400."""
 Found = list[tuple[Route, dict[str, str]]]
 
 
@@ -102,9 +104,14 @@ class Beside:
         route, params = chosen
         identity = self._identity
         principal = await identity.of(exchange) if identity.asked and route.auth else None
+        try:
+            query = parse_qsl(exchange.query, keep_blank_values=True, max_num_fields=QUERY_MEMBERS)
+        except ValueError:
+            await exchange.answer(400, b"the query has too many members\n", kind=TEXT_TYPE)
+            return False
         body = await self._read(exchange)
         if body is not None:
-            await self._answer(exchange, route, params, body, principal)
+            await self._answer(exchange, route, params, dict(query), body, principal)
         return False
 
     async def _answer(
@@ -112,17 +119,17 @@ class Beside:
         exchange: Exchange,
         route: Route,
         params: Mapping[str, str],
+        query: Mapping[str, str],
         body: bytes,
         principal: Principal | None,
     ) -> None:
         """Have the author's handler answer; a client learns nothing of its exceptions."""
-        query = exchange.query
         request = Request(
             method=exchange.method,
             path=exchange.path,
             params=params,
-            query=dict(parse_qsl(query, keep_blank_values=True)),
-            query_string=query,
+            query=query,
+            query_string=exchange.query,
             headers=exchange.headers,
             body=body,
             principal=principal,
