@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,6 @@ async def test_a_body_that_trickles_in_time_is_read() -> None:
         assert text((await connection.response()).message["result"]) == "DROP"
 
 
-@pytest.mark.cannot("uvicorn", "it has no limit on the time or size of a head that does not end")
 @pytest.mark.parametrize("beginning", [b"", b"POST /mcp HTTP/1.1\r\nHost: loc"])
 def test_a_head_that_never_ends_is_cut_off(beginning: bytes) -> None:
     @run
@@ -73,7 +73,6 @@ def test_a_head_that_never_ends_is_cut_off(beginning: bytes) -> None:
     scenario()
 
 
-@pytest.mark.cannot("uvicorn", "it has no limit on the time or size of a head that does not end")
 @run
 async def test_a_head_that_grows_without_an_end_is_431() -> None:
     async with served(build(limits=Limits(header_bytes=10_000))) as site, await site.connect() as connection:
@@ -82,6 +81,30 @@ async def test_a_head_that_grows_without_an_end_is_431() -> None:
             connection.send(b"X-%d: %s\r\n" % (number, b"x" * 1000))
         assert (await connection.head()).status == 431
         assert await connection.at_end()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_next_head_of_a_connection_has_to_end_too(chunked: bool) -> None:
+    message = modern("tools/call", {"name": "shout", "arguments": {"words": "first"}})
+    body = json.dumps(message).encode()
+    first = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(len(body))}
+    if chunked:
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+
+    @run
+    async def scenario() -> None:
+        limits = Limits(header_bytes=10_000)
+        async with served(build(limits=limits), header_timeout=0.5) as site:
+            for rest in (b"X-More: ", b"X-More: %s\r\n" % (b"x" * 1000) * 1000):
+                connection = await site.connect()
+                connection.request("POST", "/mcp", modern_headers(message) | first)
+                connection.send(body)
+                assert text((await connection.response()).message["result"]) == "FIRST"
+                connection.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + rest)
+                with suppress(ConnectionResetError):
+                    assert (await connection.reader.read())[:13] in (b"", b"HTTP/1.1 431 ")
+
+    scenario()
 
 
 @run
@@ -186,6 +209,43 @@ class Caller:
         scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "server": ("127.0.0.1", 1)}
         await self.app(scope, receive, send)
         return sent[0]["status"], dict(sent[0]["headers"])
+
+
+@run
+async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
+    app = build().asgi()
+    call, message = Caller(app), modern("tools/list")
+    body, headers = json.dumps(message).encode(), modern_headers(message)
+    assert (await call("POST", headers, body))[0] == 200
+    before = held(app)
+    for number in range(100):
+        strange = headers | {"Accept": f"{BOTH}, {number}/{'x' * 20_000}"}
+        assert (await call("POST", strange, body))[0] == 200
+    assert held(app) < before + 100_000
+    await app.drain(0)
+
+
+@pytest.mark.parametrize("failure", [ConnectionResetError(), RuntimeError("the handler is closed")])
+def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None:
+    @run
+    async def scenario() -> None:
+        app = build().asgi()
+        message = modern("tools/list")
+        body, headers = json.dumps(message).encode(), modern_headers(message)
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            raise failure  # as uvloop does for a connection that has just ended
+
+        for path in ("/mcp", "/livez", "/nothing"):
+            raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            scope = {"type": "http", "method": "POST", "path": path, "server": ("127.0.0.1", 1)}
+            await app({**scope, "headers": [*raw, (b"host", b"localhost")]}, receive, send)
+        await app.drain(0)
+
+    scenario()
 
 
 @run

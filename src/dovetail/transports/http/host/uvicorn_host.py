@@ -10,12 +10,15 @@ import asyncio
 import logging
 import os
 import secrets
+from functools import partial
 from importlib.util import find_spec
 from math import ceil
 from typing import Any, Final
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ....errors import DovetailError
 from ....settings import HTTP_CONNECTIONS, HTTP_FLUSH, HTTP_LOOK, HTTP_MARGIN, HttpOptions, Limits
@@ -23,6 +26,7 @@ from ....wire.seal import Keys, Seal
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.exchange import HttpService
+from .heads import Heads
 from .paced import Paced
 from .places import Place, say
 from .process import Work, Worker, give_store, supervised
@@ -135,8 +139,9 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
         "log_level": "warning",
         "access_log": False,
         "interface": "asgi3",
-        # The fast parser takes a trailer that comes with its head for a header: it must not name the caller.
-        "http": "auto" if options.principal is None else "h11",
+        "http": partial(
+            Heads, _parser(options), limits.header_bytes, 2 * limits.message_size, options.header_timeout
+        ),
         "server_header": False,
         "proxy_headers": False,
         "limit_concurrency": HTTP_CONNECTIONS,
@@ -148,6 +153,11 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
         "ssl_certfile": place.certfile,
         "ssl_keyfile": place.keyfile,
     }
+
+
+def _parser(options: HttpOptions) -> type[asyncio.Protocol]:
+    """The fastest one, but for a trailer that comes with its head: that must not name the caller."""
+    return AutoHTTPProtocol if options.principal is None else H11Protocol
 
 
 def _not_about_clients(record: logging.LogRecord) -> bool:
