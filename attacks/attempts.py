@@ -7,11 +7,39 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import active_children, get_context
 
-from . import on_clients, on_floods, on_heads, on_places, on_rates, on_tcp, on_websocket
+from . import (
+    on_beside,
+    on_callers,
+    on_clients,
+    on_floods,
+    on_gateways,
+    on_heads,
+    on_http2,
+    on_lines,
+    on_places,
+    on_rates,
+    on_slowness,
+    on_tcp,
+    on_websocket,
+)
 from .report import ATTACKS, Attack, Outcome, Scale, carry_out
-from .victim import serve
+from .victim import piped, serve
 
-MODULES = (on_tcp, on_heads, on_places, on_websocket, on_floods, on_rates, on_clients)
+MODULES = (
+    on_tcp,
+    on_lines,
+    on_heads,
+    on_http2,
+    on_slowness,
+    on_beside,
+    on_callers,
+    on_places,
+    on_websocket,
+    on_floods,
+    on_gateways,
+    on_rates,
+    on_clients,
+)
 """Importing them registers their attacks."""
 
 
@@ -30,6 +58,9 @@ def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
 
 
 async def _against_a_server(one: Attack, host: str, scale: Scale) -> Outcome:
+    if one.face == "stdio":
+        async with piped() as process:
+            return await carry_out(one, host, process, scale)
     async with serve(host, **({"VICTIM_PRINCIPAL": "1"} if one.named else {})) as victim:
         return await carry_out(one, host, victim, scale)
 
@@ -47,4 +78,4 @@ async def _done() -> str:
 
 def places(one: Attack) -> tuple[str, ...]:
     """The hosts one attack is tried on."""
-    return {"client": ("client",), "tcp": ("tcp",)}.get(one.face, one.hosts)
+    return one.hosts if one.face == "http" else (one.face,)

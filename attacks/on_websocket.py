@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import struct
+import zlib
 
 from .report import GotThrough, Scale, attack
 from .victim import Victim, Wire, http, initialize, modern
@@ -236,3 +237,30 @@ async def handshakes_that_fail(victim: Victim, scale: Scale) -> str:
     if b"ERROR" in said or b"Traceback" in said:
         raise GotThrough(f"the log says: {said[-400:].decode(errors='replace')}")
     return f"{len(heads)} refused, nothing in the log"
+
+
+@attack("http")
+async def packed_messages(victim: Victim, scale: Scale) -> str:
+    """Compression is offered in many ways, and messages come packed that become hundreds of megabytes."""
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(b" " * (scale.of(64, 512) * MIB)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    before, agreed = victim.memory(), 0
+    for offer in (
+        "permessage-deflate",
+        "permessage-deflate; client_max_window_bits; server_no_context_takeover",
+        "permessage-deflate; server_max_window_bits=8, permessage-deflate",
+        "x-webkit-deflate-frame",
+    ):
+        wire = await victim.connect()
+        wire.send(http("GET", "/mcp", {**HANDSHAKE, "Sec-WebSocket-Extensions": offer}))
+        head = await wire.reader.readuntil(b"\r\n\r\n")
+        agreed += b"sec-websocket-extensions" in head.lower()
+        for _ in range(4):
+            wire.send(frame(TEXT | 0x40, packed[: 4 * MIB]))
+        if not await wire.closed(10):
+            raise GotThrough(f"a packed message is taken after {offer}")
+    await victim.ask("echo", text="still there?")
+    grown = (victim.memory() - before) >> 20
+    if agreed or grown > 32:
+        raise GotThrough(f"{agreed} offers were agreed to, {grown} MiB")
+    return f"no offer was agreed to, packed messages end the connection, {grown} MiB"

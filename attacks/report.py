@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Face = Literal["http", "tcp", "client"]
+Face = Literal["http", "http2", "tcp", "stdio", "client"]
 
 
 class GotThrough(Exception):

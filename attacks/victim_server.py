@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from typing import Any
 
 from dovetail import Context, RegistrationError, Request, Server
@@ -125,6 +126,21 @@ def learn_transcripts() -> None:
     server.remove_tool("crash")  # it fails on purpose, and we look for what fails otherwise
 
 
+def asked() -> dict[str, Any]:
+    """How an attack wants us to serve HTTP."""
+    found: dict[str, Any] = {"principal": principal} if os.environ.get("VICTIM_PRINCIPAL") else {}
+    if seconds := os.environ.get("VICTIM_SECONDS"):
+        found |= dict.fromkeys(("header_timeout", "body_timeout", "write_timeout"), float(seconds))
+    if certificate := os.environ.get("VICTIM_TLS"):
+        found["certfile"] = certificate
+    return found
+
+
+def of_granian() -> Any:
+    """What is served where granian is run by somebody else, who lets it speak HTTP/2."""
+    return server.rsgi()
+
+
 if __name__ == "__main__":
     if os.environ.get("VICTIM_TRANSCRIPTS"):
         learn_transcripts()
@@ -132,6 +148,16 @@ if __name__ == "__main__":
     if host == "stdio":
         sys.exit(server.run())
     if host == "tcp":
-        sys.exit(server.run("tcp", host="127.0.0.1", port=int(port)))
-    named = {"principal": principal} if os.environ.get("VICTIM_PRINCIPAL") else {}
-    sys.exit(server.run("http", port=int(port), server=host, metrics=True, **named))
+        secured: dict[str, Any] = {}
+        if certificate := os.environ.get("VICTIM_TLS"):
+            secured["ssl"] = SSLContext(PROTOCOL_TLS_SERVER)
+            secured["ssl"].load_cert_chain(certificate)
+        sys.exit(server.run("tcp", host="127.0.0.1", port=int(port), **secured))
+    if host == "http2":
+        here = ["--working-dir", str(Path(__file__).parent), "--host", "127.0.0.1", "--port", port]
+        how = ["--interface", "rsgi", "--http", "auto", "--http2-max-headers-size", "65536"]
+        os.execv(
+            sys.executable,
+            [sys.executable, "-m", "granian", *here, *how, "--factory", "victim_server:of_granian"],
+        )
+    sys.exit(server.run("http", port=int(port), server=host, metrics=True, **asked()))

@@ -1,0 +1,121 @@
+"""Attacks of a server behind a gateway on the gateway, and on whoever calls something else through it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+from dovetail import Client, DovetailError, Server, Timeouts
+from dovetail.gateway import Proxy
+
+from .on_callers import LEGACY, SAID, Flood, Words, talking
+from .on_clients import TRAP, Pulse, answer, hostile, usual
+from .report import GotThrough, Scale, attack
+from .victim import MODERN, Json
+from .weight import mine
+
+SECONDS = 4.0
+"""What a call behind may take."""
+MOST = 160
+"""Mebibytes; the server behind is in this process, too."""
+
+
+async def _through(url: str, what: str) -> str:
+    """Call the hostile server through a gateway, and an honest tool of the gateway's own beside it."""
+    front = Server("front")
+
+    @front.tool
+    async def echo(text: str) -> str:
+        return text
+
+    front.mount(Proxy(url, timeout=SECONDS), prefix="bad")
+    clock, before, outcome, slowest = asyncio.get_running_loop().time, mine(), "answered", 0.0
+    async with Client(front, timeouts=Timeouts(30, 30, 30)) as client:
+        await client.call_tool("echo", {"text": "first"})
+        begun = clock()
+        async with Pulse() as pulse:
+            calling = asyncio.create_task(_trap(client))
+            while not calling.done():
+                asked = clock()
+                await client.call_tool("echo", {"text": "still there?"})
+                slowest = max(slowest, clock() - asked)
+                await asyncio.sleep(0.02)
+            try:
+                await calling
+            except DovetailError as error:
+                outcome = f"{type(error).__name__} {error.kind}"
+        took = clock() - begun
+    grown = (mine() - before) >> 20
+    detail = f"{what}: {outcome} after {took:.1f} s, others waited {slowest * 1000:.0f} ms, loop away {pulse.worst * 1000:.0f} ms, {grown} MiB"  # noqa: E501
+    if slowest > 1.5 or took > 3 * SECONDS + 8 or grown > MOST:
+        raise GotThrough(detail)
+    return detail
+
+
+async def _trap(client: Client) -> None:
+    await client.list_tools()
+    await client.call_tool("bad_trap", {})
+
+
+@attack("client", seconds=300)
+async def a_server_behind_that_talks(scale: Scale) -> str:
+    """Behind a gateway thousands of notifications, questions and forged answers come, before an answer and without."""
+    told, times = list[str](), scale.of(300, 3000)
+    for way in ("http", "tcp"):
+        for what, words in SAID.items():
+            revision = LEGACY if what in ("pings", "questions", "unknown requests") else MODERN
+
+            def flood(message: Json, words: Words = words, revision: str = revision) -> Iterator[bytes]:
+                for _ in range(times):
+                    yield words(message)
+                yield _result(message)
+
+            async with talking(way, revision, flood) as url:
+                told.append(await _through(url, f"{way} {what}"))
+        async with talking(way, MODERN, _endless(SAID["log messages"])) as url:
+            told.append(await _through(url, f"{way} without end"))
+    return "; ".join(told)
+
+
+def _result(message: Json) -> bytes:
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete", "content": []}}
+    ).encode()
+
+
+def _endless(words: Words) -> Flood:
+    def pour(message: Json) -> Iterator[bytes]:
+        while True:
+            yield words(message)
+
+    return pour
+
+
+@attack("client", seconds=200)
+async def a_server_behind_with_strange_lists(scale: Scale) -> str:
+    """Behind a gateway are very many tools, very long ones, lists without end, or names that are another's."""
+    many = [{**TRAP, "name": f"t{n}", "description": "x" * 1000} for n in range(scale.of(500, 5000))]
+    long = [{**TRAP, "name": f"t{n}", "description": "x" * (1 << 20)} for n in range(12)]
+    names = ["echo", "bad_echo", "../echo", "x" * 100_000, "\x1b[2J", "\u202etrap", "", " ", "a\nb", "trap"]
+    schema = json.loads('{"items":' * 900 + "{}" + "}" * 900)
+    deep = [{**TRAP, "inputSchema": {"type": "object", "properties": {"a": schema}}}]
+    told: list[str] = []
+    for what, tools in {"many": [*many, TRAP], "long": [*long, TRAP], "names": [{**TRAP, "name": n} for n in names], "deep": deep}.items():  # noqa: E501  # fmt: skip
+
+        def reply(message: Json, tools: list[Json] = tools) -> tuple[str, bytes, dict[str, str]]:
+            return usual(message, tools)
+
+        async with hostile(reply) as url:
+            told.append(await _through(url, what))
+
+    def pages(message: Json) -> tuple[str, bytes, dict[str, str]]:
+        if message.get("method") == "tools/list":
+            tool = {**TRAP, "name": f"t{message['id']}"}
+            page = {"tools": [tool], "nextCursor": f"{message['id']}", "ttlMs": 0, "cacheScope": "private"}
+            return answer(message, page)
+        return usual(message, [TRAP])
+
+    async with hostile(pages) as url:
+        told.append(await _through(url, "pages"))
+    return "; ".join(told)
