@@ -16,6 +16,7 @@ import pytest
 from dovetail import Client
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import DovetailError, TransportError
+from dovetail.wire.headers import kept_headers
 
 from ..support.aio import run
 from ..support.stopwatch import Stopwatch
@@ -151,6 +152,17 @@ async def test_checking_a_result_does_not_stop_the_loop(what: str, caplog: pytes
         async with turning():
             for _ in range(2):
                 await client.call_tool("t", timeout=HANG)
+
+
+@run
+async def test_long_names_that_a_gateway_is_told_are_not_remembered() -> None:
+    async with serving(modern) as (server, url), Client(url, known_servers=KnownServers()) as client:
+        await client.call_tool("echo")
+        before = kept_headers.cache_info().currsize
+        for number in range(3):
+            await client.call_tool(f"{number}{'x' * 1000}")
+        assert kept_headers.cache_info().currsize == before
+        assert server.requests[-1].headers["mcp-name"] == f"2{'x' * 1000}"
 
 
 @run

@@ -11,6 +11,7 @@ from dovetail.transports.http.client.addresses import address_of, shown
 from dovetail.transports.http.client.routes import request, route_to
 from tests.http.raw_server import answer, answering, ask, raw_server, session
 from tests.support.aio import run
+from tests.support.held import held
 from tests.support.waiting import HANG
 
 HERE = route_to("http://example.com/mcp", proxy=False)
@@ -22,6 +23,13 @@ def lines(*args: Any, **options: Any) -> list[str]:
 
 def names(head: list[str]) -> list[str]:
     return [line.partition(":")[0].lower() for line in head[1:] if line]
+
+
+def test_long_heads_are_not_kept_to_be_sent_again() -> None:
+    route = route_to("http://example.com/mcp", proxy=False)
+    for number in range(50):
+        request("POST", route, {"Mcp-Name": f"{number}{'x' * 50_000}"}, b"")
+    assert held(route.heads) < 50_000
 
 
 @run

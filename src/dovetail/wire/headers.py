@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -309,13 +309,17 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
 # --- making them -------------------------------------------------------------------------------------------
 
 
-@lru_cache(HEADS_KEPT)
 def routing_headers(version: str, method: str, name: str | None = None) -> Mapping[str, str]:
     """The headers of a request, not to be changed: ``name`` is what `Method.name_header` points at."""
     headers = {VERSION_HEADER: version, METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
     return headers
+
+
+kept_headers = lru_cache(HEADS_KEPT)(routing_headers)
+"""The same, made once; for names of at most `NAME_KEPT` characters, since a gateway is told names by its clients."""
+NAME_KEPT: Final = 256
 
 
 def argument_headers(arguments: Any, header_map: HeaderMap) -> dict[str, str]:

@@ -36,7 +36,7 @@ from ....settings import (
     UNATTENDED_POST,
 )
 from ....wire.frames import Frame, decode
-from ....wire.headers import VERSION_HEADER, routing_headers
+from ....wire.headers import NAME_KEPT, VERSION_HEADER, kept_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
@@ -380,7 +380,8 @@ class StreamableLink(HttpLink):
         row = METHODS.get(outgoing.method)
         if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
             name = getattr(outgoing.params, _MEMBERS[row.name_header])
-        return {**POST_HEADERS, **own, **routing_headers(revision.name, outgoing.method, name)}
+        made = kept_headers if name is None or len(name) <= NAME_KEPT else routing_headers
+        return {**POST_HEADERS, **own, **made(revision.name, outgoing.method, name)}
 
     def _session_headers(self, revision: Revision) -> dict[str, str]:
         headers: dict[str, str] = {}

@@ -16,6 +16,8 @@ ENCODINGS = "gzip, deflate"
 """What `inflating` unpacks."""
 SAFE = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 """Methods that do no harm twice."""
+HEAD_KEPT_BYTES = 8 << 10
+"""How long a head is kept to be sent again."""
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
@@ -75,9 +77,11 @@ def request(method: str, route: Route, headers: Mapping[str, str], body: bytes |
     key = (method, *headers.items())
     head = route.heads.get(key)
     if head is None:
-        if len(route.heads) >= HEADS_KEPT:
-            route.heads.clear()
-        head = route.heads[key] = _head(method, route, headers)
+        head = _head(method, route, headers)
+        if len(head) <= HEAD_KEPT_BYTES:  # names in it may be those that a client tells a gateway
+            if len(route.heads) >= HEADS_KEPT:
+                route.heads.clear()
+            route.heads[key] = head
     if body is not None:
         return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
     return head + (b"Content-Length: 0\r\n\r\n" if method in _WITH_BODY else b"\r\n")
