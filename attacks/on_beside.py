@@ -155,7 +155,7 @@ async def streams_of_the_old_pair(victim: Victim, scale: Scale) -> str:
 
 def _introductions(scale: Scale) -> Iterator[bytes]:
     """Everything that a server could be made to remember: another one in each request, and a kilobyte of it."""
-    for number in range(scale.of(1000, 20_000)):
+    for number in range(scale.of(1000, 5000)):
         message = modern("tools/call", {"name": f"tool-{number}" + "n" * 900, "arguments": {}})
         message["params"]["_meta"] |= {
             "io.modelcontextprotocol/clientInfo": {"name": f"c{number}" + "x" * 600, "version": "1"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 from dovetail import Client, DovetailError, Server, Timeouts
 from dovetail.gateway import Proxy
@@ -119,3 +120,33 @@ async def a_server_behind_with_strange_lists(scale: Scale) -> str:
     async with hostile(pages) as url:
         told.append(await _through(url, "pages"))
     return "; ".join(told)
+
+
+@attack("client", seconds=60)
+async def long_names_through_a_gateway(scale: Scale) -> str:
+    """A client calls tools, prompts and resources through a gateway whose names are megabytes and never come twice."""
+
+    def reply(message: Json) -> tuple[str, bytes, dict[str, str]]:
+        found = json.loads(usual(message, [TRAP])[1])
+        if message.get("method") == "server/discover":
+            found["result"]["capabilities"] = {"tools": {}, "resources": {}, "prompts": {}}
+        return "application/json", json.dumps(found).encode(), {}
+
+    count, before = scale.of(20, 100), mine()
+    async with (
+        hostile(reply) as url,
+        Client(Proxy(url, timeout=SECONDS), timeouts=Timeouts(30, 30, 30)) as client,
+    ):
+        for number in range(count):
+            name = f"{number}{'x' * (1 << 20)}"
+            for ask in (
+                client.get_prompt(name),
+                client.read_resource(f"thing://{name}"),
+                client.call_tool(name, {}),
+            ):
+                with suppress(DovetailError):
+                    await ask
+    grown = (mine() - before) >> 20
+    if grown > 96:
+        raise GotThrough(f"{3 * count} names of a mebibyte cost {grown} MiB")
+    return f"{3 * count} names of a mebibyte cost {grown} MiB"
