@@ -383,8 +383,6 @@ HTTP_STARTING: Final = 0.05
 """Seconds a host gets to serve once a worker has started."""
 HTTP_LOOK: Final = 0.005
 """Seconds between two looks whether a host has started."""
-HTTP_PARENT_LOOK: Final = 1.0
-"""Seconds between two looks of a worker whether its supervisor is still there."""
 
 # --- strangers ----------------------------------------------------------------------------------------------
 
