@@ -69,7 +69,7 @@ LATE = {"asked", "opening", "envelopes", "tasks", "unions"}
 
 @pytest.mark.parametrize(
     ("program", "modules", "models", "validators"),
-    [(SDK, 505, 96, 8), (LOW, 475, 76, 2), (FASTMCP, 560, 150, 16)],
+    [(SDK, 500, 86, 7), (LOW, 440, 50, 0), (FASTMCP, 535, 130, 3)],
     ids=["sdk", "lowlevel", "fastmcp"],
 )  # fmt: skip
 def test_a_server_loads_little_before_its_first_answer(

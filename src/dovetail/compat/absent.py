@@ -7,13 +7,11 @@ their absence is expected (``try … except ImportError``, ``if TYPE_CHECKING``)
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import importlib.machinery
-import pkgutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -56,7 +54,9 @@ def suggestion(name: str) -> str:
         family = name.partition(".")[0] + "."
         place = min(elsewhere, key=lambda place: (not place.startswith(family), place.count("."), place))
         return f"the same name is in {place}: import it from there"
-    near = difflib.get_close_matches(last, _names(module), n=2) if exists(module) else []
+    from difflib import get_close_matches  # only where there is something to suggest
+
+    near = get_close_matches(last, _names(module), n=2) if exists(module) else []
     if near:
         return f"{module} has {' and '.join(near)}"
     return "write that part for Dovetail (docs/migrate.md), or run the program with its original library"
@@ -99,12 +99,12 @@ class Reading:
     def read(self, tree: ast.AST) -> None:
         """Read the whole file."""
         self._tree = tree
-        for node in _counted(tree):
+        for node in _counted(_statements(tree)):
             if isinstance(node, ast.Import):
                 self._import(node)
             else:
                 self._import_from(node)
-        for node in ast.walk(tree):
+        for node in ast.walk(tree) if self._modules else ():
             if isinstance(node, ast.Attribute):
                 self._attribute(node)
 
@@ -212,15 +212,24 @@ def find_module(name: str) -> Path | None:
     return _of_package(f"{name}.__main__") or _of_package(name)
 
 
-def _counted(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    for node in ast.iter_child_nodes(tree):
+def _counted(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
         elif isinstance(node, ast.Try) and any(_forgiving(handler) for handler in node.handlers):
-            for part in (*node.handlers, *node.orelse, *node.finalbody):
-                yield from _counted(part)
-        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
-            yield from _counted(node)
+            yield from _counted((*node.handlers, *node.orelse, *node.finalbody))
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            yield from _counted(node.orelse)
+        else:
+            yield from _counted(_statements(node))
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """What stands right inside; not the expressions, which are most of a program and import nothing."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        inside = getattr(tree, field, ())
+        if isinstance(inside, list):
+            yield from cast("list[ast.AST]", inside)
 
 
 def _forgiving(handler: ast.ExceptHandler) -> bool:
@@ -244,6 +253,8 @@ def _names(module: str) -> set[str]:
 
 def _all_names() -> dict[str, Iterable[str]]:
     """All public names of both families, by module; for suggestions only."""
+    import pkgutil
+
     found: dict[str, Iterable[str]] = {}
     for family in FAMILIES:
         if not exists(family):

@@ -6,7 +6,6 @@ command line wins. One that ends without having served is searched for a server,
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import runpy
@@ -15,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -24,6 +23,9 @@ from ..server import Server
 from . import absent, hook, serving
 from .adapting import CHANGED
 from .serving import Command, Served
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 log = logging.getLogger("dovetail.compat")
 
@@ -170,10 +172,12 @@ def _runnable(name: str) -> bool:
     return path is not None and path.name != "__init__.py"
 
 
-def entry_point(name: str) -> importlib.metadata.EntryPoint | None:
+def entry_point(name: str) -> EntryPoint | None:
     """The console command of a package: the one with its name, or else its only one."""
+    from importlib.metadata import entry_points  # a file, or a module that can be run, does without
+
     plain = name.replace("_", "-")
-    points = list(importlib.metadata.entry_points(group="console_scripts"))
+    points = list(entry_points(group="console_scripts"))
     named = [one for one in points if one.name.replace("_", "-") == plain]
     own = [one for one in points if one.module == name or one.module.startswith(f"{name}.")]
     if named or len(own) == 1:

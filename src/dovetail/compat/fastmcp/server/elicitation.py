@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, get_origin
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from ...common.schemas import dereferenced
+from ...mcp.server.elicitation import CancelledElicitation, DeclinedElicitation
+from ...mcp.types.base import Closed
+
+__all__ = [
+    "AcceptedElicitation",
+    "CancelledElicitation",
+    "DeclinedElicitation",
+    "Form",
+    "ScalarElicitationType",
+]
 
 T = TypeVar("T")
 
 
-class AcceptedElicitation(BaseModel, Generic[T]):
+class AcceptedElicitation(Closed, Generic[T]):
     """The user agreed, and this is what they filled in."""
 
     action: Literal["accept"] = "accept"
     data: T
-
-
-class DeclinedElicitation(BaseModel):
-    """The user said no."""
-
-    action: Literal["decline"] = "decline"
-
-
-class CancelledElicitation(BaseModel):
-    """The user closed the form without an answer."""
-
-    action: Literal["cancel"] = "cancel"
 
 
 @dataclass

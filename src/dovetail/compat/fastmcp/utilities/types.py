@@ -22,7 +22,7 @@ NotSet = ...
 class FastMCPBaseModel(BaseModel):
     """What the models of FastMCP inherit."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 def get_fn_name(fn: Callable[..., Any]) -> str:

@@ -9,32 +9,33 @@ from typing import Any, Generic, Literal
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
+from ..types.base import Closed
 from .session import ServerSession
 
 ElicitSchemaModelT = TypeVar("ElicitSchemaModelT", bound=BaseModel)
 _PRIMITIVE = (str, int, float, bool)
 
 
-class AcceptedElicitation(BaseModel, Generic[ElicitSchemaModelT]):
+class AcceptedElicitation(Closed, Generic[ElicitSchemaModelT]):
     """The user agreed, and this is what they filled in."""
 
     action: Literal["accept"] = "accept"
     data: ElicitSchemaModelT
 
 
-class DeclinedElicitation(BaseModel):
+class DeclinedElicitation(Closed):
     """The user said no."""
 
     action: Literal["decline"] = "decline"
 
 
-class CancelledElicitation(BaseModel):
+class CancelledElicitation(Closed):
     """The user closed the form without an answer."""
 
     action: Literal["cancel"] = "cancel"
 
 
-class AcceptedUrlElicitation(BaseModel):
+class AcceptedUrlElicitation(Closed):
     """The user agreed to visit the address."""
 
     action: Literal["accept"] = "accept"

@@ -7,9 +7,9 @@ Start with `base`, which has what all of them share.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import AnyUrl, FileUrl
-
 if TYPE_CHECKING:
+    from pydantic import AnyUrl, FileUrl
+
     from .asked import *
     from .base import *
     from .capabilities import *
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from .offered import *
     from .opening import *
     from .tasks import *
+    from .tools import *
     from .unions import *
 
 _PARTS: Final = (
     "base",
     "content",
-    "offered",
+    "tools",
     "capabilities",
+    "offered",
     "notices",
     "opening",
     "asked",
@@ -38,6 +40,8 @@ _PARTS: Final = (
 
 def __getattr__(name: str) -> Any:
     """The first part that has ``name`` is loaded, with those before it: making models costs more than using them."""
+    if name in ("AnyUrl", "FileUrl"):
+        return vars(import_module("pydantic.networks"))[name]
     if name in _NAMES:
         for part in _PARTS:
             names = vars(import_module(f".{part}", __name__))

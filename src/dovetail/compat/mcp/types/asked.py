@@ -4,13 +4,48 @@ from typing import Any, Literal
 
 from pydantic import Field, FileUrl
 
-from .base import Notification, NotificationParams, Open, Request, RequestParams, Result, Role
-from .content import SamplingContent, SamplingMessage, SamplingMessageContentBlock
-from .offered import Tool
+from .base import Open, Request, RequestParams, Result, Role
+from .content import AudioContent, ContentBlock, ImageContent, TextContent
+from .notices import Notification, NotificationParams
+from .tools import Tool
 
 IncludeContext = Literal["none", "thisServer", "allServers"]
 StopReason = Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str
 ElicitRequestedSchema = dict[str, Any]
+
+
+class ToolUseContent(Open):
+    type: Literal["tool_use"]
+    name: str
+    id: str
+    input: dict[str, Any]
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ToolResultContent(Open):
+    type: Literal["tool_result"]
+    toolUseId: str
+    content: list[ContentBlock] = Field(default=[])
+    structuredContent: dict[str, Any] | None = None
+    isError: bool | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+SamplingContent = TextContent | ImageContent | AudioContent
+
+
+SamplingMessageContentBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+
+
+class SamplingMessage(Open):
+    role: Role
+    content: SamplingMessageContentBlock | list[SamplingMessageContentBlock]
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+    @property
+    def content_as_list(self) -> list[SamplingMessageContentBlock]:
+        """The content as a list, whichever of the two it is."""
+        return self.content if isinstance(self.content, list) else [self.content]
 
 
 class ModelHint(Open):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.networks import AnyUrl, UrlConstraints
 
 LATEST_PROTOCOL_VERSION: Final = "2025-11-25"
 DEFAULT_NEGOTIATED_VERSION: Final = "2025-03-26"
@@ -32,7 +31,19 @@ Role = Literal["user", "assistant"]
 StrictInteger = Annotated[int, Field(strict=True)]
 RequestId = StrictInteger | str
 AnyFunction: TypeAlias = Callable[..., Any]
-Url = Annotated[AnyUrl, UrlConstraints(host_required=False)]
+
+if TYPE_CHECKING:
+    from pydantic import AnyUrl as Url
+else:
+
+    class Url:
+        """An ``AnyUrl`` that needs no host. What pydantic has for addresses is loaded with the first model of one."""
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            from pydantic.networks import AnyUrl, UrlConstraints
+
+            return handler.generate_schema(Annotated[AnyUrl, UrlConstraints(host_required=False)])
 
 
 class Closed(BaseModel):
@@ -63,14 +74,7 @@ class PaginatedRequestParams(RequestParams):
     cursor: Cursor | None = None
 
 
-class NotificationParams(Closed):
-    class Meta(Open): ...
-
-    meta: Meta | None = Field(alias="_meta", default=None)
-
-
 RequestParamsT = TypeVar("RequestParamsT", bound=RequestParams | dict[str, Any] | None)
-NotificationParamsT = TypeVar("NotificationParamsT", bound=NotificationParams | dict[str, Any] | None)
 MethodT = TypeVar("MethodT", bound=str)
 
 
@@ -91,13 +95,15 @@ class Request(Unbound, Generic[RequestParamsT, MethodT]):
     params: RequestParamsT
 
 
-class PaginatedRequest(Request[Any, MethodT], Generic[MethodT]):
+class PaginatedRequest(Request[Any, Any], Generic[RequestParamsT, MethodT]):
+    """Also ``PaginatedRequest[Method]``: its parameters are known."""
+
     params: PaginatedRequestParams | None = None
 
+    if not TYPE_CHECKING:
 
-class Notification(Unbound, Generic[NotificationParamsT, MethodT]):
-    method: MethodT
-    params: NotificationParamsT
+        def __class_getitem__(cls, given: Any) -> Any:
+            return super().__class_getitem__(given if isinstance(given, tuple) else (Any, given))
 
 
 class Result(Open):
@@ -106,9 +112,6 @@ class Result(Open):
 
 class PaginatedResult(Result):
     nextCursor: Cursor | None = None
-
-
-class EmptyResult(Result): ...
 
 
 class ErrorData(Open):

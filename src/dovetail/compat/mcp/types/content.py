@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base import Annotations, BaseMetadata, Icon, Open, Role, Url
+from .base import Annotations, BaseMetadata, Icon, Open, Url
 
 
 class ResourceContents(Open):
@@ -27,16 +27,6 @@ class Resource(BaseMetadata):
     description: str | None = None
     mimeType: str | None = None
     size: int | None = None
-    icons: list[Icon] | None = None
-    annotations: Annotations | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class ResourceTemplate(BaseMetadata):
-    model_config = Open.model_config
-    uriTemplate: str
-    description: str | None = None
-    mimeType: str | None = None
     icons: list[Icon] | None = None
     annotations: Annotations | None = None
     meta: dict[str, Any] | None = Field(alias="_meta", default=None)
@@ -84,40 +74,3 @@ class ResourceLink(Resource):
 
 ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 Content = ContentBlock
-
-
-class ToolUseContent(Open):
-    type: Literal["tool_use"]
-    name: str
-    id: str
-    input: dict[str, Any]
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class ToolResultContent(Open):
-    type: Literal["tool_result"]
-    toolUseId: str
-    content: list[ContentBlock] = Field(default=[])
-    structuredContent: dict[str, Any] | None = None
-    isError: bool | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-SamplingContent = TextContent | ImageContent | AudioContent
-SamplingMessageContentBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
-
-
-class SamplingMessage(Open):
-    role: Role
-    content: SamplingMessageContentBlock | list[SamplingMessageContentBlock]
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-    @property
-    def content_as_list(self) -> list[SamplingMessageContentBlock]:
-        """The content as a list, whichever of the two it is."""
-        return self.content if isinstance(self.content, list) else [self.content]
-
-
-class PromptMessage(Open):
-    role: Role
-    content: ContentBlock

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, RootModel
 
-from .base import ErrorData, Notification, Open, Request, RequestId
+from .base import ErrorData, Open, Request, RequestId
+from .notices import Notification
 
 
 class JSONRPCRequest(Request[Any, str]):

@@ -1,20 +1,38 @@
 """What few servers touch: completions, subscriptions, the log, progress, and what is said when something changed."""
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import Field
 
 from .base import (
-    Notification,
-    NotificationParams,
+    Closed,
+    MethodT,
     Open,
     ProgressToken,
     Request,
     RequestId,
     RequestParams,
     Result,
+    Unbound,
     Url,
 )
 
+NotificationParamsT = TypeVar("NotificationParamsT", bound="NotificationParams | dict[str, Any] | None")
 LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+
+class NotificationParams(Closed):
+    class Meta(Open): ...
+
+    meta: Meta | None = Field(alias="_meta", default=None)
+
+
+class Notification(Unbound, Generic[NotificationParamsT, MethodT]):
+    method: MethodT
+    params: NotificationParamsT
+
+
+class EmptyResult(Result): ...
 
 
 class ResourceListChangedNotification(Notification[Any, Any]):

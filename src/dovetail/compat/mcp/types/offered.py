@@ -1,10 +1,11 @@
-"""What a server offers, and the requests for it: tools, prompts, resources."""
+"""What a server offers beside tools, and the requests for it: prompts, resources."""
 
 from typing import Any, Literal
 
 from pydantic import Field
 
 from .base import (
+    Annotations,
     BaseMetadata,
     Icon,
     Open,
@@ -13,20 +14,28 @@ from .base import (
     Request,
     RequestParams,
     Result,
-    TaskExecutionMode,
+    Role,
     Url,
 )
 from .content import (
     BlobResourceContents,
     ContentBlock,
-    PromptMessage,
     Resource,
-    ResourceTemplate,
     TextResourceContents,
 )
 
 
-class ListResourcesRequest(PaginatedRequest[Any]):
+class ResourceTemplate(BaseMetadata):
+    model_config = Open.model_config
+    uriTemplate: str
+    description: str | None = None
+    mimeType: str | None = None
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+
+
+class ListResourcesRequest(PaginatedRequest[Any, Any]):
     method: Literal["resources/list"] = "resources/list"
 
 
@@ -34,7 +43,7 @@ class ListResourcesResult(PaginatedResult):
     resources: list[Resource]
 
 
-class ListResourceTemplatesRequest(PaginatedRequest[Any]):
+class ListResourceTemplatesRequest(PaginatedRequest[Any, Any]):
     method: Literal["resources/templates/list"] = "resources/templates/list"
 
 
@@ -56,7 +65,7 @@ class ReadResourceResult(Result):
     contents: list[TextResourceContents | BlobResourceContents]
 
 
-class ListPromptsRequest(PaginatedRequest[Any]):
+class ListPromptsRequest(PaginatedRequest[Any, Any]):
     method: Literal["prompts/list"] = "prompts/list"
 
 
@@ -89,54 +98,11 @@ class GetPromptRequest(Request[Any, Any]):
     params: GetPromptRequestParams
 
 
+class PromptMessage(Open):
+    role: Role
+    content: ContentBlock
+
+
 class GetPromptResult(Result):
     description: str | None = None
     messages: list[PromptMessage]
-
-
-class ListToolsRequest(PaginatedRequest[Any]):
-    method: Literal["tools/list"] = "tools/list"
-
-
-class ToolAnnotations(Open):
-    title: str | None = None
-    readOnlyHint: bool | None = None
-    destructiveHint: bool | None = None
-    idempotentHint: bool | None = None
-    openWorldHint: bool | None = None
-
-
-class ToolExecution(Open):
-    taskSupport: TaskExecutionMode | None = None
-
-
-class Tool(BaseMetadata):
-    model_config = Open.model_config
-    description: str | None = None
-    inputSchema: dict[str, Any]
-    outputSchema: dict[str, Any] | None = None
-    icons: list[Icon] | None = None
-    annotations: ToolAnnotations | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-    execution: ToolExecution | None = None
-
-
-class ListToolsResult(PaginatedResult):
-    tools: list[Tool]
-
-
-class CallToolRequestParams(RequestParams):
-    model_config = Open.model_config
-    name: str
-    arguments: dict[str, Any] | None = None
-
-
-class CallToolRequest(Request[Any, Any]):
-    method: Literal["tools/call"] = "tools/call"
-    params: CallToolRequestParams
-
-
-class CallToolResult(Result):
-    content: list[ContentBlock]
-    structuredContent: dict[str, Any] | None = None
-    isError: bool = False

@@ -2,8 +2,9 @@
 
 from typing import Any, Literal
 
-from .base import Notification, NotificationParams, Open, Request, RequestParams, Result
+from .base import Open, Request, RequestParams, Result
 from .capabilities import Implementation, ServerCapabilities, TasksCancelCapability, TasksListCapability
+from .notices import Notification, NotificationParams
 
 
 class RootsCapability(Open):

@@ -4,8 +4,6 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from .base import (
-    Notification,
-    NotificationParams,
     Open,
     PaginatedRequest,
     PaginatedResult,
@@ -14,6 +12,7 @@ from .base import (
     Result,
     StrictInteger,
 )
+from .notices import Notification, NotificationParams
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 TASK_STATUS_WORKING: Final[Literal["working"]] = "working"
@@ -80,7 +79,7 @@ class CancelTaskRequest(Request[Any, Any]):
 class CancelTaskResult(Result, Task): ...
 
 
-class ListTasksRequest(PaginatedRequest[Any]):
+class ListTasksRequest(PaginatedRequest[Any, Any]):
     method: Literal["tasks/list"] = "tasks/list"
 
 

@@ -12,6 +12,7 @@ from .notices import *
 from .offered import *
 from .opening import *
 from .tasks import *
+from .tools import *
 
 T = TypeVar("T")
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-import importlib.metadata
 import inspect
 import typing
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property
-from typing import Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import msgspec
-from pydantic import AnyUrl
 from typing_extensions import TypeVar
 
+from ..... import __version__
 from .....model import Icon
 from .....server import Server as Native
+from ....hook import installed
 from ....serving import Served
 from ... import types
 from ...shared.context import RequestContext
@@ -26,6 +26,9 @@ from ..session import ServerSession
 from .bridge import Bridge, Handler, request_ctx
 from .helper_types import ReadResourceContents
 from .tool_calls import ToolCall
+
+if TYPE_CHECKING:
+    from pydantic import AnyUrl
 
 LifespanResultT = TypeVar("LifespanResultT", default=Any)
 RequestT = TypeVar("RequestT", default=Any)
@@ -311,12 +314,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
 
 def _library_version() -> str:
-    for name in ("mcp", "dovetail-mcp"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "0.0.0"
+    return installed("mcp") or __version__
 
 
 async def _pong(_: Any) -> types.ServerResult:
