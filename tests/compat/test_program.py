@@ -121,10 +121,50 @@ def test_names_behind_a_module_and_in_files_beside_are_found(tmp_path: Path) -> 
     assert "helper.py:2: mcp.types.NoSuchType" in done.stderr
 
 
+PATCHES = {
+    "ServerSession._received_request = print": "mcp.server.session.ServerSession._received_request",
+    "old = ServerSession._ask_twice": "mcp.server.session.ServerSession._ask_twice",
+    "session.ServerSession._sent = print": "mcp.server.session.ServerSession._sent",
+    "setattr(ServerSession, '_sent', print)": "mcp.server.session.ServerSession._sent",
+    "mcp._streams = print": "mcp._streams",
+    "server._handle_request = print": "_handle_request",
+    "class Own(ServerSession):\n    def _receive_loop(self): ...": "mcp.server.session.ServerSession._receive_loop",
+}
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_private_name_that_is_replaced_in_vain_is_said_and_nothing_is_served(
+    tmp_path: Path, patch: str
+) -> None:
+    begin = "import sys, mcp\nfrom mcp.server import session\nfrom mcp.server.session import ServerSession\n"
+    done = compat(write(tmp_path, begin + HANDLERS + patch))
+    assert done.returncode == 3
+    assert f"{PATCHES[patch]} is not there" in done.stderr
+    assert "a private name of the original" in done.stderr
+
+
+def test_private_names_of_the_program_itself_are_its_own(tmp_path: Path) -> None:
+    text = """
+from mcp.server.session import ServerSession
+ServerSession._kept = {}
+class Own(ServerSession):
+    def _mine(self): self._handle_request = self._kept
+"""
+    done = compat("--compat=report", write(tmp_path, text))
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_import_that_may_fail_is_not_missed(tmp_path: Path) -> None:
     text = "try:\n    from mcp.server import Nonsense\nexcept ImportError:\n    Nonsense = None\n"
     done = compat("--compat=report", write(tmp_path, text))
     assert (done.returncode, "nothing is missing" in done.stderr) == (0, True)
+
+
+def test_an_import_where_another_may_fail_is_missed(tmp_path: Path) -> None:
+    forgiving = "try:\n    import numpy\nexcept ImportError:\n    pass\nelse:\n    import mcp.nothing_there\n"
+    done = compat("--compat=report", write(tmp_path, forgiving))
+    assert done.returncode == 3
+    assert ":6: mcp.nothing_there is not there" in done.stderr
 
 
 def test_an_import_at_run_time_is_caught_as_well(tmp_path: Path) -> None:

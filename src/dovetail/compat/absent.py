@@ -11,11 +11,13 @@ import importlib
 import importlib.machinery
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from .hook import FAMILIES, exists, is_theirs, ours
+from .patches import patches
 
 MOST_FILES: Final = 2000
 """Files of a program that are read. What lies beyond is found when it is imported."""
@@ -48,6 +50,11 @@ class Source(Struct):
 def suggestion(name: str) -> str:
     """What to do about a missing name."""
     module, _, last = name.rpartition(".")
+    if last.startswith("_"):
+        return (
+            "it is a private name of the original, and nothing here would call what is put there: use a handler, "
+            "middleware or a layer (docs/migrate.md), or run the program with its original library"
+        )
     elsewhere = [place for place, names in _all_names().items() if last in names]
     if elsewhere:
         # Its own family first, and there what lies nearest to the top.
@@ -93,6 +100,8 @@ class Reading:
         self._tree: ast.AST
         self._modules: dict[str, str] = {}
         """Names in the file that mean modules of the families."""
+        self._names: dict[str, str] = {}
+        """Names in the file that mean something in one of those."""
         self.missing: list[Missing] = []
         self.followed: list[Source] = []
 
@@ -104,9 +113,12 @@ class Reading:
                 self._import(node)
             else:
                 self._import_from(node)
-        for node in ast.walk(tree) if self._modules else ():
+        nodes = list(ast.walk(tree)) if self._modules or self._names else []
+        for node in nodes:
             if isinstance(node, ast.Attribute):
                 self._attribute(node)
+        for name, line in patches(nodes, self._named, _found):
+            self.missing.append(Missing(name, str(self._source.path), line, self._line(line)))
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -129,9 +141,12 @@ class Reading:
             return
         for alias in node.names:
             name = f"{base}.{alias.name}"
-            if alias.name == "*" or (exists(base) and _has(base, alias.name)):
+            if alias.name == "*":
                 continue
-            if exists(name):
+            if exists(base) and _has(base, alias.name):
+                is_module = isinstance(getattr(importlib.import_module(ours(base)), alias.name), ModuleType)
+                (self._modules if is_module else self._names)[alias.asname or alias.name] = name
+            elif exists(name):
                 self._modules[alias.asname or alias.name] = name
             else:
                 self._miss(name, node, alias.asname or alias.name)
@@ -164,6 +179,16 @@ class Reading:
             above = self._module(node.value)
             return f"{above}.{node.attr}" if above is not None and exists(f"{above}.{node.attr}") else None
         return None
+
+    def _named(self, node: ast.expr) -> str | None:
+        """The dotted name of an expression that means a module of theirs, or something in one."""
+        if isinstance(node, ast.Name) and node.id in self._names:
+            return self._names[node.id]
+        module = self._module(node)
+        if module is not None or not isinstance(node, ast.Attribute):
+            return module
+        above = self._module(node.value)
+        return None if above is None or not _has(above, node.attr) else f"{above}.{node.attr}"
 
     def _miss(self, name: str, node: ast.stmt, bound: str) -> None:
         uses = (one.lineno for one in ast.walk(self._tree) if isinstance(one, ast.Name) and one.id == bound)
@@ -243,6 +268,14 @@ def _forgiving(handler: ast.ExceptHandler) -> bool:
 def _has(module: str, name: str) -> bool:
     """Whether a module of ours has a name, also one that it makes when it is asked for."""
     return hasattr(importlib.import_module(ours(module)), name)
+
+
+def _found(name: str) -> Any:
+    """What a dotted name of theirs means here."""
+    if exists(name):
+        return importlib.import_module(ours(name))
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(ours(module)), last)
 
 
 def _names(module: str) -> set[str]:
