@@ -114,6 +114,20 @@ def test_a_name_that_lives_elsewhere_is_suggested(tmp_path: Path) -> None:
     assert "mcp.types" in done.stderr
 
 
+def test_a_store_of_its_own_for_tasks_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    done = compat(write(tmp_path, "from mcp.shared.experimental.tasks.store import TaskStore"))
+    assert done.returncode == 3
+    assert "with DOVETAIL_STORE they outlive the process" in done.stderr
+
+
+def test_a_session_over_two_streams_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    text = "from mcp import ServerSession\nasync def main():\n    async with ServerSession(1, 2, None) as it: ..."
+    done = compat(write(tmp_path, text))
+    assert done.returncode == 3
+    assert ":3: mcp.ServerSession(read_stream, write_stream, …) is not there" in done.stderr
+    assert "register handlers on mcp.server.lowlevel.Server" in done.stderr
+
+
 def test_names_behind_a_module_and_in_files_beside_are_found(tmp_path: Path) -> None:
     write(tmp_path, "import mcp.types as t\nx = t.NoSuchType\n", "helper.py")
     done = compat(write(tmp_path, "import helper\n"))

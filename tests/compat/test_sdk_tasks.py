@@ -12,6 +12,8 @@ from dovetail.compat.mcp import types
 from dovetail.compat.mcp.server.experimental.task_context import ServerTaskContext
 from dovetail.compat.mcp.server.lowlevel import Server
 from dovetail.compat.mcp.shared.experimental.tasks.helpers import generate_task_id, is_terminal
+from dovetail.compat.mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
+from dovetail.compat.mcp.shared.experimental.tasks.message_queue import InMemoryTaskMessageQueue
 from dovetail.compat.mcp.shared.memory import create_connected_server_and_client_session
 from tests.support.aio import run
 
@@ -24,7 +26,7 @@ def said(text: str) -> types.CallToolResult:
 
 def worker() -> tuple[Server[Any, Any], asyncio.Event]:
     server: Server[Any, Any] = Server("worker")
-    server.experimental.enable_tasks()
+    server.experimental.enable_tasks(InMemoryTaskStore(), InMemoryTaskMessageQueue())
     go_on = asyncio.Event()
 
     @server.list_tools()
@@ -41,7 +43,7 @@ def worker() -> tuple[Server[Any, Any], asyncio.Event]:
         return said(f"counted in {task.task_id}")
 
     async def ask(task: ServerTaskContext) -> types.CallToolResult:
-        answer = await task.elicit("Are you sure?", FORM)
+        answer = await task.elicit_as_task("Are you sure?", FORM)
         return said(f"{answer.action} {answer.content}")
 
     async def fail(task: ServerTaskContext) -> types.CallToolResult:
@@ -133,6 +135,10 @@ async def test_what_cannot_be_done_is_said() -> None:
     server: Server[Any, Any] = Server("none")
     with pytest.raises(ValueError, match="DOVETAIL_STORE"):
         server.experimental.enable_tasks(store=object())
+    with pytest.raises(TypeError, match=r"Own would not be asked.*DOVETAIL_STORE"):
+        type("Own", (InMemoryTaskStore,), {})
+    with pytest.raises(AttributeError, match="get_task is not there"):
+        InMemoryTaskStore().get_task("one")
 
     @server.call_tool()
     async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
@@ -146,3 +152,26 @@ async def test_what_cannot_be_done_is_said() -> None:
         assert "enable_tasks()" in (await client.call_tool("any", {}, check=False)).text
         assert not client.server_capabilities.has("tasks")
     assert generate_task_id() != generate_task_id()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_question_that_may_be_answered_by_a_task_is_asked_as_any_other(revision: str) -> None:
+    server: Server[Any, Any] = Server("asking")
+
+    @server.call_tool(validate_input=False)
+    async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
+        experimental = server.request_context.session.experimental
+        answer = await experimental.elicit_as_task("Are you sure?", FORM, ttl=1000)
+        message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Say hi"))
+        said = await experimental.create_message_as_task([message], max_tokens=5)
+        return [types.TextContent(type="text", text=f"{answer.content} {said.content.text}")]
+
+    def answered(question: Any) -> dict[str, Any]:
+        return {"sure": True}
+
+    def modelled(question: Any) -> str:
+        return "hi"
+
+    async with Client(server.native, revision=revision, on_elicit=answered, on_sample=modelled) as client:
+        assert (await client.call_tool("any", {})).text == "{'sure': True} hi"

@@ -19,6 +19,19 @@ from msgspec import Struct
 from .hook import FAMILIES, exists, is_theirs, ours
 from .patches import patches
 
+_SESSION: Final = (
+    "register handlers on mcp.server.lowlevel.Server and call its run(read_stream, write_stream, …)"
+)
+NOT_MADE: Final = ("mcp.ServerSession", "mcp.server.session.ServerSession", "mcp.shared.session.BaseSession")
+"""Classes whose names are there, but which a program cannot make itself."""
+ADVICE: Final = {
+    "mcp.shared.experimental.tasks.": (
+        "tasks are kept by ours: call enable_tasks() without a store; with DOVETAIL_STORE they outlive the process"
+    ),
+    "mcp.server.experimental.": "a handler has ctx.experimental.run_task(work), whose questions and end are ours",
+    **{f"{name}(": _SESSION for name in NOT_MADE},
+}
+"""What to do about names that begin so."""
 MOST_FILES: Final = 2000
 """Files of a program that are read. What lies beyond is found when it is imported."""
 
@@ -55,6 +68,9 @@ def suggestion(name: str) -> str:
             "it is a private name of the original, and nothing here would call what is put there: use a handler, "
             "middleware or a layer (docs/migrate.md), or run the program with its original library"
         )
+    for begin, words in ADVICE.items():
+        if name.startswith(begin):
+            return words
     elsewhere = [place for place, names in _all_names().items() if last in names]
     if elsewhere:
         # Its own family first, and there what lies nearest to the top.
@@ -117,8 +133,10 @@ class Reading:
         for node in nodes:
             if isinstance(node, ast.Attribute):
                 self._attribute(node)
+            elif isinstance(node, ast.Call) and (name := self._named(node.func)) in NOT_MADE:
+                self._use(f"{name}(read_stream, write_stream, …)", node.lineno)
         for name, line in patches(nodes, self._named, _found):
-            self.missing.append(Missing(name, str(self._source.path), line, self._line(line)))
+            self._use(name, line)
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -168,9 +186,7 @@ class Reading:
         if module is not None and exists(module) and not _has(module, node.attr):
             name = f"{module}.{node.attr}"
             if not exists(name):
-                self.missing.append(
-                    Missing(name, str(self._source.path), node.lineno, self._line(node.lineno))
-                )
+                self._use(name, node.lineno)
 
     def _module(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Name):
@@ -189,6 +205,9 @@ class Reading:
             return module
         above = self._module(node.value)
         return None if above is None or not _has(above, node.attr) else f"{above}.{node.attr}"
+
+    def _use(self, name: str, line: int) -> None:
+        self.missing.append(Missing(name, str(self._source.path), line, self._line(line)))
 
     def _miss(self, name: str, node: ast.stmt, bound: str) -> None:
         uses = (one.lineno for one in ast.walk(self._tree) if isinstance(one, ast.Name) and one.id == bound)

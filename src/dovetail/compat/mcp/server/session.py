@@ -8,7 +8,7 @@ whole life, as its users keep things on it; outside of a call it can notify, but
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -23,6 +23,9 @@ from ....server.asking.ask import Unread
 from ....wire.methods import METHODS
 from .. import types
 from ..shared.exceptions import McpError
+
+if TYPE_CHECKING:
+    from .experimental.session_features import ExperimentalServerSessionFeatures
 
 current: ContextVar[Context | None] = ContextVar("dovetail_compat_context", default=None)
 """The call that is being served here."""
@@ -89,6 +92,13 @@ class ServerSession:
         """Whether the client declared all that ``capability`` names."""
         wanted = capability.model_dump(by_alias=True, exclude_none=True)
         return _within(wanted, dict(self._client[1]))
+
+    @property
+    def experimental(self) -> ExperimentalServerSessionFeatures:
+        """Questions that may be answered by tasks."""
+        from .experimental.session_features import ExperimentalServerSessionFeatures  # few handlers ask so
+
+        return ExperimentalServerSessionFeatures(self)
 
     # Asking
 

@@ -71,6 +71,18 @@ class ServerTaskContext:
         self._demand(types.ClientCapabilities(sampling=types.SamplingCapability()), "sampling")
         return await self._session.create_message(messages, max_tokens=max_tokens, **options)
 
+    async def elicit_as_task(
+        self, message: str, requestedSchema: types.ElicitRequestedSchema, *, ttl: int = 60000
+    ) -> types.ElicitResult:
+        """As `elicit`: a client that can answer later by a task of its own can answer at once, too."""
+        return await self.elicit(message, requestedSchema)
+
+    async def create_message_as_task(
+        self, messages: list[types.SamplingMessage], *, max_tokens: int, ttl: int = 60000, **options: Any
+    ) -> types.CreateMessageResult | types.CreateMessageResultWithTools:
+        """As `create_message`, and for the same reason."""
+        return await self.create_message(messages, max_tokens=max_tokens, **options)
+
     def _demand(self, capability: types.ClientCapabilities, word: str) -> None:
         if not self._session.check_client_capability(capability):
             raise McpError(

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from .....core.channel import Call, Channel
 from .....server.elsewhere import TaskTool
 from .....server.tasks.task_methods import TaskMethods
+from ...shared.experimental.kept_by_ours import KeptByOurs
 from ..experimental.task_support import TaskSupport
 from .bridge import Bridge
 
@@ -49,9 +50,9 @@ class ExperimentalHandlers:
         """Let tools run as tasks, and serve ``tasks/*``.
 
         Raises:
-            ValueError: a ``store`` or ``queue`` is given, which would not be asked.
+            ValueError: a ``store`` or ``queue`` of the program's own is given, which would not be asked.
         """
-        if store is not None or queue is not None:
+        if not all(one is None or isinstance(one, KeptByOurs) for one in (store, queue)):
             raise ValueError(
                 "enable_tasks(store=…, queue=…) are not asked: tasks are kept by ours, and with DOVETAIL_STORE they "
                 "outlive the process"
