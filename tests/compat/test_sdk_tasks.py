@@ -164,8 +164,8 @@ async def test_a_question_that_may_be_answered_by_a_task_is_asked_as_any_other(r
         experimental = server.request_context.session.experimental
         answer = await experimental.elicit_as_task("Are you sure?", FORM, ttl=1000)
         message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Say hi"))
-        said = await experimental.create_message_as_task([message], max_tokens=5)
-        return [types.TextContent(type="text", text=f"{answer.content} {said.content.text}")]
+        heard: Any = await experimental.create_message_as_task([message], max_tokens=5)
+        return [types.TextContent(type="text", text=f"{answer.content} {heard.content.text}")]
 
     def answered(question: Any) -> dict[str, Any]:
         return {"sure": True}

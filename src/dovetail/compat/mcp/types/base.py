@@ -33,7 +33,9 @@ RequestId = StrictInteger | str
 AnyFunction: TypeAlias = Callable[..., Any]
 
 if TYPE_CHECKING:
-    from pydantic import AnyUrl as Url
+    from pydantic import AnyUrl
+
+    Url: TypeAlias = AnyUrl
 else:
 
     class Url:
