@@ -158,12 +158,9 @@ def test_a_private_name_that_is_replaced_in_vain_is_said_and_nothing_is_served(
 
 
 def test_private_names_of_the_program_itself_are_its_own(tmp_path: Path) -> None:
-    text = """
-from mcp.server.session import ServerSession
-ServerSession._kept = {}
-class Own(ServerSession):
-    def _mine(self): self._handle_request = self._kept
-"""
+    begin = "from mcp.server.session import ServerSession\n"
+    own = "class Own(ServerSession):\n    def _mine(self): self._handle_request = self._kept\n"
+    text = begin + "ServerSession._kept = {}\n" + own
     done = compat("--compat=report", write(tmp_path, text))
     assert done.returncode == 0, done.stderr
 

@@ -17,12 +17,13 @@ from ...shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
+from ...types import LATEST_PROTOCOL_VERSION
 from .exceptions import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
 if TYPE_CHECKING:
     from httpx import Request, Response
 
-_VERSION: Final = {"MCP-Protocol-Version": "2025-11-25"}
+_VERSION: Final = {"MCP-Protocol-Version": LATEST_PROTOCOL_VERSION}
 
 
 def extract_field_from_www_auth(response: Response, field_name: str) -> str | None:

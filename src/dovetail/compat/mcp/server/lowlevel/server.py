@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 import msgspec
 from typing_extensions import TypeVar
 
-from ..... import __version__
 from .....model import Icon
 from .....server import Server as Native
 from ....hook import installed
@@ -314,7 +313,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
 
 def _library_version() -> str:
-    return installed("mcp") or __version__
+    return installed("mcp") or installed("dovetail_mcp") or "0.0.0"
 
 
 async def _pong(_: Any) -> types.ServerResult:
