@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,7 +18,7 @@ from dovetail.auth import StaticTokens
 from tests.http.children import started
 from tests.support.aio import run
 from tests.support.process import CLI
-from tests.support.waiting import found
+from tests.support.waiting import HANG, found
 from tests.support.web import Web, served, text
 
 PIDS = """
@@ -122,3 +124,37 @@ async def test_the_answer_to_a_legacy_server_reaches_it_on_whichever_worker_it_l
                 params["inputResponses"] = dict.fromkeys(asked["inputRequests"], answer)
                 params["requestState"] = asked["requestState"]
             assert text((await web.modern("tools/call", params)).message["result"]) == "monday to friday"
+
+
+def at_a_terminal(folder: Path, answers: list[str]) -> str:
+    """What a gateway says at a terminal until it serves."""
+    ours, its = os.openpty()
+    words = [*CLI, "gateway", str(folder / "mcp.json"), "--http", "--port", "0"]
+    told = {**os.environ, "XDG_DATA_HOME": str(folder)}
+    child = subprocess.Popen(words, stdin=its, stdout=its, stderr=its, env=told, start_new_session=True)
+    os.close(its)
+    said, waiting = "", list(answers)
+    try:
+        while "serving on" not in said and select.select([ours], [], [], HANG)[0]:
+            said += os.read(ours, 4096).decode()
+            if waiting and said.count("[y/N]") > len(answers) - len(waiting):
+                os.write(ours, f"{waiting.pop(0)}\n".encode())
+    finally:
+        child.terminate()
+        child.wait(HANG)
+        os.close(ours)
+    return said
+
+
+def test_a_command_is_asked_about_once_and_one_that_is_refused_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "pids.py").write_text(PIDS)
+    servers = {
+        "no": {"command": "touch", "args": [str(tmp_path / "ran")]},
+        "yes": {"command": CLI[0], "args": [*CLI[1:], "run", str(tmp_path / "pids.py")]},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    first = at_a_terminal(tmp_path, ["n", "y"])
+    again = at_a_terminal(tmp_path, ["n"])
+    assert (first.count("[y/N]"), again.count("[y/N]")) == (2, 1)
+    assert all("'no' is left out" in said and "serving on" in said for said in (first, again))
+    assert not (tmp_path / "ran").exists()

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Client, RegistrationError, Server
+from dovetail import Client, DovetailError, RegistrationError, Server
 from dovetail.json_schema.validator import Validator
 from tests.support.aio import run
 
@@ -66,6 +67,12 @@ def test_paths(tmp_path: Path) -> None:
             assert list(Server.from_openapi(path, client=HERE).tools) == ["call"]
     with pytest.raises(RegistrationError, match="No such file"):
         Server.from_openapi(tmp_path / "c.json", client=HERE)
+
+
+def test_without_the_extra_yaml_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(DovetailError, match=r"pip install 'dovetail-mcp\[openapi\]'"):
+        Server.from_openapi(YAML, client="http://127.0.0.1")
 
 
 def test_yaml_is_read_as_1_2() -> None:
