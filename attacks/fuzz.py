@@ -25,12 +25,12 @@ from .mutations import MODERN, conversations, pieces, spoil
 from .on_websocket import TEXT, frame, opened
 from .report import GotThrough
 from .victim import Victim, Wire, http, initialize, modern, piped, serve
-from .weight import Weight
+from .weight import Weight, in_time
 
 ROUND = 50
 """Conversations at once, between two looks at the victim."""
-PATIENCE = 120
-"""Seconds for one round: a hang, and not a busy machine, takes longer."""
+FOREVER = 1e6
+"""Seconds for one answer: how long all of a round may take is judged elsewhere."""
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 Talk = Callable[[Victim, Random, str, list[bytes]], Awaitable[None]]
@@ -134,16 +134,16 @@ async def fuzz_server(transport: str, seconds: float, random: Random) -> str:
     every = [(revision, one) for revision, said in conversations("C").items() for one in said]
     # With few sessions their table is full early: whatever grows then is something else.
     async with serve(host, VICTIM_TRANSCRIPTS="1", VICTIM_SESSIONS="500") as victim:
-        weight, count, victim.patience = Weight(victim.memory, seconds), 0, PATIENCE
+        weight, count, victim.patience = Weight(victim.memory, seconds), 0, FOREVER
         while not weight.over():
             chosen = [random.choice(every) for _ in range(ROUND)]
             try:
-                async with asyncio.timeout(PATIENCE):
-                    await asyncio.gather(*(talk(victim, random, *one) for one in chosen))
+                work = asyncio.gather(*(talk(victim, random, *one) for one in chosen))
+                await in_time(work, victim.process.pid, os.getpid())
             except OSError as error:
                 raise GotThrough(f"{error!r}: {victim.said[-800:].decode(errors='replace')}") from error
             count += ROUND
-            await _look(victim, transport)
+            await in_time(_look(victim, transport), victim.process.pid, os.getpid())
     return f"{count} conversations, {weight}"
 
 
@@ -156,8 +156,8 @@ async def fuzz_stdio(seconds: float, random: Random) -> str:
         while not weight.over():
             victim.tell(*(spoil(random.choice(every), random) for _ in range(ROUND)))
             count += ROUND
-            async with asyncio.timeout(PATIENCE):
-                await victim.answers(modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}}))
+            honest = victim.answers(modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}}))
+            await in_time(honest, victim.process.pid, os.getpid())
             _listen_for_complaints(victim.said)
     return f"{count} messages, {weight}"
 
@@ -167,16 +167,15 @@ async def _look(victim: Victim, transport: str) -> None:
     if victim.process.returncode is not None:
         raise GotThrough(f"it died: {victim.said[-800:].decode(errors='replace')}")
     _listen_for_complaints(victim.said)
-    async with asyncio.timeout(PATIENCE):
-        if transport == "tcp":
-            wire = await victim.connect()
-            message = modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
-            wire.send(json.dumps(message).encode() + b"\n")
-            if await wire.line() is None:
-                raise GotThrough("an honest client is not answered")
-            wire.drop()
-        else:
-            await victim.ask("echo", text="hello")
+    if transport == "tcp":
+        wire = await victim.connect()
+        message = modern("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+        wire.send(json.dumps(message).encode() + b"\n")
+        if await wire.line() is None:
+            raise GotThrough("an honest client is not answered")
+        wire.drop()
+    else:
+        await victim.ask("echo", text="hello")
     victim.wires.clear()
 
 

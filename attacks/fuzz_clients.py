@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +18,7 @@ from .mutations import MODERN, conversations, spoil
 from .on_clients import hostile, usual
 from .report import GotThrough
 from .victim import Json
-from .weight import Weight, mine
+from .weight import Weight, in_time, mine
 
 AT_ONCE = 10
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -78,8 +79,8 @@ async def _until(seconds: float, random: Random, talk: Callable[[str, bytes], Aw
     weight, count = Weight(mine, seconds), 0
     while not weight.over():
         chosen = [random.choice(every) for _ in range(AT_ONCE)]
-        async with asyncio.timeout(30):
-            await asyncio.gather(*(talk(revision, spoil(line, random)) for revision, line in chosen))
+        work = asyncio.gather(*(talk(revision, spoil(line, random)) for revision, line in chosen))
+        await in_time(work, os.getpid())
         count += AT_ONCE
         if complaints:
             raise GotThrough(f"the loop says: {complaints[0][:1500]}")

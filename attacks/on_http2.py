@@ -78,13 +78,17 @@ async def _beside(victim: Victim, wire: Wire, pieces: list[bytes], most: int, wh
             break
         wire.send(piece)
         sent += len(piece)
+        stuck = True
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(2):
                 await wire.writer.drain()
+                stuck = False
         begun = time.monotonic()
         await victim.ask("echo", text="still there?")
         slowest = max(slowest, time.monotonic() - begun)
         highest = max(highest, victim.memory() - before)
+        if stuck:
+            break  # it reads no more, or has hung up
     cut = await wire.closed(0.2)
     wire.drop()
     word = "hung up on" if cut else "not hung up on"

@@ -27,9 +27,9 @@ async def _honest(victim: Piped, what: str) -> None:
 
 @attack("stdio", seconds=90)
 async def strange_lines(victim: Piped, scale: Scale) -> str:
-    """A line of NULs, of hundreds of megabytes, nested a million times, of nothing but line ends."""
+    """A line of NULs, of a hundred megabytes, nested a million times, of nothing but line ends."""
     await _honest(victim, "nothing")
-    big, told = scale.of(20, 200) * MIB, list[str]()
+    big, told = scale.of(20, 100) * MIB, list[str]()
     deep = scale.of(100_000, 1_000_000)
     for what, line in {
         "NULs": b"\0" * MIB,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from .report import GotThrough
 
 GROWTH = 32 << 20
 """Bytes a process may grow between the end of the first quarter, when it is warm, and the end."""
+PATIENCE = 60.0
+LOOK = 2.0
+"""Seconds for one round, and between two looks whether they are over."""
+T = TypeVar("T")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -20,6 +27,31 @@ def resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, IndexError):
         return 0
+
+
+def kept_waiting(pid: int) -> float:
+    """Seconds that the unluckiest thread of a process was ready to run and others ran."""
+    found = [0.0]
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):
+                found.append(int(path.read_text().split()[1]) / 1e9)
+    return max(found)
+
+
+async def in_time(work: Awaitable[T], *pids: int) -> T:
+    """What comes of ``work``, which these processes do.
+
+    Raises:
+        GotThrough: nothing does within our patience, which does not count while a busy machine lets none of them run.
+    """
+    task = asyncio.ensure_future(work)
+    begun, before = time.monotonic(), sum(map(kept_waiting, pids))
+    while not (await asyncio.wait({task}, timeout=LOOK))[0]:
+        if time.monotonic() - begun - (sum(map(kept_waiting, pids)) - before) > PATIENCE:
+            task.cancel()
+            raise GotThrough("something hangs")
+    return task.result()
 
 
 class Weight:

@@ -107,6 +107,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "One WebSocket frame holds as many messages as a batch.": (
         "http/test_websocket.py::test_one_frame_holds_as_many_messages_as_a_batch_and_no_more",
     ),
+    "TLS on TCP: a client has ten seconds for its handshake": (
+        "transports/test_tcp.py::test_a_handshake_that_stops_is_given_up",
+    ),
     "All transports: `initialize` is at most 256 KiB": (
         "transports/test_strangers.py::test_an_introduction_of_megabytes_is_refused_and_a_smaller_one_may_follow",
         "transports/test_strangers.py::test_only_the_names_of_a_long_description_are_kept",
