@@ -17,6 +17,7 @@ from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said, text
 from tests.support.aio import run
 from tests.support.certificates import Authority
+from tests.support.held import held
 from tests.support.rawclient import MODERN, RawClient
 from tests.support.waiting import HANG, turns, until
 from tests.support.web import modern
@@ -265,6 +266,21 @@ async def test_an_address_in_use_is_a_clear_error() -> None:
     listener = await tcp.listen(Parrot())
     with pytest.raises(TransportError, match=r"cannot listen on 127\.0\.0\.1"):
         await tcp.listen(Parrot(), *listener.address)
+    await listener.close()
+
+
+@run
+async def test_what_came_of_a_line_goes_with_its_peer() -> None:
+    listener = await tcp.listen(Parrot())
+    _, writer = await asyncio.open_connection(*listener.address)
+    await until(lambda: len(listener.connections) == 1)
+    (one,) = listener.connections
+    writer.write(PING + b'{"jsonrpc":"2.0","method":"' + b"x" * LARGE)
+    await until(lambda: held(one) > LARGE)
+    one.abort()
+    await until(lambda: not listener.connections)
+    assert held(one) < LARGE  # though somebody may still hold the link
+    writer.close()
     await listener.close()
 
 

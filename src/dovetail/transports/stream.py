@@ -217,6 +217,8 @@ class LineLink(Link, asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.finish(None if exc is None else lost_because(exc, self.peer))
+        # A link hangs in a circle of objects: what came of a line would stay until the garbage collector finds it.
+        self._unfinished, self._held, self._later = LineBuffer(self._limit), False, b""
 
     # --- inside ---------------------------------------------------------------------------------------------
 
