@@ -56,7 +56,7 @@ class Outcome:
 
 
 ATTACKS: list[Attack] = []
-HOSTS = ("granian", "uvicorn")
+HOSTS = ("granian", "uvicorn", "asyncio")
 
 
 def attack(

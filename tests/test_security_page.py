@@ -36,6 +36,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "`Upgrade` that is no WebSocket is 400": (
         "http/test_heads.py::test_another_protocol_is_not_upgraded_to",
     ),
+    '`server="asyncio"` bounds heads as granian does': (
+        "http/test_bad_input.py::test_a_head_that_grows_without_an_end_is_431",
+        "http/test_bad_input.py::test_a_head_that_never_ends_is_cut_off",
+        "http/test_http1.py::test_trailers_without_an_end_are_refused",
+        "http/test_heads.py::test_a_trailer_does_not_name_the_caller",
+    ),
     "`make attack` shows what was tried": ("attacks/test_attacks.py::test_what_is_tried_holds",),
     "What a client starts ends with it.": (
         "transports/test_child.py::test_no_guard_is_left_when_all_is_over",

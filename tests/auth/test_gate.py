@@ -17,7 +17,7 @@ from tests.support.schemas import REVISIONS
 from tests.support.waiting import HANG
 from tests.support.web import Response, Site, Web, legacy_headers, modern, modern_headers, request, served
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 LEGACY = [revision for revision in REVISIONS if "2024" < revision < MODERN and revision != "2024-11-05"]
 ANN = {"Authorization": "Bearer ann-token"}
 BOB = {"Authorization": "Bearer bob-token"}
@@ -222,6 +222,7 @@ async def test_the_pair_of_2024_needs_a_token_on_both_sides() -> None:
             assert found.status == status
 
 
+@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_a_websocket_shows_its_token_at_the_handshake() -> None:
     async with served(mail()) as site:

@@ -16,7 +16,7 @@ from tests.support.held import held
 from tests.support.waiting import until
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, request, served, text
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 
 

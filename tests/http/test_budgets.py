@@ -13,7 +13,7 @@ from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, Web, modern, modern_headers, request, served
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 SIZE = 4 * SMALL_MESSAGE
 
 

@@ -15,10 +15,12 @@ from tests.support.schemas import validate
 from tests.support.waiting import until
 from tests.support.web import Connection, Web, legacy_headers, modern, modern_headers, request, served, text
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 
 
 def needs_no_file(host: str, workers: str) -> None:
+    if host == "asyncio" and workers != "1":
+        pytest.skip("there is one process without a host")
     if host == "uvicorn" and workers != "1":
         pytest.skip("several workers of uvicorn import the server again: only `dovetail run` can have them")
 

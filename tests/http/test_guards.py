@@ -13,7 +13,7 @@ from tests.support.everything import build
 from tests.support.held import held
 from tests.support.web import Web, modern, modern_headers, served
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 LOCAL = "127.0.0.1"
 REMOTE = "192.0.2.7"
 SOCKET = None

@@ -16,7 +16,7 @@ from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Web, legacy_headers, modern, request, served
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 
 
 def build(**limits: Any) -> tuple[Server, set[int]]:

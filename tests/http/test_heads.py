@@ -10,7 +10,7 @@ from dovetail import Context, Server
 from tests.support.aio import run
 from tests.support.web import modern, modern_headers, served
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 
 
 def build() -> tuple[Server, list[str]]:

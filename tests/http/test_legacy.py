@@ -18,7 +18,7 @@ from tests.support.web import (
     text,
 )
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 
 
 @pytest.mark.parametrize("revision", SESSIONS)

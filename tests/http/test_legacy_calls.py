@@ -12,7 +12,7 @@ from tests.support.schemas import validate
 from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, messages, request, served, text
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])

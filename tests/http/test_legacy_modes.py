@@ -20,7 +20,7 @@ from tests.support.web import (
     text,
 )
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 
 
 @run

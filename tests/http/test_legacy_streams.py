@@ -11,7 +11,7 @@ from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import Web, legacy_headers, messages, request, served, text
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 
 
 @run

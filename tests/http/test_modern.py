@@ -16,7 +16,7 @@ from tests.support.stopwatch import Stopwatch
 from tests.support.waiting import HANG, until
 from tests.support.web import Connection, Site, Web, modern, modern_headers, served, text
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 
 
 async def post(site: Site, message: dict[str, Any]) -> Connection:

@@ -12,7 +12,7 @@ from dovetail.auth import StaticTokens
 from tests.support.aio import run
 from tests.support.web import Site, served
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 
 
 def routed(**options: Any) -> Server:

@@ -26,7 +26,7 @@ from tests.support.web import (
     served,
 )
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 ADA = {"X-User": "ada"}
 EVE = {"X-User": "eve"}
@@ -116,6 +116,7 @@ async def test_one_principal_gets_half_of_all_general_streams() -> None:
         assert pair.status == 503
 
 
+@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_one_principal_gets_half_of_all_sockets() -> None:
     async with served(build(limits=Limits(streams=4)), principal=who) as site:

@@ -10,10 +10,11 @@ import pytest
 from dovetail import Client, Context, Limits, ProtocolError, ResourceContents, Server
 from dovetail.errors import LocalProtocolError
 from dovetail.transports import tcp
+from tests.support import web
 from tests.support.aio import run
 from tests.support.web import served
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 LIMITS = Limits(message_size=50_000, sent_size=4000, websocket_size=2000, event_size=3000)
 MOST = {"http": 4000, "events": 3000, "sse": 3000, "websocket": 2000, "tcp": 4000, "memory": 4000}
 FACES = list(MOST)
@@ -83,6 +84,8 @@ async def connected(face: str, server: Server, revision: str, dialect: str) -> A
             yield client
         await listener.close()
     else:
+        if face == "websocket" and web.HOST == "asyncio":
+            pytest.skip("it has no WebSockets")
         async with served(server) as site:
             address = "{}:{}".format(*site.address[:2])
             path = "sse" if face == "sse" else "mcp"

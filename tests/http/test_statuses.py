@@ -23,7 +23,7 @@ from tests.support.web import (
     text,
 )
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 SMALL = Limits(message_size=2000, header_bytes=4000)
 
 

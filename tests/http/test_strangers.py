@@ -19,7 +19,7 @@ from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers, served
 
-ON = ("granian", "uvicorn")
+ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
 
 
@@ -64,6 +64,7 @@ def test_a_principal_that_refuses_never_answers_with_200(error: Exception, statu
     scenario()
 
 
+@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [(RuntimeError("hunter2"), 500, 1011), (ProtocolError("invalid_token"), 401, 1008)],

@@ -15,7 +15,7 @@ from tests.support.aio import run
 from tests.support.waiting import until
 from tests.support.web import Site, modern, served
 
-ON = ("granian", "granian-asgi", "uvicorn")
+ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 MESSAGES = 400
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has been taken")
 
@@ -76,6 +76,7 @@ async def test_a_stream_that_is_not_taken_stops_its_handler() -> None:
         writer.transport.abort()
 
 
+@pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_pings_whose_pongs_are_not_taken_end_a_websocket() -> None:
     server = Server("unread")

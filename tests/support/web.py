@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.host import granian_host, uvicorn_host
+from dovetail.transports.http.host import asyncio_host, granian_host, uvicorn_host
 from dovetail.transports.http.host.places import Place
 from dovetail.transports.http.host.process import Serving
 from dovetail.transports.http.server.app import HttpApp
@@ -31,6 +31,7 @@ HOSTS = {
     "granian": (granian_host.Host, "rsgi"),
     "granian-asgi": (granian_host.Host, "asgi"),
     "uvicorn": (uvicorn_host.Host, "asgi"),
+    "asyncio": (asyncio_host.Host, "http1"),
 }
 """What can be between a socket and our app."""
 HOST = "granian"

@@ -51,8 +51,8 @@ def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignor
     group.add_argument(
         "--server",
         default="granian",
-        choices=("granian", "uvicorn"),
-        help="the HTTP server (default: granian)",
+        choices=("granian", "uvicorn", "asyncio"),
+        help="the HTTP server (default: granian); asyncio: none, for single calls in a hurry",
     )
     group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")

@@ -22,7 +22,7 @@ from ..server.exchange import HttpService
 from .places import Place
 from .process import READY, Serving, Work, give_store
 
-HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn"}
+HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn", "asyncio": "httptools"}
 """The HTTP servers there are a module for here, and the package each needs."""
 _PLACE: Final = frozenset(Place.__struct_fields__)
 _OPTIONS: Final = frozenset(HttpOptions.__struct_fields__)
@@ -84,11 +84,11 @@ async def serve(
 ) -> int:
     """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
 
-    ``server`` is the HTTP server to use: granian, or uvicorn. ``face`` is how granian speaks to us, "rsgi" (fast) or
-    "asgi" (more can be done, see `docs/http.md`). ``uds`` serves on a Unix socket instead of ``host`` and ``port``;
-    ``certfile`` and ``keyfile`` switch TLS on. Beyond loopback and without ``auth`` (or ``principal``) anybody
-    could call, so that needs ``allow_remote=True``. Further options are members of `HttpOptions`. Returns the exit
-    status: 0, or 130 after SIGINT.
+    ``server`` is the HTTP server to use: granian, uvicorn, or none but the event loop ("asyncio"). ``face`` is how
+    granian speaks to us, "rsgi" (fast) or "asgi" (more can be done, see `docs/http.md`). ``uds`` serves on a Unix
+    socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on. Beyond loopback and without
+    ``auth`` (or ``principal``) anybody could call, so that needs ``allow_remote=True``. Further options are members of
+    `HttpOptions`. Returns the exit status: 0, or 130 after SIGINT.
 
     Raises:
         DovetailError: the address may not be served like this, or an extra is missing.
@@ -130,6 +130,6 @@ def _hosting(server: str) -> Any:
     if server not in HOSTS:
         raise DovetailError(f"there is no HTTP server {server!r}: use one of {', '.join(HOSTS)}")
     try:
-        return import_module(f".{HOSTS[server]}_host", __package__)
+        return import_module(f".{server}_host", __package__)
     except ImportError:
-        raise extras.missing(server, "serving HTTP") from None
+        raise extras.missing(HOSTS[server], "serving HTTP") from None

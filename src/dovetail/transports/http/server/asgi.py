@@ -64,7 +64,7 @@ class AsgiFace:
         local = server[0] if server else ""
         if kind == "http":
             scope["transport"] = "http"
-            exchange = AsgiExchange(scope, receive, send, path, headers, plain, local, scope["method"])
+            exchange = AsgiExchange(scope, path, headers, plain, local, scope["method"], receive, send)
             if b"upgrade" in names:
                 # A parser may have stopped before the body, which would then be the next request.
                 await exchange.answer(400, b"only WebSockets are upgraded to", CLOSE, TEXT_TYPE)
@@ -74,7 +74,7 @@ class AsgiFace:
             scope["transport"] = "websocket"
             offered: list[str] = scope.get("subprotocols") or []
             await self.app.connect(
-                AsgiSocket(scope, receive, send, path, headers, plain, local, "GET", offered)
+                AsgiSocket(scope, path, headers, plain, local, "GET", receive, send, offered)
             )
 
     async def drain(self, seconds: float) -> None:
@@ -94,12 +94,10 @@ class AsgiFace:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-class AsgiHead(Struct, eq=False):
-    """A request or a handshake, and how to hear and speak."""
+class ScopeHead(Struct, eq=False):
+    """The head of a request or a handshake, over its scope."""
 
     scope: MutableMapping[str, Any]
-    receive: Receive
-    send: Send
     path: str
     headers: Mapping[str, str]
     plain: bool
@@ -129,6 +127,13 @@ class AsgiHead(Struct, eq=False):
 
     def routing(self) -> routing.RoutingHeaders:
         return routing.read(self.scope["headers"])
+
+
+class AsgiHead(ScopeHead, eq=False):
+    """It, and how to hear and speak."""
+
+    receive: Receive
+    send: Send
 
 
 class AsgiExchange(AsgiHead, eq=False):
