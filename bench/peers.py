@@ -40,6 +40,14 @@ DOVETAIL = Peer("dovetail", "Dovetail", "", "dovetail_server.py", "dovetail-mcp"
 DOVETAIL_UVICORN = Peer(
     "dovetail-uvicorn", "Dovetail on uvicorn", "", "dovetail_server.py", "uvicorn", host="uvicorn"
 )
+DOVETAIL_ASYNCIO = Peer(
+    "dovetail-asyncio",
+    "Dovetail without an HTTP server",
+    "",
+    "dovetail_server.py",
+    "httptools",
+    host="asyncio",
+)
 SDK = Peer("sdk", "official SDK", "sdk", "sdk_high.py", "mcp")
 SDK_LOW = Peer("sdk-low", "official SDK, low level", "sdk", "sdk_low.py", "mcp")
 FASTMCP = Peer("fastmcp", "FastMCP", "fastmcp", "fastmcp_server.py", "fastmcp")
@@ -52,7 +60,7 @@ HTTP = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN, *ALL[2:])
 """The same, and who is also measured on another HTTP server."""
 TCP = (LIMIT, DOVETAIL)
 """Who speaks lines over TCP: no other library does."""
-BY_NAME = {peer.name: peer for peer in HTTP}
+BY_NAME = {peer.name: peer for peer in (*HTTP, DOVETAIL_ASYNCIO)}
 
 
 def interpreter(environment: str) -> str:

@@ -16,7 +16,7 @@ from . import peers
 from .samples import Figure, Figures
 from .targets import Verdict, verdicts
 
-ORDER = [peer.name for peer in peers.HTTP]
+ORDER = list(peers.BY_NAME)
 SHORT = {"2025-11-25": "legacy", "2026-07-28": "modern", "": ""}
 TABLES = (
     ("Round trip, one by one, median", "latency_p50"),

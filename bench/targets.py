@@ -160,6 +160,17 @@ TARGETS = (
     ),
     Target("gateway", "one hop, p50, 2026-07-28", _hop("dovetail", MODERN), 400.0, True, "µs"),
     Target("gateway", "one hop, p50, legacy session", _hop("dovetail", LEGACY), 400.0, True, "µs"),
+    Target(
+        "gateway", "without an HTTP server, 2026-07-28", _hop("dovetail-asyncio", MODERN), 400.0, True, "µs"
+    ),
+    Target(
+        "gateway",
+        "without an HTTP server, legacy session",
+        _hop("dovetail-asyncio", LEGACY),
+        400.0,
+        True,
+        "µs",
+    ),
     Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
     Target(
         "http",

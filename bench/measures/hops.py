@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..peers import DOVETAIL, FASTMCP, LEGACY, LIMIT, MODERN
+from ..peers import DOVETAIL, DOVETAIL_ASYNCIO, FASTMCP, LEGACY, LIMIT, MODERN
 from ..processes import Child
 from ..rounds import Options, interleave, say
 from ..samples import Figures, Sample, figure
@@ -19,7 +19,8 @@ def measure(figures: Figures, options: Options) -> None:
     say("http: one hop through a gateway, and none")
     with ExitStack() as stack:
         cases: dict[tuple[str, str, str], Callable[[], Sample]] = {}
-        for peer, era in ((LIMIT, MODERN), (DOVETAIL, MODERN), (DOVETAIL, LEGACY), (FASTMCP, LEGACY)):
+        ours = [(peer, era) for peer in (DOVETAIL, DOVETAIL_ASYNCIO) for era in (MODERN, LEGACY)]
+        for peer, era in ((LIMIT, MODERN), *ours, (FASTMCP, LEGACY)):
             behind = stack.enter_context(Child(peer, "http"))
             behind.wait_for_port()
             front = stack.enter_context(
