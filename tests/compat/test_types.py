@@ -1,5 +1,7 @@
 """`mcp.types` below our prefix: models that compare, dump, validate and copy as those of SDK 1.x."""
 
+from typing import Any, Literal
+
 import pytest
 from pydantic import AnyUrl, ValidationError
 
@@ -61,6 +63,16 @@ def test_a_method_of_ones_own_is_a_request_with_two_parameters() -> None:
 
     request = types.Request[Params, str](method="acme/dig", params=Params(depth=3))
     assert request.model_dump(exclude_none=True) == {"method": "acme/dig", "params": {"depth": 3}}
+
+
+def test_a_list_of_ones_own_is_a_paginated_request_with_one_parameter() -> None:
+    kind: Any = types.PaginatedRequest
+    listing: Any = kind[Literal["acme/list"]]
+    assert types.Request in listing.__mro__
+    params = types.PaginatedRequestParams(cursor="2")
+    assert listing(method="acme/list", params=params).params.cursor == "2"
+    with pytest.raises(ValidationError):
+        listing(method="acme/other")
 
 
 def test_a_name_that_is_not_there_is_said_to_be_missing() -> None:
