@@ -416,8 +416,8 @@ TEARDOWN_SECONDS: Final = 1.0
 """For what is left over after the last connection has ended."""
 FLUSH_SECONDS: Final = 1.0
 """For the peer to take the last bytes, and for cancelled handlers to give in."""
-COLLECT_AFTER: Final = 5000
-COLLECT_OLDER: Final = (1, 50)
+COLLECT_AFTER: Final = 2000
+COLLECT_OLDER: Final = (1, 125)
 """Objects more than before that make the collector of circles look at them, in a process of ours; how many such looks
 make one at all of them since the last, and how many of those one at everything: small bites keep nobody waiting."""
 STREAM_CHUNK: Final = 64 << 10

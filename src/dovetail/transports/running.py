@@ -15,9 +15,9 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
@@ -33,6 +33,11 @@ from ..telemetry.crash import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""What glibc's ``mallopt`` can be told."""
+APART_BYTES: Final = 1 << 20
+SPARE_BYTES: Final = 16 << 20
+"""From which size on a block is mapped by itself, and how much of what is free the C library keeps."""
 
 
 class Stop:
@@ -167,6 +172,20 @@ def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+def keep_blocks_apart() -> None:
+    """Have the C library map each large block by itself, in a process that does nothing but serve.
+
+    By default it stops doing so once one was given back: then a large answer that grows is copied again and again, ten
+    milliseconds each, and what was freed stays with the process.
+    """
+    import ctypes  # slow to load
+
+    with suppress(OSError, AttributeError):  # only glibc has it
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, APART_BYTES)
+        mallopt(M_TRIM_THRESHOLD, SPARE_BYTES)
 
 
 @contextmanager
