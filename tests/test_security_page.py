@@ -143,15 +143,23 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "uvicorn takes frames apart in Python": ("attacks/test_attacks.py::test_what_is_tried_holds",),
     "All transports: a hundred lines of one peer": (
         "transports/test_reading.py::test_lines_that_come_together_leave_room_for_others",
+    ),
+    "Arrays of calls, the long strings of large answers": (
         "drivers/test_pacing.py::test_a_long_array_over_http_leaves_turns_to_others",
         "drivers/test_pacing.py::test_a_long_array_over_tcp_leaves_turns_to_others",
         "drivers/test_pacing.py::test_arrays_that_have_had_their_time_leave_most_of_it_to_others",
+        "drivers/test_pacing.py::test_much_work_of_many_has_one_turn_in_each_turn_of_the_loop",
+        "drivers/test_pacing.py::test_a_large_answer_leaves_turns_to_others",
+        "drivers/test_pacing.py::test_the_large_answer_to_an_array_leaves_turns_to_others",
+    ),
+    "A large answer is counted": (
+        "drivers/test_pacing.py::test_a_call_is_refused_whose_answer_has_no_room_beside_one_that_is_being_written",
     ),
     "What a handler does without waiting is its own affair": (),
     "What that leaves to a quiet client while every flood": (
         "attacks/test_attacks.py::test_what_is_tried_holds",
     ),
-    "Arrays of a thousand calls cost most of that": (),
+    "Arrays of a thousand calls, and handlers that make mebibytes": (),
     "HTTP on Linux, on both hosts: a hang-up is noticed within 20 s": (
         "http/test_hangups.py::test_a_hang_up_behind_a_further_request_is_noticed",
         "http/test_unread.py::test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout",

@@ -3,17 +3,20 @@
 import asyncio
 import json
 import time
+from collections.abc import Generator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from dovetail import Server
-from dovetail.drivers.pacing import in_turns
+from dovetail.core.batch import Batch
+from dovetail.drivers.pacing import in_turns, stepwise
 from dovetail.settings import AT_ONCE, Limits
 from dovetail.transports import tcp
+from dovetail.wire.frames import encode_batch
 from tests.support.aio import run
-from tests.support.web import Web, legacy_headers, request, served
+from tests.support.web import Web, legacy_headers, modern, request, served
 
 CALLS = 300
 WORK = 0.003
@@ -121,3 +124,77 @@ def test_nothing_is_lost_between_turns(count: int) -> None:
         assert [one async for some in in_turns(items) for one in some] == items
 
     scenario()
+
+
+@run
+async def test_much_work_of_many_has_one_turn_in_each_turn_of_the_loop() -> None:
+    turn, worked = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def steps() -> Generator[None, None, None]:
+        for _ in range(3):
+            end = time.perf_counter() + WORK
+            while time.perf_counter() < end:
+                pass
+            worked.append(turn)
+            yield
+
+    beside = asyncio.create_task(others())
+    await asyncio.gather(*(stepwise(steps()) for _ in range(10)))
+    beside.cancel()
+    assert len(worked) == 30
+    assert len(set(worked[10:])) == 20  # the first turn of each is the one it came in
+
+
+async def turns_until(work: asyncio.Task[Any]) -> int:
+    """How many turns others have until ``work`` is done."""
+    turns = 0
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return turns
+
+
+def large(size: int = 4 << 20) -> tuple[Server, str]:
+    server, text = Server("large"), "x" * size
+
+    @server.tool
+    async def big() -> str:
+        return text
+
+    return server, text
+
+
+@run
+async def test_a_large_answer_leaves_turns_to_others() -> None:
+    server, text = large()
+    message = json.dumps(modern("tools/call", {"name": "big"})).encode()
+    work = asyncio.create_task(server.handle(message))
+    assert await turns_until(work) > 10
+    assert json.loads(work.result() or b"")["result"]["structuredContent"] == text
+
+
+@run
+async def test_the_large_answer_to_an_array_leaves_turns_to_others() -> None:
+    batch = Batch(complete=True, replies=[b"1" * (4 << 20)] * 3, size=12 << 20)
+    work = asyncio.create_task(stepwise(batch.joined()))
+    assert await turns_until(work) > 10
+    assert work.result() == encode_batch([b"1" * (4 << 20)] * 3)
+    assert await stepwise(batch.joined()) == work.result()
+
+
+@run
+async def test_a_call_is_refused_whose_answer_has_no_room_beside_one_that_is_being_written() -> None:
+    server, _ = large()
+    message = json.dumps(modern("tools/call", {"name": "big"})).encode()
+    answers = server.admission.budget.answers
+    answers.taken = answers.limit - (12 << 20)
+    found = await asyncio.gather(*(server.handle(message) for _ in range(3)))
+    codes = [json.loads(one or b"").get("error", {}).get("code") for one in found]
+    assert codes == [None, 1004, 1004]
+    assert answers.taken == answers.limit - (12 << 20)

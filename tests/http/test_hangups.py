@@ -95,7 +95,7 @@ async def test_large_answers_that_nobody_reads_have_a_total() -> None:
         _, writer = await asyncio.open_connection(sock=narrow)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(post(message))
-        await until(lambda: server.admission.budget.answers.taken > 0)
+        await until(lambda: server.admission.budget.answers.taken > 24 << 20)  # the answer has been sent
         # Whoever has not taken what was sent is told to; whoever has nothing to do with it, to come back later.
         refused = await Web(site).modern("tools/call", message["params"])
         assert (refused.status, refused.message["error"]["code"]) == (503, 1069)
@@ -112,3 +112,18 @@ async def test_large_answers_that_nobody_reads_have_a_total() -> None:
         writer.transport.abort()
         await until(lambda: server.admission.budget.answers.taken == 0)
         assert (await Web(site).modern("tools/call", message["params"])).status == 200
+
+
+@run
+async def test_a_call_whose_answer_had_no_room_is_not_run_again_while_there_is_none() -> None:
+    server, _ = build()
+    asked: Any = {"name": "big", "arguments": {"size": 1 << 20}}
+    async with served(server) as site:
+        answers = server.admission.budget.answers
+        answers.take(answers.limit)  # as others do whose answers are being written
+        for _ in range(2):
+            refused = await Web(site).modern("tools/call", asked)
+            assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
+        assert server.counts["big"] == 1
+        answers.give(answers.limit)
+        assert (await Web(site).modern("tools/call", asked)).status == 200

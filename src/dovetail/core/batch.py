@@ -12,7 +12,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ..errors import ProtocolError
+from ..settings import LARGE_ANSWER
 from ..wire.frames import encode_batch
+from ..wire.long_results import batch_in_steps
 from .admit import INITIALIZE
 from .budget import Account
 from .channel import Call, Session
@@ -33,6 +35,8 @@ class Batch(Struct, eq=False):
     """A result had no room: those that come later have none either."""
     size: int = 0
     """Bytes of the results that have gathered; given back when nobody holds the array any more."""
+    whole: bytes | None = None
+    """The array, once it was put together."""
 
     def __del__(self) -> None:
         if self.account is not None:
@@ -46,18 +50,34 @@ class Batch(Struct, eq=False):
         self.size += size
         return True
 
+    def gives(self, size: int) -> None:
+        """Have back what `takes` gave for a result that is only now known to be as large as it is."""
+        self.size -= size
+        if self.account is not None:
+            self.account.give(size)
+
     def settle(self, reply: bytes | None) -> bytes | None:
-        """Note a reply (None: the request was cancelled) and return the array once nothing is missing."""
+        """Note a reply (None: the request was cancelled) and return the array once nothing is missing.
+
+        A large one is left to whoever puts it together in steps, with `joined`.
+        """
         self.waiting -= 1
         if reply is not None:
             self.replies.append(reply)
-        return self.finished()
+        return None if self.size > LARGE_ANSWER else at_once(self.joined())
 
-    def finished(self) -> bytes | None:
-        """The array, when it is complete and there is anything to say."""
-        if self.complete and not self.waiting and self.replies:
-            return encode_batch(self.replies)
-        return None
+    @property
+    def due(self) -> bool:
+        """Nothing is missing any more, and there is something to say."""
+        return self.complete and not self.waiting and bool(self.replies)
+
+    def joined(self) -> Generator[None, None, bytes | None]:
+        """The array, when it is complete and there is anything to say; a step for each piece of it."""
+        if self.due:
+            small = self.size <= LARGE_ANSWER
+            self.whole = encode_batch(self.replies) if small else (yield from batch_in_steps(self.replies))
+            self.replies = []
+        return self.whole
 
 
 def at_once(steps: Generator[None, None, T]) -> T:

@@ -217,7 +217,7 @@ class Endpoint:
         call.cancelled = True
         reason = notice.params.reason
         cancel = Cancel(call, None if reason is UNSET else reason)
-        reply = None if call.batch is None else call.batch.settle(None)
+        reply = None if call.batch is None else call.batch.settle(None) or at_once(call.batch.joined())
         return cancel if reply is None else [cancel, Reply(reply)]
 
     def _receive_answer(self, frame: Frame) -> Event:
@@ -279,7 +279,7 @@ class Endpoint:
             else:
                 events += event if isinstance(event, list) else [event]
         batch.complete = True
-        if (reply := batch.finished()) is not None:
+        if (reply := at_once(batch.joined())) is not None:
             events.append(Reply(reply))
         return events or None
 
@@ -290,15 +290,17 @@ class Endpoint:
 
     # --- answering ----------------------------------------------------------------------------------------
 
-    def send_result(self, call: Call, result: Struct | Raw, most: int | None = None) -> bytes | None:
-        """The answer to ``call``, of at most ``most`` bytes; write it unless it is None.
+    def send_result(
+        self, call: Call, result: Struct | Raw, most: int | None = None, written: bytes | None = None
+    ) -> bytes | None:
+        """The answer to ``call``, of at most ``most`` bytes, perhaps ``written`` already; write it unless it is None.
 
         Raises:
             ProtocolError: this revision, or the way to the peer, cannot carry the result: answer with this error.
         """
         if self.in_flight.get(call.id) is not call:
             return None
-        data = call.codec.encode_result(call.id, result)
+        data = written or call.codec.encode_result(call.id, result)
         batch = call.batch
         if most is not None and len(data) > most - (0 if batch is None else batch.size):
             data = call.codec.encode_result(call.id, instead(call, result, most))

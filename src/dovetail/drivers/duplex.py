@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import UNSET, Struct
 
+from ..core.batch import at_once
 from ..core.budget import Account, busy
 from ..core.channel import (
     EMPTY,
@@ -40,7 +41,7 @@ from ..errors import RemoteProtocolError, RequestTimeout, TransportError
 from ..model import CancelledNotificationParams
 from ..settings import AT_ONCE, FLUSH_SECONDS, GRACE_SECONDS, SMALL_MESSAGE, VIOLATIONS, Limits, Timeouts
 from ..wire.frames import decode, too_large
-from .pacing import in_turns
+from .pacing import in_turns, stepwise
 from .pulse import Pulse
 from .requests import Requests
 from .run import Runner, ShuttingDown
@@ -239,6 +240,8 @@ class Duplex:
             for watcher in self.endpoint.admission.watchers:
                 watcher.refused(error)
             data = self.endpoint.send_error(call, error)
+            if data is None and call.batch is not None:
+                data = at_once(call.batch.joined())
             if data is not None:
                 self.write(data)
             return
@@ -248,6 +251,8 @@ class Duplex:
         data, error = await self._runner.run(call, CallChannel(self, call), self.endpoint)
         if error is not None and self._session is not None and self.endpoint.session is None:
             self._session_over()  # a refused initialize takes its session with it
+        if data is None and call.batch is not None and call.batch.due:
+            data = await stepwise(call.batch.joined())
         self._tasks.pop(call, None)
         if data is None:
             return

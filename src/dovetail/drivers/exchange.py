@@ -29,6 +29,7 @@ from ..core.principal import Principal
 from ..errors import DovetailError, ProtocolError
 from ..wire.frames import Frame, too_large
 from ..wire.headers import RoutingHeaders
+from .pacing import stepwise
 from .run import Outcome, Runner, status_of
 
 ACCEPTED = 202
@@ -163,8 +164,9 @@ async def _batch(
     def run(call: Call) -> Coroutine[Any, Any, Outcome]:
         return runner.run(call, ExchangeChannel(endpoint, call, writer), endpoint)
 
-    for data, _ in await runner.together(calls, run) if calls else ():
-        reply = reply if data is None else data
+    if calls and calls[0].batch is not None:
+        await runner.together(calls, run)
+        reply = await stepwise(calls[0].batch.joined()) or reply
     return reply
 
 

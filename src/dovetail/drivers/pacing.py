@@ -1,15 +1,18 @@
 """Work that one peer brings all at once, done a little in each turn of the event loop, so that others get theirs.
 
-All such work together has an allowance: what it takes beyond that waits between its turns. So arrays without end leave
-most of the time to others, and an array now and then waits for nothing.
+All such work stands in one line: in each turn of the loop one of them does a little, however many there are. Together
+they have an allowance, and what they take beyond that waits between two turns. So arrays and large answers without end
+leave most of the time to others, and one now and then waits for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from time import perf_counter
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from ..settings import AT_ONCE, TURN_SECONDS
 
@@ -29,19 +32,67 @@ class _Allowance:
         self._left = TURN_ALLOWANCE
         self._since = perf_counter()
 
-    def pause(self, begun: float) -> float:
-        """How long to wait after a turn that began then."""
+    def spend(self, begun: float) -> None:
+        """Somebody had a turn that began then."""
         now = perf_counter()
         self._left = min(self._left + (now - self._since) * TURN_SHARE, TURN_ALLOWANCE) - (now - begun)
         self._since = now
+
+    @property
+    def pause(self) -> float:
+        """How long to wait before the next turn."""
         return 0 if self._left > 0 else TURN_PAUSE
 
 
+class _Line:
+    """Who waits for a turn on one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._until = 0.0
+        """Nobody has a turn before that."""
+        self.moving = False
+        """Somebody waits, or has just been told to go on."""
+
+    async def turn(self) -> None:
+        """Wait for the next turn: one of us has it in each turn of the loop, the one who has waited longest."""
+        loop = asyncio.get_running_loop()
+        if pause := _allowance.pause:
+            self._until = perf_counter() + pause
+        future = loop.create_future()
+        self._waiting.append(future)
+        if not self.moving:
+            self.moving = True
+            loop.call_soon(self._next)
+        await future
+
+    def _next(self) -> None:
+        loop, early = asyncio.get_running_loop(), self._until - perf_counter()
+        if early > 0:
+            loop.call_later(early, self._next)
+            return
+        while self._waiting:
+            one = self._waiting.popleft()
+            if not one.done():  # else cancelled
+                one.set_result(None)
+                loop.call_soon(self._next)
+                return
+        self.moving = False
+
+
 _allowance = _Allowance()
+_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
+
+
+def _line() -> _Line:
+    return _lines.setdefault(asyncio.get_running_loop(), _Line())
 
 
 async def stepwise(steps: Generator[None, None, T]) -> T:
     """What ``steps`` come to; others get their turn whenever they have taken `TURN_SECONDS`."""
+    line = _line()
+    if line.moving:
+        await line.turn()
     begun = perf_counter()
     while True:
         try:
@@ -49,13 +100,16 @@ async def stepwise(steps: Generator[None, None, T]) -> T:
         except StopIteration as done:
             return done.value
         if perf_counter() - begun > TURN_SECONDS:
-            await asyncio.sleep(_allowance.pause(begun))
+            _allowance.spend(begun)
+            await line.turn()
             begun = perf_counter()
 
 
 async def in_turns(items: Sequence[T]) -> AsyncGenerator[Sequence[T]]:
     """``items``, a few at a time: as many as their work fills `TURN_SECONDS` with, however long one of them takes."""
-    begun, size = 0, AT_ONCE
+    line, begun, size = _line(), 0, AT_ONCE
+    if line.moving and items:
+        await line.turn()
     while begun < len(items):
         now = perf_counter()
         yield items[begun : begun + size]
@@ -64,5 +118,5 @@ async def in_turns(items: Sequence[T]) -> AsyncGenerator[Sequence[T]]:
             await asyncio.sleep(0)  # what was begun runs before us
             quick = perf_counter() - now < TURN_SECONDS
             size = size * 2 if quick else max(1, size // 4)
-            if pause := _allowance.pause(now):
-                await asyncio.sleep(pause)
+            _allowance.spend(now)
+            await line.turn()

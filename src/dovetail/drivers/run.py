@@ -21,9 +21,9 @@ the handler let a cancellation of its own escape      ``internal_error``, an inc
 a `KeyboardInterrupt`                                 goes on, as everywhere
 ====================================================  ==================================  ========================
 
-``data`` is None also when the call is part of a batch that still waits for others, so the rule for writing is short:
-write ``data`` unless it is None; ``call.cancelled`` tells silence that was asked for from a batch. `status_of` gives
-the HTTP status of an outcome, and `Runner.together` runs the calls of a batch.
+``data`` is None also when the call is part of a batch that still waits for others, or is large (`Batch.joined` has it
+then). So the rule for writing is short: write ``data`` unless it is None; ``call.cancelled`` tells silence that was
+asked for from a batch. `status_of` gives the HTTP status of an outcome; `Runner.together` runs the calls of a batch.
 
 Whoever stops a call says why *before* cancelling the task that runs it:
 
@@ -43,17 +43,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from ..core.admit import Admission
-from ..core.budget import busy
+from ..core.budget import Account, busy
 from ..core.channel import Call, Channel, Responder
 from ..core.endpoint import Endpoint
 from ..core.sizes import instead
 from ..errors import DovetailError, Refusal, masked
-from ..settings import Limits
-from .pacing import in_turns
+from ..model import CallToolResult, ReadResourceResult, TextContent
+from ..settings import LARGE_ANSWER, Limits
+from ..wire.long_results import LongResult
+from .pacing import in_turns, stepwise
 
 log = logging.getLogger("dovetail")
 
@@ -61,6 +65,9 @@ Outcome = tuple[bytes | None, DovetailError | None]
 """What to write, unless it is None; and the error in it, if it is one."""
 Run = Callable[[Call], Coroutine[Any, Any, Outcome]]
 """How one call of a batch is run."""
+
+CARRIERS: Final = frozenset((CallToolResult, ReadResourceResult))
+"""Results that may have long strings in them."""
 
 
 class ShuttingDown(Refusal):
@@ -73,12 +80,18 @@ class ShuttingDown(Refusal):
 class Runner:
     """Runs the calls of one connection or app; the module says how."""
 
-    __slots__ = ("_event", "_message", "_service", "draining")
+    __slots__ = ("_answers", "_event", "_message", "_service", "draining", "noted")
 
-    def __init__(self, service: Responder, limits: Limits | None = None) -> None:
+    def __init__(
+        self, service: Responder, limits: Limits | None = None, answers: Account | None = None
+    ) -> None:
         self._service = service
+        self._answers = answers or Account(sys.maxsize)
+        """What all large answers together may hold, for calls that come without an endpoint."""
         self._message = None if limits is None else limits.sent_size
         self._event = self._message if limits is None or limits.event_size is None else limits.event_size
+        self.noted: Callable[[Call, int], None] | None = None
+        """Hears how large the answer to a call is at least, before it is written."""
         self.draining = False
         """Calls that are cancelled from now on are cancelled because we shut down, and are told so."""
 
@@ -91,15 +104,23 @@ class Runner:
                 return None, None  # before its turn had come
             if call.batch is not None and call.batch.full:
                 raise busy("answers in one array")  # whatever it is, it could not be sent
-            result = await self._service.respond(call, channel)
+            result: Any = await self._service.respond(call, channel)
             most = self._message
             if self._event is not most and channel.streamed:
                 most = self._event
+            kind, written = result.__class__, None
+            if kind in CARRIERS and (
+                kind is not CallToolResult
+                or len(result.content) != 1
+                or result.content[0].__class__ is not TextContent
+                or len(result.content[0].text) > LARGE_ANSWER
+            ):
+                written, result = await self._in_steps(call, result, most, endpoint)
             if endpoint is not None:
-                return endpoint.send_result(call, result, most), None
+                return endpoint.send_result(call, result, most, written), None
             if call.cancelled:
                 return None, None
-            data = call.codec.encode_result(call.id, result)
+            data = written or call.codec.encode_result(call.id, result)
             if most is not None and len(data) > most:
                 data = call.codec.encode_result(call.id, instead(call, result, most))
             return data, None
@@ -111,6 +132,39 @@ class Runner:
                     endpoint.abandon(call)
                 raise
             return self._failed(call, reason, endpoint, outside=outside)
+
+    async def _in_steps(
+        self, call: Call, result: Any, most: int | None, endpoint: Endpoint | None
+    ) -> tuple[bytes | None, Any]:
+        """A large answer as it is to be sent, written in turns with what others ask for; None: this is a usual one.
+
+        Raises:
+            Refusal: others have so many that there is no room for one more.
+        """
+        long = LongResult(result, partial(call.codec.encode_result, call.id))
+        size, batch = long.size, call.batch
+        if not size:
+            return None, result
+        if self.noted is not None:
+            self.noted(call, size)
+        if most is not None and size > most:
+            return None, instead(call, result, most)
+        account = self._answers if endpoint is None else endpoint.admission.budget.answers
+        if batch is not None and endpoint is not None:
+            if not batch.takes(size, most or endpoint.limits.message_size):
+                raise busy("answers in one array")
+            give = batch.gives
+        else:
+            size = (
+                size if account.taken else min(size, account.limit)
+            )  # one alone may be as large as it likes
+            if not account.take(size):
+                raise busy("large answers")
+            give = account.give
+        try:
+            return await stepwise(long.written()), result
+        finally:
+            give(size)
 
     async def together(self, calls: Sequence[Call], run: Run) -> list[Outcome]:
         """Run the calls of a batch, each in a task of its own; what cancels this task cancels them all."""

@@ -70,7 +70,7 @@ class HttpApp:
         )
         self._doors = doors(service.layers)
         self.identity = Identity(service, options)
-        runner = Runner(service, service.limits)
+        runner = Runner(service, service.limits, service.admission.budget.answers)
         self.life = life = Life(service, options, self._bodies, runner)
         shared = service, options, runner, life.streams, life.watching, self.identity
         self.legacy = life.legacy = Legacy(*shared, ended)

@@ -106,7 +106,8 @@ class Connections:
     """The clients of one app, and what they owe us."""
 
     def __init__(self, account: Account, patience: float) -> None:
-        self._account = account
+        self.account = account
+        """Bytes of large answers that are being written, or that their clients have not taken."""
         self._patience = patience
         self.owed: dict[bytes, tuple[int, float, Hashable]] = {}
         """Bytes of large answers by connection, when the last of them left, and whose they are."""
@@ -122,7 +123,7 @@ class Connections:
             one = seen.get(key)
             if now - since > UNSENT_YOUNG and (one is None or not one.unsent):
                 del self.owed[key]
-                self._account.give(size)
+                self.account.give(size)
         return seen
 
     async def owes(self, peer: Peer | None, size: int, call: Call | None = None) -> Refusal | None:
@@ -134,16 +135,25 @@ class Connections:
             return None
         owner = _owner(peer, call)
         if call is not None:
-            if len(self._large) >= ADDRESSES_KEPT:
-                self._large.clear()
-            self._large[owner, _kind(call)] = size
+            self._keep(owner, call, size)
         full = await self._refusal(owner, size)
         if full is None:
-            self._account.take(size)
+            self.account.take(size)
             key = key_of(peer)
             before = self.owed[key][0] if key in self.owed else 0
             self.owed[key] = before + size, asyncio.get_running_loop().time(), owner
         return full
+
+    def learn(self, call: Call, size: int) -> None:
+        """The answer to ``call`` is that large."""
+        peer = call.scope.get("client")
+        if peer:
+            self._keep(_owner(peer, call), call, size)
+
+    def _keep(self, owner: Hashable, call: Call, size: int) -> None:
+        if len(self._large) >= ADDRESSES_KEPT:
+            self._large.clear()
+        self._large[owner, _kind(call)] = size
 
     async def hopeless(self, peer: Peer | None, call: Call) -> Refusal | None:
         """Why ``call`` is not worth running: an answer like the last one to this caller would have no room."""
@@ -163,7 +173,7 @@ class Connections:
 
     def _full(self, owner: Hashable, size: int) -> Refusal | None:
         held = sum(size for size, _, one in self.owed.values() if one == owner)
-        return unread(self._account, held, size)
+        return unread(self.account, held, size)
 
     async def taken(self, peer: Peer | None) -> None:
         """Return when ``peer`` has taken all that was sent to it; for hosts that do not wait themselves.

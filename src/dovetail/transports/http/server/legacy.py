@@ -344,7 +344,7 @@ class Legacy:
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
             await self._together(live, calls, channel, exchange)
-            whole = calls[0].batch.finished()
+            whole = await stepwise(calls[0].batch.joined())
         self.sessions.settle(live)
         if channel.stream is not None:
             await channel.conclude(whole)

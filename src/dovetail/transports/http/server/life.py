@@ -61,6 +61,7 @@ class Life:
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
         self.connections = Connections(budget.answers, options.write_timeout)
+        runner.noted = self.connections.learn
         self.watching = Watching(service, budget.abandoned, self.connections)
         self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
         self._growing: asyncio.TimerHandle | None = None

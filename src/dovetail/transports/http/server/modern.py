@@ -53,7 +53,7 @@ class Modern:
             await self._listen(call, exchange, task)
             return
         watching = self.watching
-        if watching.connections.owed:
+        if watching.connections.account.taken:
             full = await watching.connections.hopeless(exchange.peer, call)
             if full is not None:
                 await refuse(exchange, self.service.admission, full, id=call.id, status=503)

@@ -18,10 +18,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ....core.budget import Account
+from ....drivers.pacing import stepwise
 from ....errors import RemoteProtocolError
-from ....settings import ADDRESSES_KEPT, UNSENT_STREAM, HttpOptions
+from ....settings import ADDRESSES_KEPT, LARGE_ANSWER, UNSENT_STREAM, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
+from ....wire.long_results import PIECE
 from ...loopback import is_loopback
 from .app import HttpApp
 from .connections import Connections
@@ -240,13 +242,17 @@ class RsgiExchange(RsgiHead, eq=False):
     async def answer(
         self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
-        if body:
+        if len(body) > LARGE_ANSWER:
+            length = ("content-length", str(len(body)))
+            stream = self.protocol.response_stream(status, [kind, length, *headers, *self.extra])
+            await stepwise(_sent(stream, body))
+        elif body:
             self.protocol.response_bytes(status, [kind, *headers, *self.extra], body)
         else:
             self.protocol.response_empty(status, [*headers, *self.extra])
 
     def reply(self, body: bytes) -> Awaitable[None] | None:
-        if self.extra:
+        if self.extra or len(body) > LARGE_ANSWER:
             return self.answer(200, body)
         self.protocol.response_bytes(200, _JSON, body)
         return None
@@ -308,6 +314,14 @@ class RsgiSink(Struct, eq=False):
         if self.transport is None:
             self.exchange.protocol.response_empty(200, self.head)  # ignored where an answer has begun
         self.transport = self.rest = None
+
+
+def _sent(stream: Any, body: bytes) -> Generator[None, None, None]:
+    """Give a large answer to granian piece by piece: it copies what it takes, and everybody waits meanwhile."""
+    with suppress(*GONE):
+        for begin in range(0, len(body), PIECE):
+            next(stream.send_bytes(body[begin : begin + PIECE]).__await__(), None)
+            yield
 
 
 @types.coroutine
