@@ -188,8 +188,10 @@ class Runner:
     def _failed(
         self, call: Call, reason: BaseException, endpoint: Endpoint | None, *, outside: bool
     ) -> Outcome:
-        if outside and call.cancelled:
-            return None, None
+        if outside:
+            reason.__traceback__ = None  # it leads to frames that hold it: a circle for the collector
+            if call.cancelled:
+                return None, None
         error = ShuttingDown() if outside else mask(call.method, reason)
         error.__traceback__ = None  # it leads to the frames of whoever gets it: a circle for the collector
         if endpoint is not None:
