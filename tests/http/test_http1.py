@@ -1,11 +1,15 @@
 """HTTP/1.1 on the event loop, without a host: what other hosts decide for themselves is decided by us here."""
 
+import asyncio
+import gc
 import json
 
 import pytest
 
+from dovetail import Request, Response, Server
 from dovetail.errors import DovetailError
 from dovetail.settings import Limits
+from dovetail.transports.http.server.http1 import Http1Exchange
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.waiting import until
@@ -31,6 +35,82 @@ async def test_requests_that_come_together_are_answered_one_after_the_other() ->
         connection.send(b"".join(written(body=json.dumps(one).encode()) for one in many))
         for number in range(50):
             assert text((await connection.response()).message["result"]) == str(number)
+
+
+def calling(name: str, **arguments: object) -> bytes:
+    message = modern("tools/call", {"name": name, "arguments": arguments})
+    return written(body=json.dumps(message).encode(), **{"Mcp-Name": name})
+
+
+def exchanges() -> int:
+    return sum(isinstance(one, Http1Exchange) for one in gc.get_objects())
+
+
+@run
+async def test_of_ten_thousand_requests_that_come_together_few_are_held() -> None:
+    server, begun, go_on = Server("slow"), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:  # pyright: ignore[reportUnusedFunction]
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    async with served(server) as site, await site.connect() as connection:
+        connection.send(calling("wait") + b"GET / HTTP/1.1\r\n\r\n" * 10_000)
+        await begun.wait()
+        assert exchanges() < 300
+        go_on.set()
+        assert text((await connection.response()).message["result"]) == "done"
+        for _ in range(10_000):
+            assert (await connection.response()).status == 404
+        assert (await connection.ask("GET", "/livez", {})).status == 200
+
+
+@run
+async def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
+    server, called = Server("large"), 0
+
+    @server.tool
+    async def large() -> str:  # pyright: ignore[reportUnusedFunction]
+        nonlocal called
+        called += 1
+        return "x" * 100_000
+
+    async with served(server) as site, await site.connect() as honest, await site.connect() as deaf:
+        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        deaf.send(calling("large") * 1_000)
+        for _ in range(1_000):
+            assert (await honest.ask("GET", "/livez", {})).status == 200
+        assert called < 500
+        deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(1_000):
+            assert (await deaf.response()).status == 200
+        assert called == 1_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        written()[:-1],
+        b"POST /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n",
+        written(Transfer_Encoding="chunked").replace(b"Content-Length", b"X"),
+        calling("wait", key="k"),
+    ],
+    ids=["in its body", "without a body", "in a broken body", "in a call"],
+)
+@run
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(data: bytes) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        async with served(build()) as site:
+            async with await site.connect() as connection:
+                connection.send(data)
+                await until(exchanges)
+            await until(lambda: not exchanges())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("tail", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 200_000], ids=["one", "many"])
@@ -76,6 +156,62 @@ async def test_an_older_client_reads_to_the_end() -> None:
         found = await connection.response()
         assert (text(found.message["result"]), found.headers["connection"]) == ("ONE", "close")
         assert await connection.at_end()
+
+
+@pytest.mark.parametrize("framing", ["X: y", "Transfer-Encoding: chunked"])
+@run
+async def test_an_older_client_is_not_kept_and_told_nothing_in_between(framing: str) -> None:
+    async with served(build()) as site, await site.connect() as connection:
+        head = written(version="1.0", Connection="keep-alive", Expect="100-continue").partition(b"\r\n\r\n")[
+            0
+        ]
+        body = BODY
+        if "chunked" in framing:
+            head, body = head.replace(b"Content-Length", b"X"), b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+        connection.send(head + f"\r\n{framing}\r\n\r\n".encode())
+        await until(exchanges)
+        connection.send(body + written())
+        found = await connection.response()
+        assert (found.status, found.headers["connection"]) == (200, "close")
+        assert await connection.at_end()
+
+
+@pytest.mark.parametrize("codings", ["gzip, chunked", "identity\r\nTransfer-Encoding: chunked"])
+@run
+async def test_a_body_in_another_coding_is_refused(codings: str) -> None:
+    async with served(build()) as site, await site.connect() as connection:
+        head = written(Transfer_Encoding=codings).partition(b"\r\n\r\n")[0].replace(b"Content-Length", b"X")
+        connection.send(head + b"\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) + written())
+        found = await connection.response()
+        assert (found.status, found.headers["connection"]) == (400, "close")
+        assert await connection.at_end()
+
+
+@run
+async def test_what_is_said_to_be_closed_is_closed() -> None:
+    async with served(build(limits=Limits(header_bytes=10_000))) as site:
+        async with await site.connect() as connection:
+            connection.send(written(X="x" * 9_000, Y="y" * 9_000))
+            assert (await connection.response()).status == 431
+            assert await connection.at_end()
+        async with await site.connect() as connection:  # the limit holds behind another request, too
+            connection.send(written() + written(X="x" * 9_000, Y="y" * 9_000))
+            assert (await connection.response()).status == 200
+            assert (await connection.response()).status == 431
+            assert await connection.at_end()
+
+
+@run
+async def test_an_answer_that_may_have_no_body_has_none() -> None:
+    server = build()
+
+    @server.route("/empty")
+    async def empty(_: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return Response("more", 204)
+
+    async with served(server) as site, await site.connect() as connection:
+        assert (await connection.ask("GET", "/empty", {})).status == 204
+        assert (await connection.ask("GET", "/livez", {})).body == b"alive\n"
 
 
 @run

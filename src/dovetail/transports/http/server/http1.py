@@ -33,6 +33,8 @@ _REASONS: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one i
 _REPLY: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODILESS: Final = frozenset({204, 304})
+_PIECE: Final = 4 << 10
+"""Bytes that are parsed before a look at what they were: requests in them are held, at thirty times their size."""
 
 
 class Open:
@@ -67,17 +69,21 @@ class Http1(asyncio.BufferedProtocol):
         self._fields: list[tuple[bytes, bytes]] | None = None
         """Those of a head that has begun; None behind it: what comes there are trailers, of no use to anybody."""
         self._head_bytes = 0
-        """What came since the last piece of a body; it is bounded."""
+        """What came since the last piece of a body, but for what came right behind that; it is bounded."""
         self._refusal = 0
         """The status for what came behind the last request and cannot be read."""
         self._arriving: Http1Exchange | None = None
         self._now: Http1Exchange | None = None
         """What is being answered."""
         self._next: deque[Http1Exchange] = deque()
+        self._rest = b""
+        """What was read behind those, and is still to be parsed."""
         self._deaf = False
         self._paused = False
         self.writable: asyncio.Future[None] | None = None
         """What to wait for where the client takes less than we say."""
+        self._behind = False
+        """What comes next waits for that, too."""
         self._left: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -93,18 +99,27 @@ class Http1(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._deaf:
-            return
-        self._head_bytes += nbytes
-        try:
-            self.parser.feed_data(self._buffer[:nbytes])
-        except httptools.HttpParserUpgrade:
-            self._deaf = True  # what follows is no HTTP, and it has no body; it is answered like any other
-        except httptools.HttpParserError:
-            self._refuse(400)
-        else:
-            if self._head_bytes > self.shared.header_bytes:
-                self._refuse(431)
+        self._parse(self._buffer[:nbytes])
+
+    def _parse(self, data: memoryview) -> None:
+        """Go on with what came, for as long as no request waits for its turn."""
+        while data and not self._deaf:
+            if self._next or self._rest:
+                self._rest += data
+                return
+            piece, data = data[:_PIECE], data[_PIECE:]
+            self._head_bytes += len(piece)
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade:
+                self._deaf = (
+                    True  # what follows is no HTTP, and it has no body; it is answered like any other
+                )
+            except httptools.HttpParserError:
+                self._refuse(400)
+            else:
+                if self._head_bytes > self.shared.header_bytes:
+                    self._refuse(431)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._deaf = True
@@ -120,6 +135,7 @@ class Http1(asyncio.BufferedProtocol):
         for exchange in (self._now, self._arriving):
             if exchange is not None:
                 exchange.wake()
+        self._arriving = None  # it holds us, too
 
     def pause_writing(self) -> None:
         self.writable = self._loop.create_future()
@@ -128,6 +144,9 @@ class Http1(asyncio.BufferedProtocol):
         writable, self.writable = self.writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
+        if self._behind:
+            self._behind = False
+            self._go_on()
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -156,14 +175,15 @@ class Http1(asyncio.BufferedProtocol):
             "headers": fields, "server": self._near, "client": self._far,
         }  # fmt: skip
         most = self.shared.header_bytes
-        short = self._head_bytes <= most or len(b"".join(map(b"".join, fields))) <= most
+        short = self._head_bytes + _PIECE <= most or len(b"".join(map(b"".join, fields))) <= most
         plain = short and len(headers) == len(fields)
         local = "" if self._near is None else self._near[0]
         self._arriving = exchange = Http1Exchange(scope, path, headers, plain, local, method, self)
         # The parser stops before the body of such a request, which would then be the next one.
-        exchange.broken = parser.should_upgrade() and (
-            "content-length" in headers or "transfer-encoding" in headers
-        )
+        coded = "transfer-encoding" in headers
+        exchange.broken = parser.should_upgrade() and ("content-length" in headers or coded)
+        if coded and any(one == b"transfer-encoding" and how.lower() != b"chunked" for one, how in fields):
+            exchange.broken = True  # nobody here would undo the other codings
         if self._now is None:
             self._begin(exchange)
         else:
@@ -186,7 +206,9 @@ class Http1(asyncio.BufferedProtocol):
         self._head_bytes = 0
         if exchange is not None:
             exchange.complete = not exchange.broken
-            exchange.keep = self.parser.should_keep_alive() and not self.parser.should_upgrade()
+            # A client of HTTP/1.0 would have to be told that it may stay.
+            newer = exchange.scope["http_version"] == "1.1"
+            exchange.keep = newer and self.parser.should_keep_alive() and not self.parser.should_upgrade()
             exchange.wake()
 
     def _begin(self, exchange: Http1Exchange) -> None:
@@ -205,6 +227,8 @@ class Http1(asyncio.BufferedProtocol):
                 self.hang_up()
             elif not exchange.over:
                 self.transport.abort()  # an answer that broke off must not look whole
+            if self._now is exchange:
+                self._now = None  # each holds the other
 
     def finish(self, exchange: Http1Exchange) -> None:
         """It is answered; the next one's turn, if the connection goes on."""
@@ -214,23 +238,33 @@ class Http1(asyncio.BufferedProtocol):
             return
         if not exchange.complete or not exchange.keep or self.shared.closing:
             self.hang_up(unread=not exchange.complete)
-        elif self._next:
-            self._begin(self._next.popleft())
-            if not self._next:
-                self.release()
+        elif self.writable is not None:
+            self._behind = True  # whoever takes no answers has nothing to ask
+            self.hold()
         else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin what was asked next, or wait for it."""
+        if self._next and self._now is None:
+            self._begin(self._next.popleft())
+        if self._rest and not self._next:
+            rest, self._rest = self._rest, b""
+            self._parse(memoryview(rest))
+        if self._now is None:
             self.idle_since = self._loop.time()
             if self._refusal:
                 self.transport.write(self.head(self._refusal, CLOSE, 0))
                 self.hang_up(unread=True)
-            else:
-                self.release()
+        if not self._next:
+            self.release()
 
     def hang_up(self, *, unread: bool = False) -> None:
         """Close it, when what was written has left. What still comes is thrown away, for a moment: a connection with
         something unread in it is reset, and the client would not see our last words."""
         self._deaf = True
         self._next.clear()
+        self._rest = b""
         if not unread or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -264,7 +298,7 @@ class Http1(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def release(self) -> None:
-        if self._paused and not self.lost:
+        if self._paused and not self.lost and not self.transport.is_closing():
             self._paused = False
             self.transport.resume_reading()
 
@@ -307,7 +341,8 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
             if int(declared[:20]) > limit:
                 raise too_large(limit)
             hold(self, account, int(declared))
-        if not self.complete and self.headers.get("expect", "").lower() == "100-continue":
+        expected = self.headers.get("expect", "").lower() == "100-continue"
+        if expected and not self.complete and self.scope["http_version"] == "1.1":
             self.connection.transport.write(_CONTINUE)
         while not self.complete:
             if self.arrived > limit:
@@ -336,11 +371,14 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
         lines = [*headers, *self.extra]
         if body:
             lines.insert(0, kind)
-        if not (self.complete and self.keep) and CLOSE[0] not in lines:
+        if CLOSE[0] in lines:
+            self.keep = False
+        elif not (self.complete and self.keep):
             lines += CLOSE
         data = self.connection.head(status, lines, len(body))
         if not self.connection.lost:
-            self.connection.transport.write(data if self.method == "HEAD" else data + body)
+            bare = self.method == "HEAD" or status in _BODILESS
+            self.connection.transport.write(data if bare else data + body)
         self.connection.finish(self)
 
     def reply(self, body: bytes) -> Any:
