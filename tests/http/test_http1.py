@@ -113,6 +113,28 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(data: by
         gc.enable()
 
 
+@run
+async def test_a_long_call_leaves_nothing_behind() -> None:
+    server, go_on = Server("slow"), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:  # pyright: ignore[reportUnusedFunction]
+        await go_on.wait()
+        return "done"
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with served(server) as site, await site.connect() as connection:
+            connection.send(calling("wait"))
+            await until(lambda: site.app.life.watching.watches)
+            go_on.set()
+            assert (await connection.response()).status == 200
+            await until(lambda: not exchanges())
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("tail", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 200_000], ids=["one", "many"])
 @run
 async def test_trailers_without_an_end_are_refused(tail: bytes) -> None:

@@ -143,7 +143,7 @@ class Watch:
         self.disconnected = False
         self._known = watching.direct
         self._missed = False
-        self._task = asyncio.get_running_loop().create_task(self._wait())
+        self._task: Work | None = asyncio.get_running_loop().create_task(self._wait())
         watching.all.add(self)
 
     async def _wait(self) -> None:
@@ -172,4 +172,6 @@ class Watch:
 
     def stop(self) -> None:
         self._watching.all.discard(self)
-        self._task.cancel()
+        task, self._task = self._task, None  # how it ended leads back to us: a circle for the collector
+        if task is not None:
+            task.cancel()
