@@ -3,14 +3,16 @@
 import asyncio
 import gc
 import json
+from pathlib import Path
 
 import pytest
 
 from dovetail import Request, Response, Server
 from dovetail.errors import DovetailError
 from dovetail.settings import Limits
-from dovetail.transports.http.server.http1 import Http1Exchange
+from dovetail.transports.http.server.http1 import Http1, Http1Exchange
 from tests.support.aio import run
+from tests.support.certificates import Authority
 from tests.support.everything import build
 from tests.support.waiting import until
 from tests.support.web import Web, modern, modern_headers, served, text
@@ -111,6 +113,25 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(data: by
             await until(lambda: not exchanges())
     finally:
         gc.enable()
+
+
+def test_a_secure_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    file = str(authority.certificate("127.0.0.1"))
+
+    @run
+    async def scenario() -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            async with served(build(), certfile=file, keyfile=file) as site:
+                async with await site.connect(ssl=authority.client()) as connection:
+                    assert (await connection.ask("GET", "/livez", {})).status == 200
+                await until(lambda: not any(isinstance(one, Http1) for one in gc.get_objects()))
+        finally:
+            gc.enable()
+
+    scenario()
 
 
 @run

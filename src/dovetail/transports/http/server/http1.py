@@ -124,6 +124,7 @@ class Http1(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._deaf = True
         self.parser = None  # it holds us
+        del self.transport  # so does that of TLS, and a quarter of a mebibyte
         self._next.clear()
         shared = self.shared
         shared.connections.discard(self)
@@ -225,7 +226,7 @@ class Http1(asyncio.BufferedProtocol):
             if not exchange.answered and not self.lost:
                 self.transport.write(self.head(500, CLOSE, 0))
                 self.hang_up()
-            elif not exchange.over:
+            elif not exchange.over and not self.lost:
                 self.transport.abort()  # an answer that broke off must not look whole
             if self._now is exchange:
                 self._now = None  # each holds the other
@@ -342,7 +343,7 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
                 raise too_large(limit)
             hold(self, account, int(declared))
         expected = self.headers.get("expect", "").lower() == "100-continue"
-        if expected and not self.complete and self.scope["http_version"] == "1.1":
+        if expected and not (self.complete or self.connection.lost) and self.scope["http_version"] == "1.1":
             self.connection.transport.write(_CONTINUE)
         while not self.complete:
             if self.arrived > limit:
