@@ -118,7 +118,7 @@ async def exchange(
     if limits.event_size is not None:
         limits = limits.on_events()  # what is said before the reply
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
-    runner = runner or Runner(service, service.limits)
+    runner = runner or Runner(service, service.limits, service.admission.budget.answers)
     event = _receive(endpoint, message, headers, service.limits.message_size)
     if isinstance(event, list):
         reply = await _batch(service, endpoint, event, writer, runner)

@@ -53,6 +53,8 @@ class _Line:
         """Nobody has a turn before that."""
         self.moving = False
         """Somebody waits, or has just been told to go on."""
+        self.alone = asyncio.Lock()
+        """For what must not lie about half done many times over."""
 
     async def turn(self) -> None:
         """Wait for the next turn: one of us has it in each turn of the loop, the one who has waited longest."""
@@ -86,6 +88,11 @@ _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary(
 
 def _line() -> _Line:
     return _lines.setdefault(asyncio.get_running_loop(), _Line())
+
+
+def one_by_one() -> asyncio.Lock:
+    """For work of which only one piece may be under way on this loop; hold it only while nobody else is waited for."""
+    return _line().alone
 
 
 async def stepwise(steps: Generator[None, None, T]) -> T:

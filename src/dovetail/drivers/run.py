@@ -43,7 +43,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
@@ -57,7 +56,7 @@ from ..errors import DovetailError, Refusal, masked
 from ..model import CallToolResult, ReadResourceResult, TextContent
 from ..settings import LARGE_ANSWER, Limits
 from ..wire.long_results import LongResult
-from .pacing import in_turns, stepwise
+from .pacing import in_turns, one_by_one, stepwise
 
 log = logging.getLogger("dovetail")
 
@@ -86,8 +85,9 @@ class Runner:
         self, service: Responder, limits: Limits | None = None, answers: Account | None = None
     ) -> None:
         self._service = service
-        self._answers = answers or Account(sys.maxsize)
-        """What all large answers together may hold, for calls that come without an endpoint."""
+        self._answers = answers
+        """What all large answers together may hold while they are written; None: they are written one by one, and
+        whoever sends them sees whether they are taken."""
         self._message = None if limits is None else limits.sent_size
         self._event = self._message if limits is None or limits.event_size is None else limits.event_size
         self.noted: Callable[[Call, int], None] | None = None
@@ -149,15 +149,17 @@ class Runner:
             self.noted(call, size)
         if most is not None and size > most:
             return None, instead(call, result, most)
-        account = self._answers if endpoint is None else endpoint.admission.budget.answers
+        account = self._answers
         if batch is not None and endpoint is not None:
             if not batch.takes(size, most or endpoint.limits.message_size):
                 raise busy("answers in one array")
             give = batch.gives
+        elif account is None:
+            async with one_by_one():
+                return await stepwise(long.written()), result
         else:
-            size = (
-                size if account.taken else min(size, account.limit)
-            )  # one alone may be as large as it likes
+            if not account.taken:
+                size = min(size, account.limit)  # one alone may be as large as it likes
             if not account.take(size):
                 raise busy("large answers")
             give = account.give
