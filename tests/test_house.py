@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 94_600
-CENTRE = 43_300
+WHOLE = 93_870
+CENTRE = 43_030
 AROUND = (
     "auth",
     "compat",
