@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 93_870
+WHOLE = 93_874
 CENTRE = 43_030
 AROUND = (
     "auth",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -44,11 +44,21 @@ _ABSENT: Final = frozenset(
 )
 
 
-def mount(server: Server, child: Server | Part | App, prefix: str | None) -> None:
-    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket."""
-    if callable(child):
-        from .proxy import Proxy  # which mounts something itself
+@runtime_checkable
+class Around(Protocol):
+    """A server with names that others know, around one of ours: those of `dovetail.compat`."""
 
+    @property
+    def native(self) -> Server: ...
+
+
+def mount(server: Server, child: Server | Part | App | Around, prefix: str | None) -> None:
+    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket."""
+    from .proxy import Proxy  # which mounts something itself
+
+    if isinstance(child, Around):
+        child = Proxy(child.native)  # it answers lists in its own way, so it is asked like any other
+    elif callable(child):
         child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
     if not isinstance(server.elsewhere, Mounts):
         server.elsewhere = Mounts(server)
