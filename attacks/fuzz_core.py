@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ from dovetail.wire.revisions import BY_NAME, REVISIONS
 
 from .mutations import conversations, spoil
 from .report import GotThrough
-from .weight import Weight, mine
+from .weight import Weight, in_time, mine
 
 EXAMPLES = 25
 """Messages of hypothesis in a row, …"""
@@ -63,10 +64,19 @@ async def fuzz_core(seconds: float, random: Random) -> str:
     said = [line for every in conversations("C").values() for one in every for line in one]
     weight, count = Weight(mine, seconds), 0
     while not weight.over():
-        for message in (*_made(random), *(spoil(random.choice(said), random) for _ in range(RECORDED))):
-            await _say(server, message, random.choice(REVISIONS).name)
-            count += 1
+        messages = [*_made(random), *(spoil(random.choice(said), random) for _ in range(RECORDED))]
+        await in_time(_say_all(server, messages, random), os.getpid())
+        count += len(messages)
     return f"{count} messages, {weight}"
+
+
+async def _say_all(server: Server, messages: list[bytes], random: Random) -> None:
+    for message in messages:
+        revision = random.choice(REVISIONS).name
+        try:
+            await _say(server, message, revision)
+        except asyncio.CancelledError:
+            raise GotThrough(f"{message[:500]!r} on {revision} is never answered") from None
 
 
 def _victim() -> Server:
@@ -109,8 +119,7 @@ def _made(random: Random) -> list[bytes]:
 
 async def _say(server: Server, message: bytes, revision: str) -> None:
     try:
-        async with asyncio.timeout(5):
-            reply = await server.handle(message, {"revision": revision})
+        reply = await server.handle(message, {"revision": revision})
     except Exception as error:
         raise GotThrough(f"{message[:500]!r} on {revision} raised {error!r}") from error
     if reply is None:

@@ -254,8 +254,14 @@ class Piped:
         self.said = bytearray()
         self._out, self._in = process.stdout, process.stdin
 
-    def tell(self, *lines: bytes) -> None:
-        self._in.write(b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines))
+    def tell(self, *messages: bytes) -> None:
+        self.write(self.lines(*messages))
+
+    def lines(self, *messages: bytes) -> bytes:
+        return b"".join(message.replace(b"\n", b" ") + b"\n" for message in messages)
+
+    def write(self, data: bytes) -> None:
+        self._in.write(data)
 
     async def pour(self, data: bytes) -> None:
         """Say so much, as fast as it is taken."""
@@ -267,7 +273,8 @@ class Piped:
         """Ask as an honest client and read over whatever else is said until the answer comes."""
         self.tell(json.dumps(message).encode())
         while line := await self._out.readline():
-            if json.loads(line).get("id") == message["id"]:
+            said = json.loads(line)
+            if isinstance(said, dict) and said.get("id") == message["id"]:
                 return
         raise GotThrough(f"it died: {self.said[-800:].decode(errors='replace')}")
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from typing import Any
 
+from stacks import tell_when_asked  # beside this file, which is run as a script
+
 from dovetail import Context, RegistrationError, Request, Server
 from dovetail.layers import Layer, RateLimit
 from dovetail.settings import Limits
@@ -142,6 +144,7 @@ def of_granian() -> Any:
 
 
 if __name__ == "__main__":
+    tell_when_asked()
     if os.environ.get("VICTIM_TRANSCRIPTS"):
         learn_transcripts()
     host, port = sys.argv[1:]
