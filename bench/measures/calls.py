@@ -30,8 +30,8 @@ from ..sockets import SocketDriver
 from ..workloads import ECHO, EVERYDAY, Workload
 
 Driver = PipeDriver | SocketDriver
-WARM = 0.2
-"""Seconds at most for the first calls of a workload: what is made once is made."""
+WARM = 0.1
+"""Seconds at most for the first calls of a workload: what is made once is made, and what runs often is specialized."""
 
 STDIO = (
     (LIMIT, LEGACY),
@@ -130,7 +130,7 @@ def _everyday(
             if speaker is None:
                 continue
             try:
-                speaker.sequential(workload, WARM, most=3)
+                speaker.sequential(workload, WARM, most=200)
             except (workloads.WrongReply, OSError) as error:
                 figures.skipped.append(f"{transport} {peer.name} {era} {workload.name}: {error}"[:400])
                 continue
@@ -168,7 +168,7 @@ def _speaker(
 
 
 def _seconds(peer: Peer, usual: float, options: Options) -> float:
-    return usual * options.judged if peer in JUDGED else usual
+    return max(usual, options.judged) if peer in JUDGED else usual
 
 
 def _sequential(driver: Driver, workload: Workload, seconds: float) -> Callable[[], Sample]:
