@@ -48,6 +48,9 @@ DOVETAIL_ASYNCIO = Peer(
     "httptools",
     host="asyncio",
 )
+DOVETAIL_GRANIAN = Peer(
+    "dovetail-granian", "Dovetail on granian", "", "dovetail_server.py", "granian", host="granian"
+)
 SDK = Peer("sdk", "official SDK", "sdk", "sdk_high.py", "mcp")
 SDK_LOW = Peer("sdk-low", "official SDK, low level", "sdk", "sdk_low.py", "mcp")
 FASTMCP = Peer("fastmcp", "FastMCP", "fastmcp", "fastmcp_server.py", "fastmcp")
@@ -60,7 +63,7 @@ HTTP = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN, *ALL[2:])
 """The same, and who is also measured on another HTTP server."""
 TCP = (LIMIT, DOVETAIL)
 """Who speaks lines over TCP: no other library does."""
-BY_NAME = {peer.name: peer for peer in (*HTTP, DOVETAIL_ASYNCIO)}
+BY_NAME = {peer.name: peer for peer in (*HTTP, DOVETAIL_ASYNCIO, DOVETAIL_GRANIAN)}
 
 
 def interpreter(environment: str) -> str:

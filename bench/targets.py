@@ -158,18 +158,14 @@ TARGETS = (
             ("memory", "resident memory", "at rest", 0.45),
         )
     ),
-    Target("gateway", "one hop, p50, 2026-07-28", _hop("dovetail", MODERN), 400.0, True, "µs"),
-    Target("gateway", "one hop, p50, legacy session", _hop("dovetail", LEGACY), 400.0, True, "µs"),
-    Target(
-        "gateway", "without an HTTP server, 2026-07-28", _hop("dovetail-asyncio", MODERN), 400.0, True, "µs"
-    ),
-    Target(
-        "gateway",
-        "without an HTTP server, legacy session",
-        _hop("dovetail-asyncio", LEGACY),
-        400.0,
-        True,
-        "µs",
+    *(
+        Target("gateway", f"one hop, p50, {who}, {front}", _hop(peer, era), 400.0, True, "µs")
+        for who, peer in (
+            ("as it comes", "dovetail"),
+            ("no HTTP server on either side", "dovetail-asyncio"),
+            ("granian on both sides", "dovetail-granian"),
+        )
+        for front, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
     ),
     Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
     Target(

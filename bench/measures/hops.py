@@ -1,11 +1,25 @@
-"""What one hop through a gateway adds to a call over HTTP on loopback: ours, FastMCP's, and one that only passes on."""
+"""What one hop through a gateway adds to a call over HTTP on loopback: ours, FastMCP's, and one that only passes on.
+
+Ours is measured as its users get it, a gateway that no option was given to in front of such a server (the event loop
+in front of granian), and with one and the same host on both sides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Final
 
-from ..peers import DOVETAIL, DOVETAIL_ASYNCIO, FASTMCP, LEGACY, LIMIT, MODERN
+from ..peers import (
+    DOVETAIL,
+    DOVETAIL_ASYNCIO,
+    DOVETAIL_GRANIAN,
+    FASTMCP,
+    LEGACY,
+    LIMIT,
+    MODERN,
+    Peer,
+)  # fmt: skip
 from ..processes import Child
 from ..rounds import Options, interleave, say
 from ..samples import Figures, Sample, figure
@@ -13,20 +27,25 @@ from ..sockets import SocketDriver
 from ..workloads import ECHO, WrongReply
 
 DIRECT, HOP = "echo, direct", "echo, one hop"
+BOTH: Final = (MODERN, LEGACY)
+WAYS: Final[tuple[tuple[Peer, tuple[str, ...]], ...]] = (
+    (LIMIT, (MODERN,)), (DOVETAIL, BOTH), (DOVETAIL_ASYNCIO, BOTH), (DOVETAIL_GRANIAN, BOTH), (FASTMCP, (LEGACY,)),
+)  # fmt: skip
+"""Who is in front and behind, and the eras of clients in front."""
 
 
 def measure(figures: Figures, options: Options) -> None:
     say("http: one hop through a gateway, and none")
     with ExitStack() as stack:
         cases: dict[tuple[str, str, str], Callable[[], Sample]] = {}
-        ours = [(peer, era) for peer in (DOVETAIL, DOVETAIL_ASYNCIO) for era in (MODERN, LEGACY)]
-        for peer, era in ((LIMIT, MODERN), *ours, (FASTMCP, LEGACY)):
+        for peer, eras in WAYS:
             behind = stack.enter_context(Child(peer, "http"))
             behind.wait_for_port()
             front = stack.enter_context(
                 Child(peer, "http", BENCH_BEHIND=f"http://127.0.0.1:{behind.port}/mcp")
             )
-            for workload, child in ((DIRECT, behind), (HOP, front)):
+            ways = [(era, *way) for era in eras for way in ((DIRECT, behind), (HOP, front))]
+            for era, workload, child in ways:
                 try:
                     driver = SocketDriver(child, era, "http")
                     driver.open()
