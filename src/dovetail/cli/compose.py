@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..server import Server
 
 _ERAS = ("auto", "modern", "legacy")
+_USUAL_HOST = "asyncio, or granian with --workers or --ws"
 
 
 def main(command: str, arguments: list[str]) -> int:
@@ -42,7 +43,7 @@ def _bridge_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("target", metavar="TARGET")
     add_common(result)
-    add_ways(result)
+    add_ways(result, _USUAL_HOST)
     result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
     result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
     result.add_argument("--front-revision", action="append", metavar="R", help="serve this revision only")
@@ -115,7 +116,7 @@ def _gateway_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("file", metavar="FILE")
     add_common(result)
-    add_ways(result)
+    add_ways(result, _USUAL_HOST)
     result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
     result.add_argument(
         "--search", action="store_true", help="list search_tools and call_tool in place of all tools"

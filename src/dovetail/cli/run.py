@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
         "run", "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout."
     )
     add_ways(result)
+    result.set_defaults(server="granian")
     settings.add_environment(result)
     result.add_argument(
         "--reload", action="store_true", help="take edits while clients stay, as dovetail dev does"
@@ -29,8 +30,8 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def add_ways(result: argparse.ArgumentParser) -> None:
-    """The options of every command that serves."""
+def add_ways(result: argparse.ArgumentParser, usual_host: str = "granian") -> None:
+    """The options of every command that serves; what ``usual_host`` says is decided by `serving.usual_host`."""
     way = result.add_mutually_exclusive_group()
     way.add_argument("--stdio", action="store_true", help="stdin and stdout (the default)")
     way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
@@ -44,15 +45,14 @@ def add_ways(result: argparse.ArgumentParser) -> None:
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
     result.add_argument("--json", action="store_true", help="say where it serves as JSON, on stderr")
-    _add_http_options(result.add_argument_group("with --http, --sse or --ws"))
+    _add_http_options(result.add_argument_group("with --http, --sse or --ws"), usual_host)
 
 
-def _add_http_options(group: argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]
+def _add_http_options(group: argparse._ArgumentGroup, usual_host: str) -> None:  # pyright: ignore[reportPrivateUsage]
     group.add_argument(
         "--server",
-        default="granian",
         choices=("granian", "uvicorn", "asyncio"),
-        help="the HTTP server (default: granian); asyncio: none, for single calls in a hurry",
+        help=f"the HTTP server (default: {usual_host}); asyncio: none, for single calls in a hurry",
     )
     group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")

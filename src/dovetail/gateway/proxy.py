@@ -35,6 +35,8 @@ class Proxy(Server):
     the principal, or a `TokenExchange`.
     """
 
+    forwards = True
+
     def __init__(
         self,
         target: Any,

@@ -43,6 +43,8 @@ class Serving:
     routes: Routes | None = None
     """The author's own, beside the endpoint; made with the first one."""
     elsewhere: Elsewhere | None
+    forwards: bool = False
+    """Whether it answers by asking others; `usual_host` of the transport wants to know."""
     event_keeper: Any = None
     """An author's own place for the events of legacy HTTP sessions (`Keeper` of the transport)."""
 
@@ -126,6 +128,8 @@ class Serving:
             where, members = ERLMCP.config_keys[name]
             if TRANSPORTS[where] == TRANSPORTS[transport]:
                 server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
+        if transport == "ws":  # at its best where a host can choose a subprotocol and give reasons
+            others.setdefault("face", "asgi")
         return others
 
 

@@ -23,6 +23,7 @@ from ..errors import RequestTimeout, TransportError
 from ..settings import TURN_BYTES, TURN_MESSAGES, WEBSOCKET_CLOSING, WEBSOCKET_PING, Limits
 from .http.client.addresses import shown
 from .http.client.dialing import dial
+from .http.client.requests import quote
 from .http.client.routes import request, route_to
 from .stream import Waiters, lost_because, shared_buffer, taken
 
@@ -185,7 +186,8 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
         refusal = self._protocol.handshake_exc
         if refusal is not None or response.status_code != 101:
             status = response.status_code
-            text = f"{self._where} refused the WebSocket with HTTP {status}"
+            said = f": {quote(bytes(response.body), response.headers)}" if response.body else ""
+            text = f"{self._where} refused the WebSocket with HTTP {status}{said}"
             self._reason = StatusError(status, text, challenge=response.headers.get("WWW-Authenticate"))
             self.abort()
             return

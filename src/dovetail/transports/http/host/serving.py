@@ -39,8 +39,9 @@ def run(
         return _run(service, options)
     import tempfile  # 0.7 MiB that one process alone does without
 
-    hosting, allow_remote = _hosting(options.pop("server", "granian")), options.pop("allow_remote", False)
     quiet, face = options.pop("quiet", False), options.pop("face", "rsgi")
+    hosting = _hosting(options.pop("server", None) or usual_host(service, workers=workers, face=face))
+    allow_remote = options.pop("allow_remote", False)
     open_ = allow_remote or service.auth is not None
     place, settings = _divide(options, allow_remote=open_)
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
@@ -77,7 +78,7 @@ async def serve(
     service: HttpService,
     /,
     *,
-    server: str = "granian",
+    server: str | None = None,
     face: str = "rsgi",
     allow_remote: bool = False,
     quiet: bool = False,
@@ -86,7 +87,8 @@ async def serve(
 ) -> int:
     """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
 
-    ``server`` is the HTTP server to use: granian, uvicorn, or none but the event loop ("asyncio"). ``face`` is how
+    ``server`` is the HTTP server to use: granian, uvicorn, or none but the event loop ("asyncio"); see `usual_host`
+    for who serves where nobody says so. ``face`` is how
     granian speaks to us, "rsgi" (fast) or "asgi" (more can be done, see `docs/http.md`). ``uds`` serves on a Unix
     socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on. Beyond loopback and without
     ``auth`` (or ``principal``) anybody could call, so that needs ``allow_remote=True``. Further options are members of
@@ -96,7 +98,7 @@ async def serve(
         DovetailError: the address may not be served like this, or an extra is missing.
     """
     place, settings = _divide(options, allow_remote=allow_remote or service.auth is not None)
-    hosting = _hosting(server)
+    hosting = _hosting(server or usual_host(service, face=face))
     app = HttpApp(service, settings)
     await app.life.start()
     try:
@@ -106,6 +108,15 @@ async def serve(
         raise
     ready = None if quiet else lambda: place.announce(host.bound, settings.path)
     return await Serving(app, host, watchdog).run(ready)
+
+
+def usual_host(service: HttpService, *, workers: int = 1, face: str = "rsgi") -> str:
+    """Who serves where nobody says so: granian, which answers most calls a second and can do most.
+
+    Where calls are passed on to other servers somebody waits for each of them, twice as long with granian's threads on
+    the way: there it is the event loop itself, wherever that can do it.
+    """
+    return "asyncio" if service.forwards and workers <= 1 and face != "asgi" else "granian"
 
 
 def _divide(options: dict[str, Any], *, allow_remote: bool) -> tuple[Place, HttpOptions]:

@@ -240,7 +240,10 @@ class HttpApp:
         method = exchange.method
         if method == "POST":
             return await self._readable(exchange, self._wanted)
-        if method in ("GET", "DELETE") and self._is_legacy(exchange):
+        if method == "GET" and exchange.headers.get("upgrade", "").lower() == "websocket":
+            # On a host that has some this would have come in as a socket.
+            await exchange.answer(*guards.NO_WEBSOCKETS)
+        elif method in ("GET", "DELETE") and self._is_legacy(exchange):
             await self._session_request(exchange)
         else:
             await exchange.answer(405, headers=[("allow", self._allowed())])

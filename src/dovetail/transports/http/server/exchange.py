@@ -71,6 +71,8 @@ class HttpService(Service, Protocol):
     clock: Callable[[], float]
     health: Health
     layers: tuple[Layer | Wrapper, ...]
+    forwards: bool
+    """Whether calls are answered by asking another server."""
 
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from ....settings import PREFLIGHT_NAMES, HttpOptions
 from ...loopback import is_loopback
-from .exchange import Headers
+from .exchange import CLOSE, TEXT_TYPE, Headers
 
 SINGLE: Final = ("host", "origin", "content-type", "content-length", "mcp-session-id", "last-event-id")
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
@@ -21,6 +21,9 @@ JSON: Final = 1
 EVENTS: Final = 2
 QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  # `layers.quirks`
 
+_TO_HAVE_SOME: Final = b"no WebSockets are served here: start the server with --ws, or --server granian\n"
+NO_WEBSOCKETS: Final = (501, _TO_HAVE_SOME, CLOSE, TEXT_TYPE)
+"""The answer of a host that has none. (RFC 9110, 15.6.2: it does not support what would be needed.)"""
 
 # What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.
 _NAME: Final = r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::[0-9]{1,5})?"
