@@ -1,7 +1,8 @@
 """``dovetail list|call|read|prompt TARGET``: any server from the command line.
 
-TARGET is a URL, a Python file, or a quoted command. The exit status is 0 when all went well, 1 when the tool or the
-server failed, 2 for a wrong command line. Questions of the server are asked at the terminal.
+TARGET is a URL, a Python file, a quoted command, or a file of servers, which are then called as one. The exit status is
+0 when all went well, 1 when the tool or the server failed (for ``list``: one of them), 2 for a wrong command line.
+Questions of the server are asked at the terminal.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..settings import NAMES_LISTED, Timeouts
 from . import costs, output
 from .asking import ask
 from .output import Bar, Printer, escape_logs, printable, stderr_of_child
+from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
 
 T = TypeVar("T")
@@ -53,8 +55,10 @@ def main(command: str, arguments: Sequence[str]) -> int:
 async def _run(command: str, client: Client, options: argparse.Namespace, values: dict[str, Any]) -> int:
     printer = Printer(json=options.json)
     try:
-        async with client:
-            return await _COMMANDS[command](client, options, values, printer)
+        # The client is left first: what is said of servers comes when all has ended.
+        with telling_failed(command, client):
+            async with client:
+                return await _COMMANDS[command](client, options, values, printer)
     except DovetailError as error:
         if options.json:
             printer.json({"error": {"kind": error.kind, "message": error.message}})
@@ -107,11 +111,13 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     if offered.has("prompts"):
         found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
+    missing = {name: {"kind": one.kind, "message": one.message} for name, one in failed(client).items()}
     if options.tokens:
         printer.show(costs.as_json(found), costs.lines(found))
     else:
-        printer.show({**server, **found}, output.listing(server, found))
-    return 0
+        shown = {**server, **found, "failed": missing} if missing else {**server, **found}
+        printer.show(shown, output.listing(server, found))
+    return 1 if missing else 0
 
 
 async def _call(client: Client, options: argparse.Namespace, values: dict[str, Any], printer: Printer) -> int:
@@ -165,11 +171,16 @@ def _parser(command: str) -> argparse.ArgumentParser:
 def client_parser(command: str, description: str, target: str = "target") -> argparse.ArgumentParser:
     """The options of every command that connects to a server."""
     parser = argparse.ArgumentParser(prog=f"dovetail {command}", description=description)
-    parser.add_argument(target, help='a URL, a Python file, or a command in quotes ("npx some-server")')
+    parser.add_argument(
+        target, help='a URL, a Python file, a command in quotes ("npx some-server"), or an mcp.json'
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument("--revision", default="auto", help="auto, modern, legacy, or one such as 2025-06-18")
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME: VALUE", help="sent with every request"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="run the commands of a file of servers without asking"
     )
     add_option(parser)
     return parser
@@ -177,8 +188,10 @@ def client_parser(command: str, description: str, target: str = "target") -> arg
 
 def client_of(options: argparse.Namespace, **more: Any) -> Client:
     """The client that the options of `client_parser` ask for. Raises ValueError if one of them is wrong."""
+    if names_servers(options.target) and (options.header or options.auth):
+        raise ValueError("--header and --auth are for one server: those of a file have their own in it")
     return Client(
-        read_target(options.target),
+        read_target(options.target, yes=options.yes),
         revision=options.revision,
         headers=read_headers(options.header),
         auth=chosen(options.auth, options.target),
@@ -187,8 +200,15 @@ def client_of(options: argparse.Namespace, **more: Any) -> Client:
     )
 
 
-def read_target(text: str) -> Any:
-    """A URL, a file, or a command line. Raises ValueError if it is none of them."""
+def read_target(text: str, *, yes: bool = False) -> Any:
+    """A URL, a file, or a command line; ``yes``: the commands of a file of servers may be run.
+
+    Raises:
+        ValueError: it is none of them, or nobody has agreed to such a command.
+        ConfigError: it is a file of servers that cannot be used.
+    """
+    if names_servers(text):
+        return client_target(text, yes=yes)
     words = shlex.split(text)
     if (
         len(words) == 1 and split(text)[0].endswith(".py") and split(text)[1]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..wire.revisions import BY_NAME
 from .call import read_target
-from .output import printable, stderr_of_child
+from .output import stderr_of_child
 from .run import add_ways, divert, serve
+from .servers_file import gateway_of
 from .target import add_common, prepare
 
 if TYPE_CHECKING:
-    from ..gateway.config import Entry
     from ..server import Server
 
 _ERAS = ("auto", "modern", "legacy")
@@ -127,38 +126,14 @@ def _gateway_parser() -> argparse.ArgumentParser:
 
 
 def _gateway(options: argparse.Namespace) -> Server | int:
-    from ..gateway import Gateway
     from ..gateway.callers import jwt_callers
-    from ..gateway.config import SearchOptions, usable
-    from ..gateway.trust import Untrusted, check_trusted
+    from ..gateway.config import SearchOptions
+    from ..gateway.trust import Untrusted
 
-    if not options.yes:
-        _ask(usable(options.file)[0])
     search = SearchOptions(always=options.always or []) if options.search or options.always else None
     callers = jwt_callers(options.issuer, options.audience, options.jwks_uri)
-    check = None if options.yes else check_trusted
     try:
-        return Gateway(options.file, search=search, auth=callers, check=check)
+        return gateway_of(options.file, yes=options.yes, search=search, auth=callers)
     except Untrusted as error:
         sys.stderr.write(f"dovetail gateway: {error}\n")
         return 2
-
-
-# --- commands of a file are asked about once -----------------------------------------------------------------------
-
-
-def _ask(entries: list[Entry]) -> None:
-    """Ask at the terminal, if there is one, about commands that nobody has spoken of; what is said is remembered."""
-    from ..gateway.trust import is_trusted, trust
-
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
-    for entry in entries:
-        if entry.command and not is_trusted(entry):
-            shown = printable(shlex.join(entry.command))
-            sys.stderr.write(
-                f"Run the server {printable(entry.name)!r} with the command\n  {shown}\n? [y/N] "
-            )
-            sys.stderr.flush()
-            if sys.stdin.readline().strip().lower() in ("y", "yes"):
-                trust(entry)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ..cli.call import client_of, client_parser
 from ..cli.output import Printer, escape_logs, printable
+from ..cli.servers_file import failed
 from ..errors import DovetailError
 from ..surface import diff, lock
 from .files import write_atomically
@@ -88,4 +89,7 @@ def _read(options: argparse.Namespace, target: str) -> lock.Surface:
 
 async def _surface(options: argparse.Namespace) -> lock.Surface:
     async with client_of(options) as client:
-        return await lock.surface_of(client)
+        surface = await lock.surface_of(client)
+        for name, error in failed(client).items():  # half of what is offered is no contract
+            raise DovetailError(f"{name!r} cannot be reached: {error.message}")
+        return surface
