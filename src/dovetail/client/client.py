@@ -413,6 +413,10 @@ class Client:
             asking = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), asking)
         return await self._calls.forward(method, params, asking, timeout, repeat=repeat)
 
+    def keep_unknown(self) -> None:
+        """Keep with results what no definition knows of them, to be written again: for proxies."""
+        self._connections.admission.keep_unknown()
+
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
         """A handle on the task that `forward` came back with; its result is left unchecked."""
         return self._toolbox.follow(created)

@@ -79,6 +79,7 @@ class _Arrival(Struct, eq=False):
             capabilities=capabilities,
             principal=self.principal,
             scope=self.scope,
+            came=self.frame.params,
             **more,
         )
 
@@ -209,6 +210,7 @@ class Admission:
             client_info=known.client_info,
             principal=principal,
             scope=scope,
+            came=frame.params,
         )
 
     def _admit_notification(
@@ -364,6 +366,7 @@ class Admission:
             session=session,
             principal=principal,
             scope=scope,
+            came=frame.params,
         )
 
     def _refuse_in_session(
@@ -445,4 +448,11 @@ class Admission:
         if codec is None:
             codec = Codec(revision, DIALECTS[dialect], self._server_info)
             self._foreign[revision.name, dialect] = codec
+            if self.newest.keeps:
+                codec.keep_unknown()
         return codec
+
+    def keep_unknown(self) -> None:
+        """Have all codecs keep what nobody knows: results are passed on."""
+        for codec in (*self.codecs.values(), *self._foreign.values()):
+            codec.keep_unknown()

@@ -112,6 +112,8 @@ class Call(Struct, kw_only=True, eq=False):
     """The batch this call came in, when it came in one; the endpoint's business."""
     source: Call | None = None
     """The call that came, where this one goes on in its place."""
+    came: Raw | UnsetType = UNSET
+    """Its params as they were written, for whoever passes it on."""
 
     def instead(self, params: Any) -> Call:
         """This call with other params, for whoever it is passed on to."""

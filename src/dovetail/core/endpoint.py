@@ -366,11 +366,13 @@ class Endpoint:
         meta: Mapping[str, Any] | None = None,
         progress: bool = False,
         codec: Codec | None = None,
+        came: Raw | None = None,
     ) -> tuple[RequestId, bytes]:
         """A request of ours: its id, and the bytes to write.
 
         ``meta`` is merged into ``_meta`` over `Endpoint.meta`; ``progress`` adds the id as progress token.
-        ``codec`` is for probes before anything is negotiated. Raw params go out as they are.
+        ``codec`` is for probes before anything is negotiated. Raw params go out as they are. ``came`` are the params
+        of somebody else's request that this one passes on: what nobody knows of them goes along.
 
         Raises:
             LocalProtocolError: the revision has no such request in this direction, or it exceeds `Limits.sent_size`.
@@ -392,7 +394,7 @@ class Endpoint:
             whole |= meta
         if whole:
             params = metadata.with_meta(method, params, whole)
-        data = codec.encode_request(id, method, params, self.limits.sent_size)
+        data = codec.encode_request(id, method, params, self.limits.sent_size, came)
         self._own.add(id, method, whole.get(PROGRESS_TOKEN))
         return id, data
 

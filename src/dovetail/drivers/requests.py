@@ -60,6 +60,8 @@ class Asking(TypedDict, total=False):
     raw: bool
     """Return the result as it came."""
     released: Released | None
+    came: Raw
+    """The params of the request that this one passes on; see `Endpoint.send_request`."""
     row: Method | None
     """What is known of a method that no revision has."""
     write: Write
@@ -185,7 +187,9 @@ class Requests:
             meta = {**carrier.carry(method), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
         progress = on_progress is not None or limits.idle is not None
-        id, data = self._endpoint.send_request(method, params, meta=meta, progress=progress, codec=codec)
+        id, data = self._endpoint.send_request(
+            method, params, meta=meta, progress=progress, codec=codec, came=get("came")
+        )
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
         sent.released = get("released")

@@ -77,6 +77,7 @@ class Mounts(MergedLists):
         self._watched: dict[str, tuple[Mount, str]] = {}
         """By URI: whose it is, and what it is called there."""
         self._started = False
+        server.admission.keep_unknown()
         server.methods |= {
             "tools/list": partial(self.page, "tools"),
             "resources/list": partial(self.page, "resources"),

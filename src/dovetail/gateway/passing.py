@@ -40,6 +40,7 @@ from ..server.asking.ask import Unread
 from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.methods import METHODS, result_type_of
+from ..wire.unknown import forgotten, holds
 from .bounds import LONGEST_NAME
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Passing:
     async def _answer(self, request: m.InputRequest) -> Raw:
         question = put(request)
         answer = await self.ask(question.method, question.params)
-        return Raw(msgspec.json.encode(answer))
+        return Raw(msgspec.json.encode(forgotten(answer)))
 
     async def ask(self, method: str, params: Any) -> Struct:
         """Put a question of the server behind to the client in front.
@@ -176,6 +177,8 @@ class Passing:
         same = upstream.revision is call.revision and call.codec.dialect.name == "official"
         raw = same and channel.asking is None and upstream.plain
         asking: Asking = {"meta": meta, "raw": raw, "released": channel.close_stream}
+        if call.came is not UNSET and holds(params.__class__, call.came):
+            asking["came"] = call.came
         if PROGRESS_TOKEN in call.meta:
             asking["on_progress"] = self._progress
         if upstream.pass_headers:
@@ -200,8 +203,8 @@ class Passing:
                 return result
             result = call.codec.decode_result(row, result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
-            return await self._finish(result)
-        return result
+            return forgotten(await self._finish(result))
+        return result if channel.asking is None else forgotten(result)
 
     def _passed_on(self, params: Any) -> tuple[str | None, Any, dict[str, Any]]:
         """The name of the tool that is called, if one is, the params and the metadata that go to the server behind."""

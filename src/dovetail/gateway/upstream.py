@@ -112,6 +112,7 @@ class Upstream:
         """Told that the connection was lost, given up or made anew."""
         self.watched: set[str] = set()
         self.client = Client(target, **self._told(options))
+        self.client.keep_unknown()
 
     def _told(self, options: ClientOptions) -> ClientOptions:
         # The client in front checks and keeps what it gets by itself.

@@ -22,6 +22,7 @@ from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, 
 from ..model import CacheableResult, Error, Implementation, Result
 from ..model.meta import SERVER_INFO
 from ..settings import CODECS_KEPT, DECODERS_KEPT
+from . import unknown
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
@@ -64,6 +65,9 @@ class Codec:
     Has no state of its own; one per pair serves all connections (`codec_for`).
     """
 
+    keeps = False
+    """Whether what nobody knows is kept (`unknown`): for those who pass results on."""
+
     def __init__(
         self, revision: Revision, dialect: Dialect = OFFICIAL, server_info: Implementation | None = None
     ) -> None:
@@ -88,6 +92,12 @@ class Codec:
         if self.revision.modern and server_info is not None:
             self._server_meta = {SERVER_INFO: Raw(encode(server_info))}
         self._openings: dict[type, _Opening | None] = {}
+
+    def keep_unknown(self) -> None:
+        """From now on what no definition knows of a result is kept, and written again where the result is."""
+        if not self.keeps:
+            self.keeps = True
+            self._decoders.clear()
 
     # --- reading -------------------------------------------------------------------------------------------
 
@@ -147,7 +157,10 @@ class Codec:
     def _decoder(self, kind: Any) -> Callable[[Any], Any]:
         if isinstance(kind, Reader):
             return kind.decode
-        decode = self._decoders[kind] = _decoder_for(kind).decode
+        decode = _decoder_for(kind).decode
+        if self.keeps:
+            decode = unknown.keeping(kind, decode)
+        self._decoders[kind] = decode
         return decode
 
     def _decode_params_again(
@@ -168,7 +181,8 @@ class Codec:
             try:
                 data = rewrite(self.dialect.result_in.get(method.name, ()), data)
                 kind = result_type_of(method, data, self.revision)
-                return self._decoder(kind)(known_blocks(data))
+                result = self._decoder(kind)(known_blocks(data))
+                return unknown.kept(result, data) if self.keeps else result
             except UNREADABLE as error:
                 if isinstance(error, msgspec.ValidationError):
                     reason = error
@@ -216,15 +230,19 @@ class Codec:
         method: str,
         params: Struct | Raw | dict[str, Any] | None,
         most: int | None = None,
+        came: Raw | None = None,
     ) -> bytes:
-        """Write a whole request.
+        """Write a whole request; ``came``: with what nobody knows of the params that it is made of.
 
         Raises:
             LocalProtocolError: this revision has no such method, or no way to say these params; or it is larger than
                 ``most`` bytes.
         """
         try:
-            data = _line(RequestFrame(id, *self._outgoing(method, params)))
+            name, goes = self._outgoing(method, params)
+            if came is not None and isinstance(params, Struct):
+                goes = Raw(unknown.carried(type(params), came, encode(goes)))
+            data = _line(RequestFrame(id, name, goes))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", f"{method} cannot be written as JSON") from error
         if most is not None and len(data) > most:
@@ -287,6 +305,9 @@ class Codec:
         return opening
 
     def _written(self, result: Any) -> Any:
+        return unknown.written(result, self._edited) if self.keeps else self._edited(result)
+
+    def _edited(self, result: Any) -> Any:
         value = self._sieve.edit(result)
         if self.revision.modern:
             return self._completed(value)
