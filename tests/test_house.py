@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 94_002
-CENTRE = 43_145
+WHOLE = 94_357
+CENTRE = 43_475
 AROUND = (
     "auth",
     "compat",

@@ -117,7 +117,7 @@ def test_a_client_that_is_forgotten_ends_by_itself() -> None:
     assert threading.active_count() <= before
 
 
-FOR_PROXIES = {"follow_task", "forward"}
+FOR_PROXIES = {"follow_task", "forward", "keep_unknown"}
 """What only proxies use, which have an event loop of their own."""
 
 

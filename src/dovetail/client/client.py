@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from .. import model as m
 from ..drivers.requests import Asking
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
+from ..wire.codec import Codec
 from .answering.answers import Answers
 from .calling.calls import PLAIN, Calls
 from .calling.layered import LayeredCalls
@@ -413,9 +414,13 @@ class Client:
             asking = self._toolbox.mirrored(cast("m.CallToolRequestParams", params), asking)
         return await self._calls.forward(method, params, asking, timeout, repeat=repeat)
 
-    def keep_unknown(self) -> None:
-        """Keep with results what no definition knows of them, to be written again: for proxies."""
-        self._connections.admission.keep_unknown()
+    def keep_unknown(self) -> Mapping[str, Codec]:
+        """Keep with results what no definition knows of them, to be written again; what reads them, by revision. For
+        proxies."""
+        codecs = self._connections.admission.codecs
+        for codec in codecs.values():
+            codec.keep_unknown()
+        return codecs
 
     def follow_task(self, created: m.CreateTaskResult | m.ExtensionTask) -> TaskHandle:
         """A handle on the task that `forward` came back with; its result is left unchecked."""

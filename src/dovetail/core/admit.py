@@ -66,9 +66,7 @@ class _Arrival(Struct, eq=False):
     principal: Principal | None
     scope: Mapping[str, Any]
 
-    def call(
-        self, row: Method, params: Any, codec: Codec, capabilities: ClientCapabilities, **more: Any
-    ) -> Call:
+    def call(self, row: Method, params: Any, codec: Codec, declared: ClientCapabilities, **more: Any) -> Call:
         """The call it is after all."""
         return Call(
             id=self.frame.id,
@@ -76,7 +74,7 @@ class _Arrival(Struct, eq=False):
             params=params,
             revision=codec.revision,
             codec=codec,
-            capabilities=capabilities,
+            capabilities=declared,
             principal=self.principal,
             scope=self.scope,
             came=self.frame.params,
@@ -448,11 +446,5 @@ class Admission:
         if codec is None:
             codec = Codec(revision, DIALECTS[dialect], self._server_info)
             self._foreign[revision.name, dialect] = codec
-            if self.newest.keeps:
-                codec.keep_unknown()
+            codec.keeps = self.newest.keeps
         return codec
-
-    def keep_unknown(self) -> None:
-        """Have all codecs keep what nobody knows: results are passed on."""
-        for codec in (*self.codecs.values(), *self._foreign.values()):
-            codec.keep_unknown()

@@ -370,9 +370,8 @@ class Endpoint:
     ) -> tuple[RequestId, bytes]:
         """A request of ours: its id, and the bytes to write.
 
-        ``meta`` is merged into ``_meta`` over `Endpoint.meta`; ``progress`` adds the id as progress token.
-        ``codec`` is for probes before anything is negotiated. Raw params go out as they are. ``came`` are the params
-        of somebody else's request that this one passes on: what nobody knows of them goes along.
+        ``meta`` is merged into ``_meta``, over those of params and endpoint; ``progress`` adds the id as its token.
+        ``codec`` is for probes before anything is negotiated. Raw params go out as they are; ``came``: see `Codec`.
 
         Raises:
             LocalProtocolError: the revision has no such request in this direction, or it exceeds `Limits.sent_size`.
@@ -386,7 +385,6 @@ class Endpoint:
         if self._sent.get(method) is not codec:
             self._check_sending(method, codec)
         id = self._own.fresh_id()
-        # What was prepared, what the params bring and what is given for this request, the last of them winning.
         whole = {PROGRESS_TOKEN: id, **self.meta} if progress else dict(self.meta)
         if isinstance(params, RequestParams) and params.meta is not UNSET:
             whole |= params.meta

@@ -61,7 +61,7 @@ class Asking(TypedDict, total=False):
     """Return the result as it came."""
     released: Released | None
     came: Raw
-    """The params of the request that this one passes on; see `Endpoint.send_request`."""
+    """The params of the request that this one passes on; see `Codec.encode_request`."""
     row: Method | None
     """What is known of a method that no revision has."""
     write: Write

@@ -77,7 +77,8 @@ class Mounts(MergedLists):
         self._watched: dict[str, tuple[Mount, str]] = {}
         """By URI: whose it is, and what it is called there."""
         self._started = False
-        server.admission.keep_unknown()
+        for codec in server.admission.codecs.values():
+            codec.keep_unknown()
         server.methods |= {
             "tools/list": partial(self.page, "tools"),
             "resources/list": partial(self.page, "resources"),

@@ -39,6 +39,7 @@ from ..model.meta import (
 from ..server.asking.ask import Unread
 from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
+from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS, result_type_of
 from ..wire.unknown import forgotten, holds
 from .bounds import LONGEST_NAME
@@ -174,8 +175,7 @@ class Passing:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
         call, upstream, channel = self.call, self.upstream, self.channel
         name, params, meta = self._passed_on(params)
-        same = upstream.revision is call.revision and call.codec.dialect.name == "official"
-        raw = same and channel.asking is None and upstream.plain
+        raw = call.codec.dialect.name == "official" and channel.asking is None and upstream.plain
         asking: Asking = {"meta": meta, "raw": raw, "released": channel.close_stream}
         if call.came is not UNSET and holds(params.__class__, call.came):
             asking["came"] = call.came
@@ -197,14 +197,25 @@ class Passing:
         finally:
             current.reset(token)
         if raw:
-            row = METHODS[call.method]
-            kind = result_type_of(row, bytes(result), call.revision)
-            if kind is row.result or kind is row.modern_result:
-                return result
-            result = call.codec.decode_result(row, result)
+            result = self._passed_back(result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
             return forgotten(await self._finish(result))
         return result if channel.asking is None else forgotten(result)
+
+    def _passed_back(self, result: Raw) -> Struct | Raw:
+        """A result as it came, or as the revision in front writes it, where it need not be read for that."""
+        call, codec, data = self.call, self.upstream.codec, bytes(result)
+        row = METHODS[call.method]
+        assert codec is not None
+        try:
+            kind = result_type_of(row, data, codec.revision)
+            if kind is row.result or kind is row.modern_result:
+                passed = result if codec.revision is call.revision else call.codec.passed(kind, data)
+                if passed is not None:
+                    return passed
+        except UNREADABLE:
+            pass  # it says itself why
+        return codec.decode_result(row, result)
 
     def _passed_on(self, params: Any) -> tuple[str | None, Any, dict[str, Any]]:
         """The name of the tool that is called, if one is, the params and the metadata that go to the server behind."""
@@ -259,9 +270,8 @@ class Passing:
     def _meta(self) -> dict[str, Any]:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""
         call = self.call
-        meta: dict[str, Any] = {**call.meta, VIA: [*call.meta.get(VIA, ()), self.upstream.mark]}
-        for key in _OURS:
-            meta.pop(key, None)
+        meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
+        meta[VIA] = [*meta.get(VIA, ()), self.upstream.mark]
         if (carrier := self.server.admission.carrier) is not None:
             meta |= carrier.carry()  # behind us it is on behalf of what we do
         if self.upstream.modern:
@@ -270,10 +280,8 @@ class Passing:
                 meta[CLIENT_CAPABILITIES] = front
                 level = call.meta.get(LOG_LEVEL)
             else:
-                # What 2025-11-25 says of tasks is said in another way; we wait for them in the place of the client.
-                declared = {name: value for name, value in front.items() if name != "tasks"}
-                meta[CLIENT_CAPABILITIES] = {**declared, "extensions": {TASKS_EXTENSION: {}}}
-                level = self.log_level()
+                meta[CLIENT_CAPABILITIES] = self.upstream.declared_for(front)
+                level = None if call.session is None else call.session.log_level
             if level is not None:
                 meta[LOG_LEVEL] = level
         return meta

@@ -17,10 +17,11 @@ from ..client import Client
 from ..core.channel import Call
 from ..core.subscriptions import News
 from ..errors import ProtocolError, RegistrationError
-from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, VIA
+from ..model.meta import APP_MIME_TYPE, APPS_EXTENSION, TASKS_EXTENSION, VIA
 from ..server.elsewhere import ListName
 from ..server.registering.versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
+from ..wire.codec import Codec
 from ..wire.headers import HeaderMap, header_map
 from ..wire.revisions import BY_NAME, Revision
 from .bounds import LONGEST_NAME
@@ -66,11 +67,13 @@ class Upstream:
     """A client of the server behind, and the calls that are under way there."""
 
     revision: Revision | None = None
+    codec: Codec | None = None
     modern = False
     exchanged: ExchangedToken | None = None
     """What the token of its principal is exchanged by."""
     _level = len(_LEVELS)
     """From which on it logs; nobody has said yet."""
+    _declared: tuple[Any, Mapping[str, Any]] = (None, {})
 
     def __init__(
         self,
@@ -92,8 +95,7 @@ class Upstream:
         self.timeout = timeout
         self.unhurried = Timeouts(idle=None, total=timeout)
         """For calls of which the server behind may make tasks."""
-        self._tell = tell
-        self.pass_headers = pass_headers
+        self._tell, self.pass_headers = tell, pass_headers
         self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
         self._shown: dict[ListName, Shown] = {}
         self._locks: dict[ListName, asyncio.Lock] = {}
@@ -112,7 +114,7 @@ class Upstream:
         """Told that the connection was lost, given up or made anew."""
         self.watched: set[str] = set()
         self.client = Client(target, **self._told(options))
-        self.client.keep_unknown()
+        self._codecs = self.client.keep_unknown()
 
     def _told(self, options: ClientOptions) -> ClientOptions:
         # The client in front checks and keeps what it gets by itself.
@@ -136,6 +138,7 @@ class Upstream:
         name = self.client.revision
         self.revision = None if name is None else BY_NAME[name]
         self.modern = self.revision is not None and self.revision.modern
+        self.codec = None if name is None else self._codecs[name]
         self._shown.clear()
 
     def _state(self, state: str) -> None:
@@ -218,6 +221,14 @@ class Upstream:
         pairs: Any = cast("Mapping[Any, Any]", given).items() if isinstance(given, Mapping) else given
         texts = ((_text(name).lower(), _text(value)) for name, value in pairs)
         return {name: value for name, value in texts if name in self.pass_headers} or None
+
+    def declared_for(self, front: m.ClientCapabilities) -> Mapping[str, Any]:
+        """What a modern server is told that a legacy client can do; that of a session is always the same."""
+        if self._declared[0] is not front:
+            # What 2025-11-25 says of tasks is said in another way; we wait for them in the place of the client.
+            told = {name: value for name, value in front.items() if name != "tasks"}
+            self._declared = front, {**told, "extensions": {TASKS_EXTENSION: {}}}
+        return self._declared[1]
 
     # --- what it says -------------------------------------------------------------------------------------------------
 

@@ -213,6 +213,13 @@ class Codec:
             raise LocalProtocolError("internal_error", "the result cannot be written as JSON") from error
         return data if LINE_FEED not in data and CARRIAGE_RETURN not in data else _on_one_line(data)
 
+    def passed(self, kind: type, data: bytes) -> Raw | None:
+        """A result of ``kind`` that another revision wrote, as this one would; None: it has to be read for that."""
+        if self.revision.modern or self._outbound:
+            return None
+        goes = self._sieve.passed(kind, data)
+        return None if goes is None else Raw(goes)
+
     def prepare(self, result: Any) -> Raw:
         """The result as `encode_result` would write it, to keep and answer with again and again.
 

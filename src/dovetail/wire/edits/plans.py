@@ -9,14 +9,16 @@ place: registered tools and cached results are shared between connections of dif
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_args
 
-from msgspec import UNSET, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import fields, replace
 
 Converter = Callable[[Any], Any]
 
+_members: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _UNKNOWN: Any = object()
 """No plan has been made for the type yet."""
 
@@ -39,6 +41,17 @@ class Plan(Struct, frozen=True):
     converters: tuple[Converter, ...]
 
 
+class Shortcut(Struct, frozen=True):
+    """How values of one type are edited as they were written, where nothing inside of them has to be."""
+
+    without: frozenset[str]
+    """Members of the value itself to leave out, as they travel."""
+    rewrite: tuple[Callable[[dict[str, Raw]], None], ...]
+    """What its own conversions do to its members."""
+    needles: tuple[bytes, ...]
+    """What values hold that have to be taken apart."""
+
+
 class Sieve:
     """Values as one revision knows them. ``tables`` run from the newest revision to the oldest."""
 
@@ -46,6 +59,7 @@ class Sieve:
         self._tables = tables
         self._plans: dict[type, Plan | None] = {}
         self._below: dict[type, frozenset[type]] = {}
+        self._shortcuts: dict[type, Shortcut | None] = {}
 
     def edit(self, value: Any) -> Any:
         """The same value with nothing in it that the revision does not know."""
@@ -85,6 +99,46 @@ class Sieve:
             for table in self._tables
         )
 
+    def passed(self, kind: type, data: bytes) -> bytes | None:
+        """``data``, a value of ``kind`` as its peer wrote it, as the revision knows it; None: it has to be read."""
+        try:
+            short = self._shortcuts[kind]
+        except KeyError:
+            short = self._shortcuts[kind] = self._shortcut(kind)
+        # A name may be written with escapes, too: then nothing can be told from the bytes.
+        if short is None or b"\\u" in data:
+            return None
+        for needle in short.needles:
+            if data.find(needle) >= 0:
+                return None
+        members = _members(data)
+        for name in short.without:
+            members.pop(name, None)
+        for rewrite in short.rewrite:
+            rewrite(members)
+        return msgspec.json.encode(members)
+
+    def _shortcut(self, kind: type) -> Shortcut | None:
+        """What the tables say of ``kind`` and all below it, in names as they travel; None: that cannot be told."""
+        if not (isinstance(kind, type) and issubclass(kind, Struct)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return None  # a `Reader` stands there
+        rewrite: list[Callable[[dict[str, Raw]], None]] = []
+        needles: dict[str, None] = {}
+        for other in _reachable(kind):
+            for convert in (table.convert[other] for table in self._tables if other in table.convert):
+                written = getattr(convert, "on_members", None) if other is kind else None
+                tag = getattr(getattr(other, "__struct_config__", None), "tag", None)
+                if written is not None:
+                    rewrite.append(written)
+                elif isinstance(tag, str):
+                    needles[tag] = None
+                else:
+                    return None
+            if other is not kind:
+                needles |= dict.fromkeys(_travelling(other, self._without(other)))
+        wanted = tuple(b'"%b"' % name.encode() for name in needles)
+        return Shortcut(frozenset(_travelling(kind, self._without(kind))), tuple(rewrite), wanted)
+
     def _edit_items(self, container: Any) -> Any:
         """The list or dict with its items edited; the very same when there was nothing to edit.
 
@@ -117,6 +171,12 @@ class Sieve:
         for table in self._tables:
             for base in kind.__mro__:
                 yield from table.without.get(base, ())
+
+
+def _travelling(kind: type, names: Iterable[str]) -> Iterator[str]:
+    """Members as they travel."""
+    found = {field.name: field.encode_name for field in fields(kind)} if issubclass(kind, Struct) else {}
+    return (found[name] for name in names)
 
 
 def _member_types(kind: type) -> dict[str, set[type]]:

@@ -38,6 +38,16 @@ def with_object_output(value: Any) -> Any:
     return replace(value, structured_content={WRAPPER: content})
 
 
+def _on_members(members: dict[str, Raw]) -> None:
+    """The same, of a result as it was written."""
+    content = members.get("structuredContent")
+    if content is not None and not bytes(content).startswith(b"{"):
+        members["structuredContent"] = Raw(b'{"%b":%b}' % (WRAPPER.encode(), bytes(content)))
+
+
+with_object_output.on_members = _on_members  # pyright: ignore[reportFunctionMemberAccess]
+
+
 def with_object_schema(tool: Tool) -> Tool:
     """Give a tool's output schema an object at its root, or leave the schema out."""
     schema = tool.output_schema
