@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 94_357
-CENTRE = 43_475
+WHOLE = 94_595
+CENTRE = 43_502
 AROUND = (
     "auth",
     "compat",

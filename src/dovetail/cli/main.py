@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from .. import __version__
-from ..errors import DovetailError
 
 COMMANDS = {
     "run": ("dovetail.cli.run", "serve the Server in a file: over stdio, or --http, --tcp, --ws, --sse"),
@@ -53,8 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         sys.stderr.write(f"dovetail: there is no command {command!r}\n\n")
         return _usage(sys.stderr, 2)
+    with _collecting_late(command):
+        return _run(command, given[1:])
+
+
+def _run(command: str, given: list[str]) -> int:
+    from ..errors import DovetailError
+
     try:
-        status = importlib.import_module(COMMANDS[command][0]).main(command, given[1:])
+        status = importlib.import_module(COMMANDS[command][0]).main(command, given)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -64,9 +72,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DovetailError as error:
         from .output import told  # only now: most commands end without it
 
-        return told(error, command, given[1:])
+        return told(error, command, given)
     except KeyboardInterrupt:
         return 130
+
+
+@contextmanager
+def _collecting_late(command: str) -> Generator[None, None, None]:
+    """Have the collector of circles let a program begin in peace; it is back when something is served."""
+    before = gc.get_threshold()
+    if command != "run" or not (before[0] and gc.isenabled()):
+        yield
+        return
+    gc.disable()
+    from ..settings import COLLECT_AT_START  # comes with much that is needed anyway
+
+    gc.set_threshold(COLLECT_AT_START)
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _usage(stream: TextIO, status: int) -> int:

@@ -7,16 +7,21 @@ way it was imported. What is not there is noted with the place that asked for it
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .serving import log
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # theirs bring along twenty modules, and nothing that is used here
 
 FAMILIES: Final = ("fastmcp", "mcp")
 OURS: Final = "dovetail.compat."
@@ -40,7 +45,7 @@ def exists(name: str) -> bool:
         return False
 
 
-class Alias(importlib.abc.Loader):
+class Alias(Loader):
     """Loads a module of theirs: the one of ours."""
 
     def __init__(self, name: str) -> None:
@@ -54,7 +59,7 @@ class Alias(importlib.abc.Loader):
         module.__spec__ = self._spec  # its own again: relative imports go by it
 
 
-class After(importlib.abc.Loader):
+class After(Loader):
     """Loads a module as it is, and has something done to it."""
 
     def __init__(self, inner: Any, then: Callable[[ModuleType], None]) -> None:
@@ -69,7 +74,7 @@ class After(importlib.abc.Loader):
         self._then(module)
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder(MetaPathFinder):
     """Stands before all other finders; ``changed`` are modules of others that are adapted once they are loaded."""
 
     def __init__(self, changed: dict[str, Callable[[ModuleType], None]]) -> None:
@@ -119,6 +124,7 @@ def remove(finder: Finder) -> None:
         del sys.modules[name]
 
 
+@cache
 def installed(family: str) -> str | None:
     """The version of an original, None where it is not installed."""
     # The folder of its metadata is named after it; to load what reads metadata takes as long as all of a small server.

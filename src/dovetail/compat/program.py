@@ -11,10 +11,12 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -23,9 +25,6 @@ from ..server import Server
 from . import absent, hook, serving
 from .adapting import CHANGED
 from .serving import Command, Served
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 log = logging.getLogger("dovetail.compat")
 
@@ -160,7 +159,7 @@ def _executed(program: Program) -> Mapping[str, Any]:
     if found is None:
         raise ProgramError(f"there is neither a module {name} to run nor a command of that name")
     sys.argv = [found.name, *program.arguments]
-    main: Callable[[], Any] = found.load()
+    main = found.load()
     status = main()
     if status:
         raise SystemExit(status)
@@ -172,17 +171,45 @@ def _runnable(name: str) -> bool:
     return path is not None and path.name != "__init__.py"
 
 
-def entry_point(name: str) -> EntryPoint | None:
-    """The console command of a package: the one with its name, or else its only one."""
-    from importlib.metadata import entry_points  # a file, or a module that can be run, does without
+class Entry(Struct):
+    """A console command: a function in a module."""
 
+    name: str
+    module: str
+    function: str
+
+    def load(self) -> Callable[[], Any]:
+        """Import it."""
+        return attrgetter(self.function)(import_module(self.module))
+
+
+def entry_point(name: str) -> Entry | None:
+    """The console command of a package: the one with its name, or else its only one."""
     plain = name.replace("_", "-")
-    points = list(entry_points(group="console_scripts"))
+    for one in _own_commands(plain.replace("-", "_").replace(".", "_")):
+        if one.name.replace("_", "-") == plain:
+            return one
+    # Most commands are named after their packages, and this reads what all of them have.
+    from importlib.metadata import entry_points
+
+    points = [Entry(one.name, one.module, one.attr) for one in entry_points(group="console_scripts")]
     named = [one for one in points if one.name.replace("_", "-") == plain]
     own = [one for one in points if one.module == name or one.module.startswith(f"{name}.")]
     if named or len(own) == 1:
         return (named or own)[0]
     return None
+
+
+def _own_commands(distribution: str) -> Iterator[Entry]:
+    """The console commands of the distribution with this name."""
+    for place in sys.path:
+        for file in Path(place or ".").glob(f"{distribution}-*.dist-info/entry_points.txt"):
+            group = file.read_text("utf-8").partition("[console_scripts]")[2].partition("[")[0]
+            for line in group.splitlines():
+                name, is_set, where = (part.strip() for part in line.partition("="))
+                module, colon, function = where.partition("[")[0].strip().partition(":")
+                if is_set and colon:
+                    yield Entry(name, module, function)
 
 
 def _compiled(file: str) -> CodeType:

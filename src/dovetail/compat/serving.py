@@ -89,7 +89,10 @@ async def serve(server: Server, transport: str = "stdio", **options: Any) -> Non
         await server.serve("http" if transport in HTTP else "stdio", **options)
         return
     _tell(transport, _command)
-    await _command.serve(server)
+    from ..transports.running import collecting_rarely  # loaded by now, with the transport
+
+    with collecting_rarely():
+        await _command.serve(server)
 
 
 def _tell(transport: str, command: Command) -> None:

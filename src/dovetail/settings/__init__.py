@@ -16,9 +16,8 @@ from .options import Timeouts as Timeouts
 # --- messages ---------------------------------------------------------------------------------------------------
 
 NAME_ECHO: Final = 128
-"""Characters of a name a peer sent that come back in an error."""
 URI_ECHO: Final = 1024
-"""Characters of a URI a peer sent that come back in an error."""
+"""Characters of a name, and of a URI, that a peer sent and that come back in an error."""
 LONGEST_ID: Final = 1024
 """Characters of an id or a progress token. They are kept in tables and echoed, so they may not be arbitrarily long."""
 LONGEST_EVENT_ID: Final = 1024
@@ -416,10 +415,11 @@ TEARDOWN_SECONDS: Final = 1.0
 """For what is left over after the last connection has ended."""
 FLUSH_SECONDS: Final = 1.0
 """For the peer to take the last bytes, and for cancelled handlers to give in."""
+COLLECT_AT_START: Final = 100_000
 COLLECT_AFTER: Final = 2000
 COLLECT_OLDER: Final = (1, 125)
-"""Objects more than before that make the collector of circles look at them, in a process of ours; how many such looks
-make one at all of them since the last, and how many of those one at everything: small bites keep nobody waiting."""
+"""Objects more than before that make the collector of circles look at them, while a process of ours begins and while it
+serves; how many such looks make one at all since the last, and how many of those one at everything."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100

@@ -23,6 +23,7 @@ from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
     COLLECT_AFTER,
+    COLLECT_AT_START,
     COLLECT_OLDER,
     DRAIN_SECONDS,
     GRACE_SECONDS,
@@ -198,7 +199,7 @@ def collecting_rarely() -> Generator[None, None, None]:
     """
     before = gc.get_threshold()
     gc.freeze()
-    if 0 < before[0] < COLLECT_AFTER:
+    if 0 < before[0] < COLLECT_AFTER or before[0] == COLLECT_AT_START:
         gc.set_threshold(COLLECT_AFTER, *COLLECT_OLDER)
     try:
         yield

@@ -5,13 +5,38 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 PREFIX: Final = "FASTMCP_"
 _OLD_PREFIX: Final = "FASTMCP_SERVER_"
 _QUOTED: Final = re.compile(r"""(["'])(.*?)\1""")
+
+
+class EnvironmentSettings(BaseModel):
+    """Fields that may be given as keywords, or else in the environment."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    def __init__(self, **given: Any) -> None:
+        values = {**from_environment(type(self)), **given}
+        if all(_is_plain(type(self), name, value) for name, value in values.items()):
+            # There is nothing to convert; to build a validator takes longer than all else that a server begins with.
+            self.__setstate__(type(self).model_construct(**values).__getstate__())
+        else:
+            super().__init__(**values)
+
+
+def _is_plain(kind: type[BaseModel], name: str, value: Any) -> bool:
+    """Whether a field takes ``value`` as it is; False where only its validator knows."""
+    field = kind.model_fields.get(name)
+    if field is None or (type(value) is type(field.default) and value == field.default):
+        return True
+    if get_origin(field.annotation) is Literal:
+        return value in get_args(field.annotation)
+    annotation: Any = field.annotation
+    return annotation is Any or type(value) is annotation
 
 
 def from_environment(kind: type[BaseModel], prefix: str = PREFIX) -> dict[str, Any]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
-import mimetypes
 import os
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import AnyUrl
-
 from ..mcp import types as t
+
+
+def _guess(path: str | Path) -> str | None:
+    """The media type that the name of a file stands for."""
+    import mimetypes  # reads tables of the system, for the few who return files
+
+    return mimetypes.guess_type(path)[0]
 
 
 class Media:
@@ -60,7 +64,7 @@ class Image(Media):
     kind, default = "image", "image/png"
 
     def _guessed(self, path: Path) -> str:
-        return mimetypes.guess_type(path)[0] or "application/octet-stream"
+        return _guess(path) or "application/octet-stream"
 
     def to_image_content(
         self, mime_type: str | None = None, annotations: t.Annotations | None = None
@@ -113,7 +117,7 @@ class File(Media):
         return self.default if self.path is None else self._guessed(self.path)
 
     def _guessed(self, path: Path) -> str:
-        return mimetypes.guess_type(path)[0] or self.default
+        return _guess(path) or self.default
 
     def to_resource_content(
         self, mime_type: str | None = None, annotations: t.Annotations | None = None
@@ -123,7 +127,7 @@ class File(Media):
             uri = self.path.resolve().as_uri()
         else:
             uri = f"file:///{self._name or 'resource'}.{kind.partition('/')[2]}"
-        members: dict[str, Any] = {"uri": AnyUrl(uri), "mimeType": kind}
+        members: dict[str, Any] = {"uri": t.AnyUrl(uri), "mimeType": kind}
         if kind.startswith("text/"):
             contents: Any = t.TextResourceContents(text=self.read().decode("utf-8", "replace"), **members)
         else:

@@ -10,9 +10,10 @@ import os
 import re
 import sys
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Final
+
+from ..hook import installed
 
 VARIABLE: Final = "DOVETAIL_FASTMCP"
 _DEMAND: Final = re.compile(
@@ -30,10 +31,10 @@ def generation() -> int:
     said = os.environ.get(VARIABLE, "")
     if said[:1] in ("2", "3"):
         return int(said[0])
-    try:
-        return 2 if metadata.version("fastmcp").startswith("2.") else 3
-    except metadata.PackageNotFoundError:
+    version = installed("fastmcp")
+    if version is None:
         return _demanded()
+    return 2 if version.startswith("2.") else 3
 
 
 def _demanded() -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from ..common.environment import from_environment
+from ..common.environment import EnvironmentSettings
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 DuplicateBehavior = Literal["warn", "error", "replace", "ignore"]
@@ -17,7 +17,7 @@ def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-class Settings(BaseModel):
+class Settings(EnvironmentSettings):
     """What may be said in the environment. What is assigned later wins."""
 
     model_config = ConfigDict(extra="ignore", validate_assignment=True)
@@ -50,14 +50,11 @@ class Settings(BaseModel):
     include_tags: set[str] | None = None
     exclude_tags: set[str] | None = None
     server_auth: str | None = None
-    server_dependencies: list[str] = []
+    server_dependencies: list[str] = Field(default_factory=list[str])
     decorator_mode: Literal["function", "object"] = "function"
     client_init_timeout: float | None = None
     client_raise_first_exceptiongroup_error: bool = True
     mounted_components_raise_on_load_error: bool = False
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**{**from_environment(type(self)), **given})
 
     @property
     def server_auth_class(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter
 from pydantic_core import to_json
 
+from ...common.blocks import blocks
 from ...common.schemas import dereferenced, without_titles
 from ...common.signatures import Arguments
 from ...mcp import types as t
@@ -17,7 +18,6 @@ from ..exceptions import PromptError
 from ..generation import generation
 from ..injection import Injected, injected_into
 from ..resources.base import called, described
-from ..tools.base import BLOCKS
 from ..utilities.components import FastMCPComponent
 from ..utilities.types import FastMCPBaseModel
 
@@ -26,7 +26,7 @@ class Message(PromptMessage):
     """A message of a prompt: text, or a content block; other values are written as JSON."""
 
     def __init__(self, content: Any, role: Literal["user", "assistant"] | None = None, **_: Any) -> None:
-        if not isinstance(content, BLOCKS):
+        if not isinstance(content, blocks()):
             text = content if isinstance(content, str) else to_json(content, fallback=str).decode()
             content = t.TextContent(type="text", text=text)
         super().__init__(content=content, role=role or "user")

@@ -7,14 +7,13 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     PrivateAttr,
-    UrlConstraints,
     field_validator,
     model_validator,
 )
@@ -22,6 +21,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from ...common.signatures import is_async, name_of, parameters_of, plain_function
 from ...mcp import types as t
+from ...mcp.types.base import Url
 from ..generation import generation
 from ..injection import Injected, injected_into
 from ..utilities.components import FastMCPComponent
@@ -109,7 +109,7 @@ class Resource(FastMCPComponent):
     KEY_PREFIX: ClassVar[str] = "resource"
 
     name: str = ""
-    uri: Annotated[t.AnyUrl, UrlConstraints(host_required=False)]
+    uri: Url
     mime_type: str = TEXT
     annotations: t.Annotations | None = None
 

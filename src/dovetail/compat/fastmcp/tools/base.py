@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ....shapes import is_object
+from ...common.blocks import blocks
 from ...common.media import Audio, File, Image
 from ...mcp import types as t
 from ...mcp.types import TextContent, ToolAnnotations, ToolExecution
@@ -18,7 +19,6 @@ from ..utilities.types import NotSet
 
 WRAPPED: Final = "x-fastmcp-wrap-result"
 """Marks an output schema whose value is the one member ``result``."""
-BLOCKS: Final = (t.TextContent, t.ImageContent, t.AudioContent, t.ResourceLink, t.EmbeddedResource)
 ToolResultSerializerType = Callable[[Any], str]
 
 
@@ -36,7 +36,7 @@ def to_content(value: Any, serializer: ToolResultSerializerType | None = None) -
         items = cast("Sequence[Any]", value)
         if not items:
             return []
-        if any(isinstance(item, (*BLOCKS, Image, Audio, File)) for item in items):
+        if any(isinstance(item, (*blocks(), Image, Audio, File)) for item in items):
             return [_block(item, serializer) for item in items]
     return [_block(value, serializer)]
 
@@ -54,7 +54,7 @@ def _block(value: Any, serializer: ToolResultSerializerType | None) -> Any:
         case bytes() if generation() == 3 and serializer is None:
             return TextContent(type="text", text=value.decode("utf-8", "replace"))
         case _:
-            if isinstance(value, BLOCKS):
+            if isinstance(value, blocks()):
                 return value
             return TextContent(type="text", text=(serializer or default_serializer)(value))
 
@@ -90,7 +90,9 @@ class ToolResult(BaseModel):
 
     @staticmethod
     def _mixed(content: Any) -> list[Any]:
-        if isinstance(content, list) and any(isinstance(item, BLOCKS) for item in cast("list[Any]", content)):
+        if isinstance(content, list) and any(
+            isinstance(item, blocks()) for item in cast("list[Any]", content)
+        ):
             return [_block(item, None) for item in cast("list[Any]", content)]
         return to_content(content)
 
@@ -128,7 +130,7 @@ def _made(
 
 
 def _all_blocks(content: list[Any]) -> bool:
-    return len([item for item in content if isinstance(item, BLOCKS)]) == len(content)
+    return len([item for item in content if isinstance(item, blocks())]) == len(content)
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -205,7 +207,9 @@ class Tool(FastMCPComponent):
 
 def _structured(value: Any) -> dict[str, Any] | None:
     """An object is structured content though nobody has declared it."""
-    if value is None or isinstance(value, (str, bytes, int, float, list, tuple, *BLOCKS, Image, Audio, File)):
+    if value is None or isinstance(
+        value, (str, bytes, int, float, list, tuple, *blocks(), Image, Audio, File)
+    ):
         return None
     try:
         data = to_jsonable_python(value)

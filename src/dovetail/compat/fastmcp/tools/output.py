@@ -6,16 +6,17 @@ import inspect
 import typing
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
+from ...common.blocks import blocks
 from ...common.media import Audio, File, Image
 from ...common.schemas import dereferenced, without_titles
 from ...common.signatures import kinds_in
 from ..generation import generation
-from .base import BLOCKS, WRAPPED, ToolResult
+from .base import WRAPPED, ToolResult
 
-_CONTENT: Final = (*BLOCKS, Image, Audio, File, ToolResult)
+_MEDIA: Final = (Image, Audio, File, ToolResult)
 _WRAPPER: Final = "Generic wrapper for non-object return types."
 
 
@@ -61,6 +62,8 @@ def _refers_to_object(schema: dict[str, Any]) -> bool:
 def _is_content(annotation: Any) -> bool:
     """Content blocks, media and whole results have no schema, nor have lists and unions with them."""
     for kind in kinds_in(annotation):
-        if isinstance(kind, type) and issubclass(kind, _CONTENT):
+        if isinstance(kind, type) and (
+            issubclass(kind, _MEDIA) or (issubclass(kind, BaseModel) and issubclass(kind, blocks()))
+        ):
             return True
     return any(_is_content(part) for part in typing.get_args(annotation) if part is not ...)

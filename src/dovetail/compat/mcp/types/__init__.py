@@ -10,45 +10,93 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pydantic import AnyUrl, FileUrl
 
-    from .asked import *
     from .base import *
     from .capabilities import *
+    from .client_capabilities import *
     from .content import *
+    from .elicitation import *
     from .envelopes import *
     from .notices import *
-    from .offered import *
     from .opening import *
+    from .prompt_calls import *
+    from .prompts import *
+    from .requests import *
+    from .resource_reads import *
+    from .resources import *
+    from .results import *
+    from .roots import *
+    from .sampling import *
+    from .task_capabilities import *
     from .tasks import *
+    from .tool_calls import *
     from .tools import *
     from .unions import *
+    from .wishes import *
 
-_PARTS: Final = (
-    "base",
-    "content",
-    "tools",
-    "capabilities",
-    "offered",
-    "notices",
-    "opening",
-    "asked",
-    "envelopes",
-    "tasks",
-    "unions",
-)
-"""Each needs some of those before it, and fewer servers need it."""
+_PARTS: Final = {
+    "base": """Annotations AnyFunction BaseMetadata CONNECTION_CLOSED Cursor DEFAULT_NEGOTIATED_VERSION ErrorData
+        INTERNAL_ERROR INVALID_PARAMS INVALID_REQUEST Icon LATEST_PROTOCOL_VERSION LoggingLevel METHOD_NOT_FOUND
+        PARSE_ERROR ProgressToken RequestId Result Role TASK_FORBIDDEN TASK_OPTIONAL TASK_REQUIRED
+        TaskExecutionMode URL_ELICITATION_REQUIRED""",
+    "addresses": "AnyUrl FileUrl",
+    "content": "AudioContent ImageContent TextContent",
+    "tools": "Tool ToolAnnotations ToolExecution",
+    "capabilities": """CompletionsCapability Implementation LoggingCapability PromptsCapability ResourcesCapability
+        ServerCapabilities ToolsCapability""",
+    "resources": """BlobResourceContents Content ContentBlock EmbeddedResource Resource ResourceContents
+        ResourceLink ResourceTemplate TextResourceContents""",
+    "requests": """MethodT PaginatedRequest PaginatedRequestParams PaginatedResult PingRequest Request
+        RequestParams RequestParamsT SetLevelRequest SetLevelRequestParams TaskMetadata""",
+    "prompt_calls": "GetPromptRequest GetPromptRequestParams ListPromptsRequest",
+    "results": """GetPromptResult ListPromptsResult ListResourceTemplatesResult ListResourcesResult
+        ListToolsResult ReadResourceResult""",
+    "tool_calls": "CallToolRequest CallToolRequestParams CallToolResult ListToolsRequest",
+    "prompts": "Prompt PromptArgument PromptMessage",
+    "resource_reads": """ListResourceTemplatesRequest ListResourcesRequest ReadResourceRequest
+        ReadResourceRequestParams""",
+    "notices": """CancelledNotification CancelledNotificationParams LoggingMessageNotification
+        LoggingMessageNotificationParams Notification NotificationParams NotificationParamsT
+        ProgressNotification ProgressNotificationParams PromptListChangedNotification
+        ResourceListChangedNotification ResourceUpdatedNotification ResourceUpdatedNotificationParams
+        ToolListChangedNotification""",
+    "wishes": """CompleteRequest CompleteRequestParams CompleteResult Completion CompletionArgument
+        CompletionContext EmptyResult PromptReference ResourceReference ResourceTemplateReference
+        SubscribeRequest SubscribeRequestParams UnsubscribeRequest
+        UnsubscribeRequestParams""",
+    "client_capabilities": """ClientCapabilities ElicitationCapability FormElicitationCapability RootsCapability
+        SamplingCapability SamplingContextCapability SamplingToolsCapability UrlElicitationCapability""",
+    "task_capabilities": """ClientTasksCapability ClientTasksRequestsCapability ServerTasksCapability
+        ServerTasksRequestsCapability TasksCallCapability TasksCancelCapability
+        TasksCreateElicitationCapability TasksCreateMessageCapability TasksElicitationCapability
+        TasksListCapability TasksSamplingCapability TasksToolsCapability""",
+    "opening": "InitializeRequest InitializeRequestParams InitializeResult InitializedNotification",
+    "roots": "ListRootsRequest ListRootsResult Root",
+    "sampling": """CreateMessageRequest CreateMessageRequestParams CreateMessageResult CreateMessageResultWithTools
+        IncludeContext ModelHint ModelPreferences SamplingContent SamplingMessage SamplingMessageContentBlock
+        StopReason ToolChoice ToolResultContent ToolUseContent""",
+    "elicitation": """ElicitCompleteNotification ElicitCompleteNotificationParams ElicitRequest ElicitRequestFormParams
+        ElicitRequestParams ElicitRequestURLParams ElicitRequestedSchema ElicitResult
+        ElicitationRequiredErrorData RootsListChangedNotification""",
+    "envelopes": "JSONRPCError JSONRPCMessage JSONRPCNotification JSONRPCRequest JSONRPCResponse",
+    "tasks": """CancelTaskRequest CancelTaskRequestParams CancelTaskResult CreateTaskResult GetTaskPayloadRequest
+        GetTaskPayloadRequestParams GetTaskPayloadResult GetTaskRequest GetTaskRequestParams GetTaskResult
+        ListTasksRequest ListTasksResult RelatedTaskMetadata TASK_STATUS_CANCELLED TASK_STATUS_COMPLETED
+        TASK_STATUS_FAILED TASK_STATUS_INPUT_REQUIRED TASK_STATUS_WORKING Task TaskStatus TaskStatusNotification
+        TaskStatusNotificationParams""",
+    "unions": """ClientNotification ClientNotificationType ClientRequest ClientRequestType ClientResult ClientResultType
+        ServerNotification ServerNotificationType ServerRequest ServerRequestType ServerResult ServerResultType""",
+}
+"""Where each name is: making models costs more than using them, so a server gets those that it asks for."""
+_HOME: Final = {name: part for part, names in _PARTS.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """The first part that has ``name`` is loaded, with those before it: making models costs more than using them."""
-    if name in ("AnyUrl", "FileUrl"):
-        return vars(import_module("pydantic.networks"))[name]
-    if name in _NAMES:
-        for part in _PARTS:
-            names = vars(import_module(f".{part}", __name__))
-            if name in names:
-                value = globals()[name] = names[name]
-                return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load the part that has ``name``."""
+    part = _HOME.get(name)
+    if part is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = vars(import_module(f".{part}", __name__))[name]
+    return value
 
 
 __all__ = [
@@ -98,4 +146,3 @@ __all__ = [
     "ToolListChangedNotification", "ToolResultContent", "ToolUseContent", "ToolsCapability",
     "UnsubscribeRequest", "UnsubscribeRequestParams", "UrlElicitationCapability",
 ]  # fmt: skip
-_NAMES: Final = frozenset(__all__)

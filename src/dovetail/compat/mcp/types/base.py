@@ -1,11 +1,12 @@
-"""What every message of SDK 1.x is made of: parameters with ``_meta``, requests, notifications, results, errors.
+"""What every message of SDK 1.x is made of: open and closed models, results, errors, names and icons.
 
 The models are pydantic's, as those who use them expect (``model_dump(by_alias=True, exclude_none=True)``,
 ``model_copy``, ``_meta=``). Their validators are built with the first use: a server needs a tenth of them.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,24 +29,29 @@ TASK_REQUIRED: Final[Literal["required"]] = "required"
 ProgressToken = str | int
 Cursor = str
 Role = Literal["user", "assistant"]
+LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 StrictInteger = Annotated[int, Field(strict=True)]
 RequestId = StrictInteger | str
 AnyFunction: TypeAlias = Callable[..., Any]
+
+
+def later(module: str, name: str) -> Any:
+    """A type that is loaded when a validator that needs it is built: most servers never need it."""
+
+    class Later:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            return handler.generate_schema(vars(import_module(module, __package__))[name])
+
+    return Later
+
 
 if TYPE_CHECKING:
     from pydantic import AnyUrl
 
     Url: TypeAlias = AnyUrl
 else:
-
-    class Url:
-        """An ``AnyUrl`` that needs no host. What pydantic has for addresses is loaded with the first model of one."""
-
-        @classmethod
-        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-            from pydantic.networks import AnyUrl, UrlConstraints
-
-            return handler.generate_schema(Annotated[AnyUrl, UrlConstraints(host_required=False)])
+    Url = later(".addresses", "Url")
 
 
 class Closed(BaseModel):
@@ -60,60 +66,8 @@ class Open(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="allow")
 
 
-class TaskMetadata(Open):
-    ttl: StrictInteger | None = None
-
-
-class RequestParams(Closed):
-    class Meta(Open):
-        progressToken: ProgressToken | None = None
-
-    task: TaskMetadata | None = None
-    meta: Meta | None = Field(alias="_meta", default=None)
-
-
-class PaginatedRequestParams(RequestParams):
-    cursor: Cursor | None = None
-
-
-RequestParamsT = TypeVar("RequestParamsT", bound=RequestParams | dict[str, Any] | None)
-MethodT = TypeVar("MethodT", bound=str)
-
-
-class Unbound(Open):
-    """Generic, as its users expect; where it says nothing about its parameters, no further model is made."""
-
-    if not TYPE_CHECKING:
-
-        def __class_getitem__(cls, given: Any) -> Any:
-            named = given if isinstance(given, tuple) else (given,)
-            if all(one is Any or one is str for one in named):
-                return cls
-            return super().__class_getitem__(given)
-
-
-class Request(Unbound, Generic[RequestParamsT, MethodT]):
-    method: MethodT
-    params: RequestParamsT
-
-
-class PaginatedRequest(Request[Any, Any], Generic[RequestParamsT, MethodT]):
-    """Also ``PaginatedRequest[Method]``: its parameters are known."""
-
-    params: PaginatedRequestParams | None = None
-
-    if not TYPE_CHECKING:
-
-        def __class_getitem__(cls, given: Any) -> Any:
-            return super().__class_getitem__(given if isinstance(given, tuple) else (Any, given))
-
-
 class Result(Open):
     meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class PaginatedResult(Result):
-    nextCursor: Cursor | None = None
 
 
 class ErrorData(Open):

@@ -1,8 +1,13 @@
 """Who somebody is, and what a server can do."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from .base import BaseMetadata, Icon, Open, Request, RequestParams
+from .base import BaseMetadata, Icon, Open, later
+
+if TYPE_CHECKING:
+    from .task_capabilities import ServerTasksCapability as Tasks
+else:
+    Tasks = later(".task_capabilities", "ServerTasksCapability")
 
 
 class Implementation(BaseMetadata):
@@ -10,12 +15,6 @@ class Implementation(BaseMetadata):
     version: str
     websiteUrl: str | None = None
     icons: list[Icon] | None = None
-
-
-class TasksListCapability(Open): ...
-
-
-class TasksCancelCapability(Open): ...
 
 
 class PromptsCapability(Open):
@@ -37,23 +36,6 @@ class LoggingCapability(Open): ...
 class CompletionsCapability(Open): ...
 
 
-class TasksCallCapability(Open): ...
-
-
-class TasksToolsCapability(Open):
-    call: TasksCallCapability | None = None
-
-
-class ServerTasksRequestsCapability(Open):
-    tools: TasksToolsCapability | None = None
-
-
-class ServerTasksCapability(Open):
-    list: TasksListCapability | None = None
-    cancel: TasksCancelCapability | None = None
-    requests: ServerTasksRequestsCapability | None = None
-
-
 class ServerCapabilities(Open):
     experimental: dict[str, dict[str, Any]] | None = None
     logging: LoggingCapability | None = None
@@ -61,9 +43,4 @@ class ServerCapabilities(Open):
     resources: ResourcesCapability | None = None
     tools: ToolsCapability | None = None
     completions: CompletionsCapability | None = None
-    tasks: ServerTasksCapability | None = None
-
-
-class PingRequest(Request[Any, Any]):
-    method: Literal["ping"] = "ping"
-    params: RequestParams | None = None
+    tasks: Tasks | None = None

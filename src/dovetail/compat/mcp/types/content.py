@@ -1,35 +1,10 @@
-"""What is shown to a model or a user: text, images, audio, resources, and the messages made of them."""
+"""What is shown to a model or a user: text, images, audio."""
 
 from typing import Any, Literal
 
 from pydantic import Field
 
-from .base import Annotations, BaseMetadata, Icon, Open, Url
-
-
-class ResourceContents(Open):
-    uri: Url
-    mimeType: str | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class TextResourceContents(ResourceContents):
-    text: str
-
-
-class BlobResourceContents(ResourceContents):
-    blob: str
-
-
-class Resource(BaseMetadata):
-    model_config = Open.model_config
-    uri: Url
-    description: str | None = None
-    mimeType: str | None = None
-    size: int | None = None
-    icons: list[Icon] | None = None
-    annotations: Annotations | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
+from .base import Annotations, Open
 
 
 class TextContent(Open):
@@ -59,18 +34,3 @@ class AudioContent(Open):
     mimeType: str
     annotations: Annotations | None = None
     meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class EmbeddedResource(Open):
-    type: Literal["resource"]
-    resource: TextResourceContents | BlobResourceContents
-    annotations: Annotations | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class ResourceLink(Resource):
-    type: Literal["resource_link"]
-
-
-ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
-Content = ContentBlock

@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, RootModel
 
-from .base import ErrorData, Open, Request, RequestId
+from .base import ErrorData, Open, RequestId
 from .notices import Notification
+from .requests import Request
 
 
 class JSONRPCRequest(Request[Any, str]):

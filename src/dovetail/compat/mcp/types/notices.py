@@ -1,24 +1,13 @@
-"""What few servers touch: completions, subscriptions, the log, progress, and what is said when something changed."""
+"""What is said without being asked: something changed, the log, progress, a request that is given up."""
 
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from .base import (
-    Closed,
-    MethodT,
-    Open,
-    ProgressToken,
-    Request,
-    RequestId,
-    RequestParams,
-    Result,
-    Unbound,
-    Url,
-)
+from .base import Closed, LoggingLevel, Open, ProgressToken, RequestId, Url
+from .requests import MethodT, Unbound
 
 NotificationParamsT = TypeVar("NotificationParamsT", bound="NotificationParams | dict[str, Any] | None")
-LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
 class NotificationParams(Closed):
@@ -32,32 +21,9 @@ class Notification(Unbound, Generic[NotificationParamsT, MethodT]):
     params: NotificationParamsT
 
 
-class EmptyResult(Result): ...
-
-
 class ResourceListChangedNotification(Notification[Any, Any]):
     method: Literal["notifications/resources/list_changed"] = "notifications/resources/list_changed"
     params: NotificationParams | None = None
-
-
-class SubscribeRequestParams(RequestParams):
-    model_config = Open.model_config
-    uri: Url
-
-
-class SubscribeRequest(Request[Any, Any]):
-    method: Literal["resources/subscribe"] = "resources/subscribe"
-    params: SubscribeRequestParams
-
-
-class UnsubscribeRequestParams(RequestParams):
-    model_config = Open.model_config
-    uri: Url
-
-
-class UnsubscribeRequest(Request[Any, Any]):
-    method: Literal["resources/unsubscribe"] = "resources/unsubscribe"
-    params: UnsubscribeRequestParams
 
 
 class ResourceUpdatedNotificationParams(NotificationParams):
@@ -78,16 +44,6 @@ class PromptListChangedNotification(Notification[Any, Any]):
 class ToolListChangedNotification(Notification[Any, Any]):
     method: Literal["notifications/tools/list_changed"] = "notifications/tools/list_changed"
     params: NotificationParams | None = None
-
-
-class SetLevelRequestParams(RequestParams):
-    model_config = Open.model_config
-    level: LoggingLevel
-
-
-class SetLevelRequest(Request[Any, Any]):
-    method: Literal["logging/setLevel"] = "logging/setLevel"
-    params: SetLevelRequestParams
 
 
 class LoggingMessageNotificationParams(NotificationParams):
@@ -124,47 +80,3 @@ class CancelledNotificationParams(NotificationParams):
 class CancelledNotification(Notification[Any, Any]):
     method: Literal["notifications/cancelled"] = "notifications/cancelled"
     params: CancelledNotificationParams
-
-
-class ResourceTemplateReference(Open):
-    type: Literal["ref/resource"]
-    uri: str
-
-
-class ResourceReference(ResourceTemplateReference): ...
-
-
-class PromptReference(Open):
-    type: Literal["ref/prompt"]
-    name: str
-
-
-class CompletionArgument(Open):
-    name: str
-    value: str
-
-
-class CompletionContext(Open):
-    arguments: dict[str, str] | None = None
-
-
-class CompleteRequestParams(RequestParams):
-    model_config = Open.model_config
-    ref: ResourceTemplateReference | PromptReference
-    argument: CompletionArgument
-    context: CompletionContext | None = None
-
-
-class CompleteRequest(Request[Any, Any]):
-    method: Literal["completion/complete"] = "completion/complete"
-    params: CompleteRequestParams
-
-
-class Completion(Open):
-    values: list[str]
-    total: int | None = None
-    hasMore: bool | None = None
-
-
-class CompleteResult(Result):
-    completion: Completion

@@ -1,69 +1,12 @@
-"""How a session begins, and what a client says it can do."""
+"""How a session begins."""
 
 from typing import Any, Literal
 
-from .base import Open, Request, RequestParams, Result
-from .capabilities import Implementation, ServerCapabilities, TasksCancelCapability, TasksListCapability
+from .base import Open, Result
+from .capabilities import Implementation, ServerCapabilities
+from .client_capabilities import ClientCapabilities
 from .notices import Notification, NotificationParams
-
-
-class RootsCapability(Open):
-    listChanged: bool | None = None
-
-
-class SamplingContextCapability(Open): ...
-
-
-class SamplingToolsCapability(Open): ...
-
-
-class FormElicitationCapability(Open): ...
-
-
-class UrlElicitationCapability(Open): ...
-
-
-class ElicitationCapability(Open):
-    form: FormElicitationCapability | None = None
-    url: UrlElicitationCapability | None = None
-
-
-class SamplingCapability(Open):
-    context: SamplingContextCapability | None = None
-    tools: SamplingToolsCapability | None = None
-
-
-class TasksCreateMessageCapability(Open): ...
-
-
-class TasksSamplingCapability(Open):
-    createMessage: TasksCreateMessageCapability | None = None
-
-
-class TasksCreateElicitationCapability(Open): ...
-
-
-class TasksElicitationCapability(Open):
-    create: TasksCreateElicitationCapability | None = None
-
-
-class ClientTasksRequestsCapability(Open):
-    sampling: TasksSamplingCapability | None = None
-    elicitation: TasksElicitationCapability | None = None
-
-
-class ClientTasksCapability(Open):
-    list: TasksListCapability | None = None
-    cancel: TasksCancelCapability | None = None
-    requests: ClientTasksRequestsCapability | None = None
-
-
-class ClientCapabilities(Open):
-    experimental: dict[str, dict[str, Any]] | None = None
-    sampling: SamplingCapability | None = None
-    elicitation: ElicitationCapability | None = None
-    roots: RootsCapability | None = None
-    tasks: ClientTasksCapability | None = None
+from .requests import Request, RequestParams
 
 
 class InitializeRequestParams(RequestParams):

@@ -3,16 +3,9 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from .base import (
-    Open,
-    PaginatedRequest,
-    PaginatedResult,
-    Request,
-    RequestParams,
-    Result,
-    StrictInteger,
-)
+from .base import Open, Result, StrictInteger
 from .notices import Notification, NotificationParams
+from .requests import PaginatedRequest, PaginatedResult, Request, RequestParams
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 TASK_STATUS_WORKING: Final[Literal["working"]] = "working"

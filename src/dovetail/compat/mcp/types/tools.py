@@ -1,25 +1,10 @@
-"""Tools, and the requests for them: most servers need no other."""
+"""Tools, as they are listed."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
-from .base import (
-    BaseMetadata,
-    Icon,
-    Open,
-    PaginatedRequest,
-    PaginatedResult,
-    Request,
-    RequestParams,
-    Result,
-    TaskExecutionMode,
-)
-from .content import ContentBlock
-
-
-class ListToolsRequest(PaginatedRequest[Any, Any]):
-    method: Literal["tools/list"] = "tools/list"
+from .base import BaseMetadata, Icon, Open, TaskExecutionMode
 
 
 class ToolAnnotations(Open):
@@ -43,24 +28,3 @@ class Tool(BaseMetadata):
     annotations: ToolAnnotations | None = None
     meta: dict[str, Any] | None = Field(alias="_meta", default=None)
     execution: ToolExecution | None = None
-
-
-class ListToolsResult(PaginatedResult):
-    tools: list[Tool]
-
-
-class CallToolRequestParams(RequestParams):
-    model_config = Open.model_config
-    name: str
-    arguments: dict[str, Any] | None = None
-
-
-class CallToolRequest(Request[Any, Any]):
-    method: Literal["tools/call"] = "tools/call"
-    params: CallToolRequestParams
-
-
-class CallToolResult(Result):
-    content: list[ContentBlock]
-    structuredContent: dict[str, Any] | None = None
-    isError: bool = False

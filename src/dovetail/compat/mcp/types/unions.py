@@ -5,14 +5,18 @@ from typing import TypeVar
 from pydantic import ConfigDict, RootModel
 
 # ruff: noqa: F403, F405
-from .asked import *
-from .base import *
-from .capabilities import *
+from .elicitation import *
 from .notices import *
-from .offered import *
 from .opening import *
+from .prompt_calls import *
+from .requests import *
+from .resource_reads import *
+from .results import *
+from .roots import *
+from .sampling import *
 from .tasks import *
-from .tools import *
+from .tool_calls import *
+from .wishes import *
 
 T = TypeVar("T")
 

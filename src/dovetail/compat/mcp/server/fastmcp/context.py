@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from pydantic import AnyUrl
 from typing_extensions import TypeVar
 
 from ...shared.context import RequestContext
@@ -13,6 +12,8 @@ from ..lowlevel.helper_types import ReadResourceContents
 from ..session import ServerSession, current
 
 if TYPE_CHECKING:
+    from pydantic import AnyUrl
+
     from ..elicitation import ElicitationResult, UrlElicitationResult
     from .server import FastMCP
 

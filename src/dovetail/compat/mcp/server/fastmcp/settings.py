@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
-from ....common.environment import from_environment
+from ....common.environment import EnvironmentSettings
 from ..transport_security import TransportSecuritySettings
 
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 
 
-class Settings(BaseModel):
+class Settings(EnvironmentSettings):
     """How a server is served. What is assigned later wins."""
 
     model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
@@ -33,13 +33,13 @@ class Settings(BaseModel):
     warn_on_duplicate_resources: bool = True
     warn_on_duplicate_tools: bool = True
     warn_on_duplicate_prompts: bool = True
-    dependencies: list[str] = []
+    dependencies: list[str] = Field(default_factory=list[str])
     lifespan: Any = None
     auth: Any = None
     transport_security: TransportSecuritySettings | None = None
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{**from_environment(type(self)), **given})
+        super().__init__(**given)
         if self.transport_security is None and self.host in _LOCAL:
             hosts = [f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")]
             self.transport_security = TransportSecuritySettings.model_construct(

@@ -177,12 +177,14 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         if self._native is not None:
             self._native.declare(self.create_initialization_options().capabilities)
 
-    def _listed(self, kind: Any, result: Any, member: str) -> Decorator[Any]:
+    def _listed(self, kind: Any, name: str, member: str) -> Decorator[Any]:
+        """A decorator for who makes lists; the result's type is asked for by its ``name`` once there is one."""
+
         def decorate(function: F) -> F:
             call = _with_request(function, kind)
 
             async def handler(request: Any) -> types.ServerResult:
-                found = await call(request)
+                found, result = await call(request), getattr(types, name)
                 if not isinstance(found, result):
                     found = result(**{member: found})
                 if member == "tools":
@@ -196,21 +198,21 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     def list_prompts(self) -> Decorator[Any]:
         """Register who lists prompts."""
-        return self._listed(types.ListPromptsRequest, types.ListPromptsResult, "prompts")
+        return self._listed(types.ListPromptsRequest, "ListPromptsResult", "prompts")
 
     def list_resources(self) -> Decorator[Any]:
         """Register who lists resources."""
-        return self._listed(types.ListResourcesRequest, types.ListResourcesResult, "resources")
+        return self._listed(types.ListResourcesRequest, "ListResourcesResult", "resources")
 
     def list_resource_templates(self) -> Decorator[Any]:
         """Register who lists templates of resources."""
         return self._listed(
-            types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult, "resourceTemplates"
+            types.ListResourceTemplatesRequest, "ListResourceTemplatesResult", "resourceTemplates"
         )
 
     def list_tools(self) -> Decorator[Any]:
         """Register who lists tools."""
-        return self._listed(types.ListToolsRequest, types.ListToolsResult, "tools")
+        return self._listed(types.ListToolsRequest, "ListToolsResult", "tools")
 
     def call_tool(self, *, validate_input: bool = True) -> Decorator[Any]:
         """Register who calls tools: ``async def call(name, arguments)``."""
@@ -323,6 +325,8 @@ async def _pong(_: Any) -> types.ServerResult:
 def _with_request(function: Callable[..., Any], kind: type) -> Handler:
     """Call ``function`` with the request if it takes one, and without if it takes nothing."""
     parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return lambda _: function()
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):

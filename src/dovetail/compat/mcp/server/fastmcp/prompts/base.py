@@ -11,7 +11,8 @@ from pydantic_core import to_json
 
 from .....common.schemas import dereferenced
 from .....common.signatures import Arguments, name_of
-from ....types import ContentBlock, Icon, TextContent
+from ....types import Icon, TextContent
+from ....types.prompts import Block
 from ..utilities.context_injection import find_context_parameter
 
 
@@ -21,7 +22,7 @@ class Message(BaseModel):
     model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant"]
-    content: ContentBlock
+    content: Block
 
     def __init__(self, content: Any, **kwargs: Any) -> None:
         if isinstance(content, str):

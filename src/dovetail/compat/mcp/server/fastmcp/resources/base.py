@@ -8,14 +8,16 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AnyUrl, BaseModel, ConfigDict, Field, UrlConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 from ......shapes import is_object
 from .....common.signatures import name_of
+from .... import types
 from ....types import Annotations, Icon
+from ....types.base import Url
 
 
 class Resource(BaseModel, ABC):
@@ -23,7 +25,7 @@ class Resource(BaseModel, ABC):
 
     model_config = ConfigDict(validate_default=True, defer_build=True)
 
-    uri: Annotated[AnyUrl, UrlConstraints(host_required=False)]
+    uri: Url
     name: str | None = None
     title: str | None = None
     description: str | None = None
@@ -83,7 +85,9 @@ class FunctionResource(Resource):
         if name == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
         options["mime_type"] = options.get("mime_type") or "text/plain"
-        return cls(uri=AnyUrl(uri), name=name, description=description or fn.__doc__ or "", fn=fn, **options)
+        return cls(
+            uri=types.AnyUrl(uri), name=name, description=description or fn.__doc__ or "", fn=fn, **options
+        )
 
     async def read(self) -> str | bytes:
         try:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from pydantic import AnyUrl, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from .....common.signatures import Arguments, name_of
+from .... import types
 from ....types import Annotations, Icon
 from ..utilities.context_injection import find_context_parameter
 from .base import FunctionResource, Resource
@@ -79,6 +80,6 @@ class ResourceTemplate(BaseModel):
         except Exception as error:
             raise ValueError(f"Error creating resource from template: {error}") from error
         return FunctionResource(
-            uri=AnyUrl(uri), name=self.name, title=self.title, description=self.description, mime_type=self.mime_type,
-            icons=self.icons, annotations=self.annotations, meta=self.meta, fn=lambda: value,
+            uri=types.AnyUrl(uri), name=self.name, title=self.title, description=self.description,
+            mime_type=self.mime_type, icons=self.icons, annotations=self.annotations, meta=self.meta, fn=lambda: value,
         )  # type: ignore[arg-type]  # fmt: skip

@@ -15,12 +15,12 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json
 
+from .....common.blocks import blocks
 from .....common.media import Audio, Image
 from .....common.signatures import EMPTY, hints_of, is_async, name_of, parameters_of
-from ....types import AudioContent, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from ....types import CallToolResult, TextContent
 from ..exceptions import InvalidSignature
 
-BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 _PRIMITIVE: Final = (str, int, float, bool, bytes, type(None))
 
 
@@ -106,7 +106,7 @@ def to_content(result: Any) -> list[Any]:
     """The content blocks of what a tool returned: one per item of a list, JSON with an indentation of two."""
     if result is None:
         return []
-    if isinstance(result, BLOCKS):
+    if isinstance(result, blocks()):
         return [result]
     if isinstance(result, Image):
         return [result.to_image_content()]

@@ -1,17 +1,17 @@
-"""What a server asks of a client: roots, a message from its model, an answer from its user."""
+"""What a server asks of a client's model: a message."""
 
 from typing import Any, Literal
 
-from pydantic import Field, FileUrl
+from pydantic import Field
 
-from .base import Open, Request, RequestParams, Result, Role
-from .content import AudioContent, ContentBlock, ImageContent, TextContent
-from .notices import Notification, NotificationParams
+from .base import Open, Result, Role
+from .content import AudioContent, ImageContent, TextContent
+from .requests import Request, RequestParams
+from .resources import ContentBlock
 from .tools import Tool
 
 IncludeContext = Literal["none", "thisServer", "allServers"]
 StopReason = Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str
-ElicitRequestedSchema = dict[str, Any]
 
 
 class ToolUseContent(Open):
@@ -32,8 +32,6 @@ class ToolResultContent(Open):
 
 
 SamplingContent = TextContent | ImageContent | AudioContent
-
-
 SamplingMessageContentBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 
 
@@ -99,65 +97,3 @@ class CreateMessageResultWithTools(Result):
     def content_as_list(self) -> list[SamplingMessageContentBlock]:
         """The content as a list, whichever of the two it is."""
         return self.content if isinstance(self.content, list) else [self.content]
-
-
-class ListRootsRequest(Request[Any, Any]):
-    method: Literal["roots/list"] = "roots/list"
-    params: RequestParams | None = None
-
-
-class Root(Open):
-    uri: FileUrl
-    name: str | None = None
-    meta: dict[str, Any] | None = Field(alias="_meta", default=None)
-
-
-class ListRootsResult(Result):
-    roots: list[Root]
-
-
-class RootsListChangedNotification(Notification[Any, Any]):
-    method: Literal["notifications/roots/list_changed"] = "notifications/roots/list_changed"
-    params: NotificationParams | None = None
-
-
-class ElicitCompleteNotificationParams(NotificationParams):
-    model_config = Open.model_config
-    elicitationId: str
-
-
-class ElicitCompleteNotification(Notification[Any, Any]):
-    method: Literal["notifications/elicitation/complete"] = "notifications/elicitation/complete"
-    params: ElicitCompleteNotificationParams
-
-
-class ElicitRequestFormParams(RequestParams):
-    model_config = Open.model_config
-    mode: Literal["form"] = "form"
-    message: str
-    requestedSchema: ElicitRequestedSchema
-
-
-class ElicitRequestURLParams(RequestParams):
-    model_config = Open.model_config
-    mode: Literal["url"] = "url"
-    message: str
-    url: str
-    elicitationId: str
-
-
-ElicitRequestParams = ElicitRequestURLParams | ElicitRequestFormParams
-
-
-class ElicitRequest(Request[Any, Any]):
-    method: Literal["elicitation/create"] = "elicitation/create"
-    params: ElicitRequestParams
-
-
-class ElicitResult(Result):
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, str | int | float | bool | list[str] | None] | None = None
-
-
-class ElicitationRequiredErrorData(Open):
-    elicitations: list[ElicitRequestURLParams]
