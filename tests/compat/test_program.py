@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from dovetail import Client
+from dovetail.compat.absent import found as meant
+from dovetail.compat.private_names import PRIVATE
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -155,6 +157,85 @@ def test_a_private_name_that_is_replaced_in_vain_is_said_and_nothing_is_served(
     assert done.returncode == 3
     assert f"{PATCHES[patch]} is not there" in done.stderr
     assert "a private name of the original" in done.stderr
+
+
+SESSION = "mcp.server.session.ServerSession._received_request"
+TOOLS = "fastmcp.server.server.FastMCP._run_middleware"
+BEHIND_THE_BACK = {
+    "a computed name": ("setattr(ServerSession, '_received_' + 'request', hear)", SESSION),
+    "another package": ("import patcher\npatcher.patch(ServerSession)", SESSION),
+    "a name in a module": (
+        "import mcp.server.elicitation as it\nsetattr(it, '_is_' + 'primitive_field', hear)",
+        "mcp.server.elicitation._is_primitive_field",
+    ),
+    "no function": (
+        "from unittest.mock import MagicMock\nsetattr(ServerSession, '_received_' + 'request', MagicMock())",
+        SESSION,
+    ),
+    "the server itself": (
+        "setattr(server, '_handle_' + 'request', hear)",
+        "mcp.server.lowlevel.server.Server._handle_request",
+    ),
+    "a class of another package": (
+        "import patcher\nserver = patcher.made(Server)",
+        "mcp.server.lowlevel.server.Server._handle_request",
+    ),
+    "while it is being served": (
+        "import asyncio\nasync def main():\n"
+        "    setattr(ServerSession, '_received_' + 'request', hear)\n"
+        "    from mcp.server.stdio import stdio_server\n"
+        "    try:\n        async with stdio_server() as (read, write):\n"
+        "            await server.run(read, write, server.create_initialization_options())\n"
+        "    except Exception:\n        pass\nasyncio.run(main())",
+        SESSION,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", BEHIND_THE_BACK)
+def test_a_private_name_that_is_replaced_where_reading_does_not_show_it_is_said_before_serving(
+    tmp_path: Path, way: str
+) -> None:
+    begin = "import sys\nfrom mcp.server.session import ServerSession\ndef hear(*given): ...\n"
+    code, name = BEHIND_THE_BACK[way]
+    package = tmp_path / "elsewhere"
+    package.mkdir()
+    patch = "def patch(kind):\n    setattr(kind, '_received_request', lambda self: None)\n"
+    made = "def made(kind):\n    class Own(kind):\n        def _handle_request(self): ...\n    return Own('own')\n"
+    write(package, patch + made, "patcher.py")
+    path = write(tmp_path, begin + f"sys.path.append({str(package)!r})\n" + HANDLERS + code)
+    done = compat(path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"{name} is not there" in done.stderr
+    assert "nothing was served" in done.stderr
+    assert "a private name of the original" in done.stderr
+
+
+def test_the_place_of_what_was_put_there_is_told(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\ndef own(*given): ...\nfor name in ['middleware']:\n"
+    text += "    setattr(FastMCP, '_run_' + name, own)\nFastMCP('x').run()\n"
+    path = write(tmp_path, text)
+    done = compat(path)
+    assert done.returncode == 3
+    assert f"{path}:2: {TOOLS} is not there; it is used for: own is put there" in done.stderr
+
+
+@run
+async def test_what_a_program_puts_onto_our_classes_for_itself_is_served(tmp_path: Path) -> None:
+    own = "\nfrom mcp.server.session import ServerSession\nsetattr(ServerSession, '_my_' + 'own', print)\n"
+    path = write(tmp_path, "import sys" + own + HANDLERS)
+    async with Client(target(path, folder=tmp_path)) as client:
+        assert (await client.call_tool("hello")).text == "hello "
+
+
+def test_the_table_of_private_names_has_only_what_ours_do_not_have() -> None:
+    found = [
+        f"{place}.{name}"
+        for place, names in PRIVATE.items()
+        for name in names.split()
+        if hasattr(meant(place), name) or not name.startswith("_")
+    ]
+    assert found == []
 
 
 def test_private_names_of_the_program_itself_are_its_own(tmp_path: Path) -> None:

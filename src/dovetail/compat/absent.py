@@ -87,7 +87,7 @@ def suggestion(name: str) -> str:
 
 def look(path: Path, module: str | None = None) -> list[Missing]:
     """All that the program that begins with this file wants and does not get."""
-    found: list[Missing] = []
+    lacking: list[Missing] = []
     seen: set[Path] = set()
     waiting = [Source(path.resolve(), module)]
     while waiting and len(seen) < MOST_FILES:
@@ -102,9 +102,9 @@ def look(path: Path, module: str | None = None) -> list[Missing]:
             continue  # Python says so itself, when it comes there
         reading = Reading(source, text.splitlines())
         reading.read(tree)
-        found += reading.missing
+        lacking += reading.missing
         waiting += reading.followed
-    return sorted(set(found), key=lambda one: (one.file, one.line, one.name))
+    return sorted(set(lacking), key=lambda one: (one.file, one.line, one.name))
 
 
 class Reading:
@@ -135,7 +135,7 @@ class Reading:
                 self._attribute(node)
             elif isinstance(node, ast.Call) and (name := self._named(node.func)) in NOT_MADE:
                 self._use(f"{name}(read_stream, write_stream, …)", node.lineno)
-        for name, line in patches(nodes, self._named, _found):
+        for name, line in patches(nodes, self._named, found):
             self._use(name, line)
 
     def _import(self, node: ast.Import) -> None:
@@ -289,7 +289,7 @@ def _has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(ours(module)), name)
 
 
-def _found(name: str) -> Any:
+def found(name: str) -> Any:
     """What a dotted name of theirs means here."""
     if exists(name):
         return importlib.import_module(ours(name))

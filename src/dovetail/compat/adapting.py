@@ -31,7 +31,7 @@ def uvicorn(module: ModuleType) -> None:
         if command is None or not serving.prepared:
             await serve(self, *args, **options)
         elif command.http:
-            command.served = True
+            serving.begin(serving.prepared[-1].native, "streamable-http", command)
             await serve(self, *args, **options)
         else:
             await serving.serve(serving.prepared[-1].native, "streamable-http")

@@ -1,15 +1,20 @@
 """Private names of the originals that a program replaces: ours call none of them, so nothing would come of it.
 
-A private name that a program puts on a class for itself, and reads again, is its own business.
+`patches` finds them by reading the program, `replaced` by looking at our classes and modules once the program is about
+to serve: names may be computed, and other packages may replace them. A private name that a program puts on a class for
+itself, and reads again, is its own business.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct
+
+from .private_names import PRIVATE
 
 CALLED: Final = frozenset(
     {
@@ -84,3 +89,46 @@ def _overridden(
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+_OURS: Final = "dovetail.compat."
+
+
+def replaced(server: Any) -> Iterator[tuple[str, Any]]:
+    """What stands in our modules and classes, and in and below those of ``server``, where nothing of ours would be."""
+    for place, names in PRIVATE.items():
+        held = vars(owner) if (owner := _loaded(place)) is not None else {}
+        yield from ((f"{place}.{name}", held[name]) for name in names.split() if name in held)
+    front = getattr(server, "front", None)
+    for one in (front, getattr(front, "fastmcp", None), getattr(front, "_fastmcp", None)):
+        known = [
+            (place, PRIVATE[place].split())
+            for kind in type(one).__mro__
+            if (place := _place(kind)) in PRIVATE
+        ]
+        for kind in type(one).__mro__ if known else ():
+            held = {} if _is_ours(kind) else vars(kind)
+            yield from _named(held, known)
+        yield from _named(vars(one) if known else {}, known)
+
+
+def _named(held: Any, known: list[tuple[str, list[str]]]) -> Iterator[tuple[str, Any]]:
+    for place, names in known:
+        yield from ((f"{place}.{name}", held[name]) for name in names if name in held)
+
+
+def _loaded(place: str) -> Any:
+    """Our module or class for a dotted name of theirs; None where it is not loaded."""
+    module, _, last = place.rpartition(".")
+    found = sys.modules.get(_OURS + place)
+    if found is None and (above := sys.modules.get(_OURS + module)) is not None:
+        found = vars(above).get(last)
+    return found
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("dovetail.")
+
+
+def _place(kind: type) -> str:
+    return f"{kind.__module__.removeprefix(_OURS)}.{kind.__qualname__}" if _is_ours(kind) else ""

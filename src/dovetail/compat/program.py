@@ -24,6 +24,7 @@ from ..errors import DovetailError
 from ..server import Server
 from . import absent, hook, serving
 from .adapting import CHANGED
+from .patches import replaced
 from .serving import Command, Served
 
 log = logging.getLogger("dovetail.compat")
@@ -77,6 +78,7 @@ def run(program: Program, command: Command) -> int:
     if lacking:
         _tell(program, lacking)
         return INCOMPLETE
+    command.check = lambda server: _refuse_half(program, server)
     serving.obey(command)
     try:
         names = _executed(program)
@@ -121,6 +123,31 @@ def _check(program: Program) -> None:
         _compiled(program.file)
     elif absent.find_module(program.module or "") is None and entry_point(program.module or "") is None:
         raise ProgramError(f"there is neither a module {program.module} to run nor a command of that name")
+
+
+def _refuse_half(program: Program, server: Server) -> None:
+    """What reading the program did not show: private names of the originals that it has replaced by other means.
+
+    Raises:
+        SystemExit: there are some; few programs catch that, and many catch every `Exception`.
+    """
+    found = [_put(name, value) for name, value in replaced(server)]
+    if found:
+        _tell(program, found)
+        raise SystemExit(INCOMPLETE)
+
+
+def _put(name: str, value: Any) -> absent.Missing:
+    """Something that a program has put under ``name``, and where it comes from, as far as that can be known."""
+    code = getattr(getattr(value, "func", value), "__code__", None)
+    if not isinstance(code, CodeType):
+        return absent.Missing(name, program_file(), 0, f"{value!r:.80} is put there")
+    return absent.Missing(name, code.co_filename, code.co_firstlineno, f"{code.co_qualname} is put there")
+
+
+def program_file() -> str:
+    """The file of the program that runs."""
+    return str(vars(sys.modules["__main__"]).get("__file__") or "?")
 
 
 def _tell(program: Program, lacking: list[absent.Missing]) -> None:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..server import Server
 
@@ -45,6 +45,8 @@ class Command(Struct, kw_only=True, eq=False):
     """Be as strict as a server of ours, where theirs are not."""
     served: bool = False
     """Something has been served: the program asked for it itself."""
+    check: Callable[[Server], None] = field(default=lambda _: None)
+    """Called before anything is served; ends the process where the server would do only half of what is meant."""
 
 
 _command: Command | None = None
@@ -78,7 +80,7 @@ def run(server: Server, transport: str = "stdio", **options: Any) -> None:
     if _command is None:
         server.run("http" if transport in HTTP else "stdio", **options)
         return
-    _tell(transport, _command)
+    begin(server, transport, _command)
     if status := _command.run(server):
         raise SystemExit(status)
 
@@ -88,14 +90,20 @@ async def serve(server: Server, transport: str = "stdio", **options: Any) -> Non
     if _command is None:
         await server.serve("http" if transport in HTTP else "stdio", **options)
         return
-    _tell(transport, _command)
+    begin(server, transport, _command)
     from ..transports.running import collecting_rarely  # loaded by now, with the transport
 
     with collecting_rarely():
         await _command.serve(server)
 
 
-def _tell(transport: str, command: Command) -> None:
+def begin(server: Server, transport: str, command: Command) -> None:
+    """To be called before ``server`` is served: the program asked for it.
+
+    Raises:
+        SystemExit: it would do only half of what is meant.
+    """
+    command.check(server)
     command.served = True
     if (transport in HTTP) != command.http:
         given = "HTTP" if command.http else "stdio"
