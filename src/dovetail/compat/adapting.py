@@ -31,10 +31,10 @@ def uvicorn(module: ModuleType) -> None:
         if command is None or not serving.prepared:
             await serve(self, *args, **options)
         elif command.http:
-            serving.begin(serving.prepared[-1].native, "streamable-http", command)
+            serving.begin(serving.prepared[-1](), "streamable-http", command)
             await serve(self, *args, **options)
         else:
-            await serving.serve(serving.prepared[-1].native, "streamable-http")
+            await serving.serve(serving.prepared[-1](), "streamable-http")
 
     def run(self: Any, *args: Any, **options: Any) -> None:
         asyncio.run(self.serve(*args, **options))

@@ -51,8 +51,8 @@ class Command(Struct, kw_only=True, eq=False):
 
 _command: Command | None = None
 
-prepared: Final[list[Served]] = []
-"""Servers for which the program has made an HTTP application that it may serve itself."""
+prepared: Final[list[Callable[[], Server]]] = []
+"""Give the servers for which the program has made an HTTP application that it may serve itself."""
 
 
 def command() -> Command | None:

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from ...core.routes import METHODS, Response
 from ...core.routes import Request as OwnRequest
 from ...server import Server
+from .. import serving
 
 _CONVERTED: Final = re.compile(r"\{(\w+):(?!path)\w+\}")
 """A blank of Starlette's that takes only numbers and the like: it looks itself whether it got them."""
@@ -41,6 +42,7 @@ def starlette_app(
 ) -> StarletteWithLifespan:
     """``native`` as an application: ``routes`` first, and all the rest is ours to answer."""
     face: Any = native.asgi(**options)
+    serving.prepared.append(lambda: native)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None, None]:

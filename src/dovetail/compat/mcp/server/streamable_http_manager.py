@@ -39,7 +39,7 @@ class StreamableHTTPSessionManager:
             self._options["session_idle"] = float(session_idle_timeout)
         self._face: Face | None = None
         self._started = False
-        serving.prepared.append(app)
+        serving.prepared.append(lambda: app.native)
         self._bounds = max_request_body_size, max_sessions
         self._keeper = keeper_of(event_store)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from .....server import Server as Native
 from .... import serving
 from ....common.bounds import bound
 
 F = TypeVar("F", bound=Callable[..., Any])
+_APPS: Final = {"sse": "sse_app", "streamable-http": "streamable_http_app"}
 
 
 class Running:
@@ -67,7 +69,25 @@ class Running:
         if transport not in ("stdio", "sse", "streamable-http"):
             raise ValueError(f"Unknown transport: {transport}")
         _tell_mount(mount_path)
-        serving.run(self.native, transport, **({} if transport == "stdio" else self._http_options(transport)))
+        if (app := self._own_app(transport)) is not None:
+            asyncio.run(self._serve_app(app()))
+        else:
+            options = {} if transport == "stdio" else self._http_options(transport)
+            serving.run(self.native, transport, **options)
+
+    def _own_app(self, transport: str) -> Callable[[], Any] | None:
+        """What makes the application, where the program has put its own in the place of ours."""
+        name = _APPS.get(transport)
+        if name is None or (name not in vars(self) and getattr(type(self), name) is getattr(Running, name)):
+            return None
+        return getattr(self, name)
+
+    async def _serve_app(self, app: Any) -> None:
+        import uvicorn
+
+        level = self.settings.log_level.lower()
+        config = uvicorn.Config(app, host=self.settings.host, port=self.settings.port, log_level=level)
+        await uvicorn.Server(config).serve()
 
     async def run_stdio_async(self) -> None:
         """Serve over stdin and stdout."""
@@ -76,11 +96,17 @@ class Running:
     async def run_sse_async(self, mount_path: str | None = None) -> None:
         """Serve HTTP+SSE."""
         _tell_mount(mount_path)
-        await serving.serve(self.native, "sse", **self._http_options("sse"))
+        if (app := self._own_app("sse")) is not None:
+            await self._serve_app(app())
+        else:
+            await serving.serve(self.native, "sse", **self._http_options("sse"))
 
     async def run_streamable_http_async(self) -> None:
         """Serve Streamable HTTP."""
-        await serving.serve(self.native, "streamable-http", **self._http_options("streamable-http"))
+        if (app := self._own_app("streamable-http")) is not None:
+            await self._serve_app(app())
+        else:
+            await serving.serve(self.native, "streamable-http", **self._http_options("streamable-http"))
 
     def _normalize_path(self, mount_path: str, endpoint: str) -> str:
         """Where ``endpoint`` lies below ``mount_path``."""
