@@ -16,7 +16,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dovetail.server import current
+from tests.support.dealing import longest_first, pytest_xdist_make_scheduler
 from tests.support.every_layer import everywhere
+
+__all__ = ["pytest_xdist_make_scheduler"]
 
 # How long an example takes says how much else the machine has to do.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +39,7 @@ def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest_first(items)
     for item in items if os.environ.get("EVERY_LAYER") else ():
         for mark in item.iter_markers("bare"):
             item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))

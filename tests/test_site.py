@@ -29,7 +29,6 @@ def loaded(site: Path) -> Any:
     return module
 
 
-@pytest.mark.xdist_group("site")
 def test_the_site_is_built_and_every_link_leads_somewhere() -> None:
     built = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, timeout=120, check=False)
     assert built.returncode == 0, built.stdout + built.stderr

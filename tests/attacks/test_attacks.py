@@ -21,8 +21,6 @@ EVERY = [
 ]
 
 
-# One at a time: most of them fill a machine, and measure what others feel of it.
-@pytest.mark.xdist_group("attacks")
 @pytest.mark.parametrize(("one", "host"), EVERY)
 def test_what_is_tried_holds(one: Attack, host: str) -> None:
     outcome = attempt(one, host, Scale(short=True))

@@ -16,7 +16,6 @@ from .test_oidc_provider import run
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
-    pytest.mark.xdist_group("oidc"),
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: apt-get install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is missing"),
 ]

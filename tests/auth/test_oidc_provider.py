@@ -18,8 +18,6 @@ from tests.support.waiting import HANG
 
 from .oidc import Browser, Oidc, oidc
 
-pytestmark = pytest.mark.xdist_group("oidc")
-
 
 def run(test: Callable[[Oidc], Any], **environment: str) -> None:
     async def inside() -> None:

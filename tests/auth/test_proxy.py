@@ -25,8 +25,6 @@ from .oidc import free_port
 from .proxied import SECRET, Proxied, proxied, query_of, send
 from .visitor import BACK, visitor
 
-pytestmark = pytest.mark.xdist_group("oidc")
-
 
 def run(test: Callable[[Proxied], Any], **options: Any) -> None:
     async def inside() -> None:

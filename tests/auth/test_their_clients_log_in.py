@@ -17,7 +17,7 @@ from tests.support.web import served
 from .oidc import Browser, free_port, oidc
 from .proxied import proxied
 
-pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("oidc")]
+pytestmark = pytest.mark.peer
 HERE = Path(__file__).parent
 CLIENTS = {
     "sdk": ("sdk", "sdk_login.py", {"auto": "auto", "legacy": "legacy"}),

@@ -16,8 +16,6 @@ EVERY = [
 ]
 
 
-# One at a time: each starts several processes and measures what others feel.
-@pytest.mark.xdist_group("chaos")
 @pytest.mark.parametrize(("one", "transport"), EVERY)
 def test_a_server_gets_over_it_and_nobody_else_notices(one: Scenario, transport: str) -> None:
     try:

@@ -33,7 +33,6 @@ async def {name}() -> str:
 async def one() -> str:
     return "{text}"
 """
-pytestmark = pytest.mark.xdist_group("inspector")
 
 
 def write(file: Path, name: str = "hello", text: str = "first", version: str = "1") -> None:

@@ -15,7 +15,7 @@ from tests.support.waiting import HANG
 from .browsing import Running, chromium, needs_browser, open_page, picture, running
 from .test_panels import choose, go, run
 
-pytestmark = [*needs_browser, pytest.mark.xdist_group("inspector")]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")

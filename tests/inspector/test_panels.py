@@ -13,7 +13,7 @@ from dovetail.testing import replay
 from .browsing import Running, chromium, needs_browser, open_page, picture, running
 from .demo import build
 
-pytestmark = [*needs_browser, pytest.mark.xdist_group("inspector")]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,6 @@ from .browsing import Running, chromium, needs_browser, open_page, running
 from .demo import build, build_hostile
 from .test_panels import choose, go, run
 
-pytestmark = pytest.mark.xdist_group("inspector")
-
 
 @pytest.fixture(scope="module")
 def inspector() -> Iterator[Running]:

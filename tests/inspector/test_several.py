@@ -20,7 +20,7 @@ from .browsing import chromium, needs_browser, open_page, running
 from .demo import build
 from .test_panels import choose, go, run
 
-pytestmark = [*needs_browser, pytest.mark.xdist_group("inspector")]
+pytestmark = needs_browser
 CLI = [sys.executable, "-m", "dovetail.cli.main"]
 DEMO = Path(__file__).parent / "demo.py"
 SMALL = """

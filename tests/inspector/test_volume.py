@@ -9,7 +9,7 @@ from .browsing import Running, chromium, needs_browser, open_page, running
 from .demo import build
 from .test_panels import choose, go
 
-pytestmark = [*needs_browser, pytest.mark.xdist_group("inspector")]
+pytestmark = needs_browser
 
 FRAMES = """
 () => { window.gaps = []; let last = performance.now();

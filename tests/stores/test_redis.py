@@ -24,7 +24,7 @@ from tests.support.waiting import HANG, turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
 
-pytestmark = [needs_redis, pytest.mark.xdist_group("redis")]
+pytestmark = needs_redis
 
 TICK = 0.03
 """Redis has a clock of its own, so here time really passes."""

@@ -23,7 +23,7 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("dovetail ")
 ]
-pytestmark = [needs_redis, pytest.mark.xdist_group("workers")]
+pytestmark = needs_redis
 
 
 def ready(port: int) -> bool:

@@ -91,7 +91,6 @@ async def one_call_each(one: Child, two: Child, calls: int) -> None:
 
 
 @needs_redis
-@pytest.mark.xdist_group("redis")
 @pytest.mark.parametrize("calls", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_two_machines_with_one_redis_serve_each_others_sessions(tmp_path: Path, calls: int) -> None:
     async def scenario() -> None:
@@ -110,7 +109,6 @@ def test_two_machines_with_one_redis_serve_each_others_sessions(tmp_path: Path, 
 
 
 @needs_redis
-@pytest.mark.xdist_group("redis")
 def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_when_one_dies(
     tmp_path: Path,
 ) -> None:

@@ -14,8 +14,6 @@ from tests.support.aio import run
 from tests.support.redis import RedisServer, needs_redis
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("workers")]
-
 
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:

@@ -37,7 +37,7 @@ async def update(name: str, number: int) -> str:
 """
 UPDATED = "notifications/resources/updated"
 NUMBER = "io.dovetail/metadata"
-pytestmark = [needs_redis, pytest.mark.xdist_group("redis")]
+pytestmark = needs_redis
 
 
 class Ear:

@@ -15,7 +15,7 @@ from tests.support.waiting import found
 from tests.support.web import Site, Web, text
 from tests.workers.fleet import write
 
-pytestmark = [needs_redis, pytest.mark.xdist_group("redis")]
+pytestmark = needs_redis
 
 
 def site(served: Child) -> Site:

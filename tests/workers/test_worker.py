@@ -20,7 +20,6 @@ from tests.support.waiting import HANG, until
 
 SHOP = Path(__file__).with_name("shop.py")
 ROOT = SHOP.parents[2]
-pytestmark = [pytest.mark.xdist_group("workers")]
 
 
 @pytest.fixture(scope="module")
