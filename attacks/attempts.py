@@ -58,6 +58,8 @@ def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
 
 
 async def _against_a_server(one: Attack, host: str, scale: Scale) -> Outcome:
+    if one.own:
+        return await carry_out(one, host, host, scale)
     if one.face == "stdio":
         async with piped() as process:
             return await carry_out(one, host, process, scale)

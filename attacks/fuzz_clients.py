@@ -154,13 +154,19 @@ async def _upgrading(reply: Callable[[Json], bytes]) -> AsyncIterator[str]:
 
 
 async def heard(reader: asyncio.StreamReader) -> bytes:
-    """The next text of a client; nothing for any other frame."""
+    """The next text of a client; nothing for any other frame.
+
+    Raises:
+        ConnectionAbortedError: it says goodbye. Hang up: it waits for that.
+    """
     first, size = await reader.readexactly(2)
     size &= 0x7F
     if size > 125:
         size = int.from_bytes(await reader.readexactly(2 if size == 126 else 8))
     mask = await reader.readexactly(4)
     data = bytes(byte ^ mask[at % 4] for at, byte in enumerate(await reader.readexactly(size)))
+    if first & 0xF == 8:
+        raise ConnectionAbortedError
     return data if first & 0xF == 1 else b""
 
 

@@ -39,11 +39,11 @@ async def all_floods_together(victim: Victim, scale: Scale) -> str:
     """Every flood at once and again and again, while a quiet client of its own process goes on calling."""
     quiet, loud, usual, highest = list[float](), list[float](), list[float](), 0
     with apart(victim.process.pid) as cores:
-        await feel(victim, 1)  # what is made once is made
+        await feel(victim, scale.of(0.2, 1.0))  # what is made once is made
         for _ in range(scale.of(1, ROUNDS)):
-            quiet.append(percentile(await feel(victim, scale.of(1, 5))))
+            quiet.append(percentile(await feel(victim, scale.of(0.3, 5.0))))
             async with _flooded(victim, scale) as weighed:
-                took = await feel(victim, scale.of(3, 10))
+                took = await feel(victim, scale.of(2.0, 10.0))
             loud.append(percentile(took))
             usual.append(median(took))
             highest = max(highest, *weighed)
@@ -120,7 +120,7 @@ def apart(server: int) -> Iterator[str]:
             os.setpriority(os.PRIO_PROCESS, 0, usual)
 
 
-async def feel(victim: Victim, seconds: int) -> list[float]:
+async def feel(victim: Victim, seconds: float) -> list[float]:
     """The milliseconds that the calls of a quiet client take."""
     arguments = ["-m", "attacks.quiet", str(victim.address[1]), str(seconds)]
     process = await asyncio.create_subprocess_exec(

@@ -16,13 +16,13 @@ from .report import GotThrough, Scale, attack
 from .victim import MODERN, Json
 from .weight import mine
 
-SECONDS = 4.0
-"""What a call behind may take."""
+SECONDS = (1.5, 4.0)
+"""What a call behind may take: in the short form, and in full."""
 MOST = 160
 """Mebibytes; the server behind is in this process, too."""
 
 
-async def _through(url: str, what: str) -> str:
+async def _through(url: str, what: str, scale: Scale) -> str:
     """Call the hostile server through a gateway, and an honest tool of the gateway's own beside it."""
     front = Server("front")
 
@@ -30,7 +30,8 @@ async def _through(url: str, what: str) -> str:
     async def echo(text: str) -> str:
         return text
 
-    front.mount(Proxy(url, timeout=SECONDS), prefix="bad")
+    seconds = scale.of(*SECONDS)
+    front.mount(Proxy(url, timeout=seconds), prefix="bad")
     clock, before, outcome, slowest = asyncio.get_running_loop().time, mine(), "answered", 0.0
     async with Client(front, timeouts=Timeouts(30, 30, 30)) as client:
         await client.call_tool("echo", {"text": "first"})
@@ -49,7 +50,7 @@ async def _through(url: str, what: str) -> str:
         took = clock() - begun
     grown = (mine() - before) >> 20
     detail = f"{what}: {outcome} after {took:.1f} s, others waited {slowest * 1000:.0f} ms, loop away {pulse.worst * 1000:.0f} ms, {grown} MiB"  # noqa: E501
-    if slowest > 1.5 or took > 3 * SECONDS + 8 or grown > MOST:
+    if slowest > 1.5 or took > 3 * seconds + 8 or grown > MOST:
         raise GotThrough(detail)
     return detail
 
@@ -73,9 +74,9 @@ async def a_server_behind_that_talks(scale: Scale) -> str:
                 yield _result(message)
 
             async with talking(way, revision, flood) as url:
-                told.append(await _through(url, f"{way} {what}"))
+                told.append(await _through(url, f"{way} {what}", scale))
         async with talking(way, MODERN, _endless(SAID["log messages"])) as url:
-            told.append(await _through(url, f"{way} without end"))
+            told.append(await _through(url, f"{way} without end", scale))
     return "; ".join(told)
 
 
@@ -108,7 +109,7 @@ async def a_server_behind_with_strange_lists(scale: Scale) -> str:
             return usual(message, tools)
 
         async with hostile(reply) as url:
-            told.append(await _through(url, what))
+            told.append(await _through(url, what, scale))
 
     def pages(message: Json) -> tuple[str, bytes, dict[str, str]]:
         if message.get("method") == "tools/list":
@@ -118,7 +119,7 @@ async def a_server_behind_with_strange_lists(scale: Scale) -> str:
         return usual(message, [TRAP])
 
     async with hostile(pages) as url:
-        told.append(await _through(url, "pages"))
+        told.append(await _through(url, "pages", scale))
     return "; ".join(told)
 
 
@@ -135,7 +136,7 @@ async def long_names_through_a_gateway(scale: Scale) -> str:
     count, before = scale.of(20, 100), mine()
     async with (
         hostile(reply) as url,
-        Client(Proxy(url, timeout=SECONDS), timeouts=Timeouts(30, 30, 30)) as client,
+        Client(Proxy(url, timeout=SECONDS[1]), timeouts=Timeouts(30, 30, 30)) as client,
     ):
         for number in range(count):
             name = f"{number}{'x' * (1 << 20)}"

@@ -189,11 +189,11 @@ async def one_takes_all_tasks(victim: Victim, scale: Scale) -> str:
     return f"one principal was refused after its share ({refused} refusals), another got its task"
 
 
-@attack("http", seconds=120)
-async def an_ended_session_comes_back(victim: Victim, scale: Scale) -> str:
+@attack("http", seconds=120, own=True)
+async def an_ended_session_comes_back(host: str, scale: Scale) -> str:
     """A session is ended, three times as many others as a server remembers too, and its id is tried again."""
     remembered = scale.of(60, 500)
-    async with serve(victim.host, VICTIM_SESSIONS=str(remembered)) as small:
+    async with serve(host, VICTIM_SESSIONS=str(remembered)) as small:
         wire, first = await small.connect(), await small.session()
         await _end(wire, [first])
         for _ in range(3 * remembered // TOGETHER):

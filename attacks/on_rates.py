@@ -30,12 +30,12 @@ CASES = (
 """Whether who goes on is blocked, and how it speaks."""
 
 
-@attack("http", seconds=120)
-async def one_client_over_its_rate(victim: Victim, scale: Scale) -> str:
+@attack("http", seconds=120, own=True)
+async def one_client_over_its_rate(host: str, scale: Scale) -> str:
     """One client calls as fast as it can over many connections, in both eras, while a quiet one goes on calling."""
     told: list[str] = []
     for guard, era in CASES[: scale.of(1, len(CASES))]:
-        async with serve(victim.host, **{guard: "1"}) as limited:
+        async with serve(host, **{guard: "1"}) as limited:
             told.append(f"{guard} {era} {await _one(limited, era, scale)}")
     return "; ".join(told)
 
@@ -43,11 +43,11 @@ async def one_client_over_its_rate(victim: Victim, scale: Scale) -> str:
 async def _one(victim: Victim, era: str, scale: Scale) -> str:
     quiet, loud, usual, answers = list[float](), list[float](), list[float](), Counter[str]()
     with apart(victim.process.pid):
-        await feel(victim, 1)  # what is made once is made
+        await feel(victim, scale.of(0.2, 1.0))  # what is made once is made
         for _ in range(scale.of(1, ROUNDS)):
-            quiet.append(percentile(await feel(victim, scale.of(1, 2))))
+            quiet.append(percentile(await feel(victim, scale.of(0.3, 2.0))))
             async with _flood(victim, era, answers):
-                took = await feel(victim, scale.of(1, 2))
+                took = await feel(victim, scale.of(1.0, 2.0))
             loud.append(percentile(took))
             usual.append(median(took))
     before, after = median(quiet), median(loud)

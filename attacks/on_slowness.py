@@ -16,24 +16,26 @@ from .report import GotThrough, Scale, attack
 from .victim import Victim, Wire, call, http, modern, serve
 
 MIB = 1 << 20
-SECONDS = 3
-"""What a head or a body may take here."""
+SECONDS = (1, 3)
+"""What a head or a body may take here: in the short form, and in full."""
+LATE = 3.0
+"""Seconds that a busy machine may add."""
 PATIENCE = 70.0
 """Seconds after which a handshake that stops is given up, at the latest: asyncio's own 60, and a busy machine."""
 
 
-async def _trickle(wires: list[Wire], data: bytes) -> int:
+async def _trickle(wires: list[Wire], data: bytes, seconds: int) -> int:
     """One byte on each every tenth of a second, until twice the time is over; how many were hung up on."""
-    for at in range(20 * SECONDS):
+    for at in range(20 * seconds):
         for wire in wires:
             if not wire.writer.transport.is_closing():
                 wire.send(data[at : at + 1])
         await asyncio.sleep(0.1)
-    return sum(await asyncio.gather(*(wire.closed(SECONDS) for wire in wires)))
+    return sum(await asyncio.gather(*(wire.closed(LATE) for wire in wires)))
 
 
-async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str) -> str:
-    trickling = asyncio.create_task(_trickle(wires, data))
+async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str, seconds: int) -> str:
+    trickling = asyncio.create_task(_trickle(wires, data, seconds))
     slowest = 0.0
     while not trickling.done():
         begun = time.monotonic()
@@ -47,31 +49,33 @@ async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str) -> 
     return detail
 
 
-@attack("http", seconds=90)
-async def heads_byte_by_byte(victim: Victim, scale: Scale) -> str:
+@attack("http", seconds=90, own=True)
+async def heads_byte_by_byte(host: str, scale: Scale) -> str:
     """Very many clients send a head a byte at a time: the first of a connection, one behind an answer, or nothing."""
-    async with serve(victim.host, VICTIM_SECONDS=str(SECONDS)) as hasty:
+    seconds = scale.of(*SECONDS)
+    async with serve(host, VICTIM_SECONDS=str(seconds)) as hasty:
         wires = [await hasty.connect() for _ in range(scale.of(60, 1500))]
         for wire in wires[::3]:
             wire.send(call("echo", text="first"))
             await wire.response()
         head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Long: " + b"x" * 1000
-        told = await _beside(hasty, wires, head, "heads")
+        told = await _beside(hasty, wires, head, "heads", seconds)
         idle = [await hasty.connect() for _ in range(scale.of(10, 100))]
-        silent = sum(await asyncio.gather(*(wire.closed(2 * SECONDS + 2) for wire in idle)))
+        silent = sum(await asyncio.gather(*(wire.closed(2 * seconds + LATE) for wire in idle)))
     if silent < len(idle):
         raise GotThrough(f"{len(idle) - silent} clients that say nothing keep their places")
     return f"{told}; so were {silent} that said nothing"
 
 
-@attack("http", seconds=90)
-async def bodies_byte_by_byte(victim: Victim, scale: Scale) -> str:
+@attack("http", seconds=90, own=True)
+async def bodies_byte_by_byte(host: str, scale: Scale) -> str:
     """Very many clients send a body a byte at a time."""
-    async with serve(victim.host, VICTIM_SECONDS=str(SECONDS)) as hasty:
+    seconds = scale.of(*SECONDS)
+    async with serve(host, VICTIM_SECONDS=str(seconds)) as hasty:
         wires = [await hasty.connect() for _ in range(scale.of(60, 1500))]
         for wire in wires:
             wire.send(http(headers={"Content-Length": "5000"}))
-        return await _beside(hasty, wires, b" " * 1000, "bodies")
+        return await _beside(hasty, wires, b" " * 1000, "bodies", seconds)
 
 
 @attack("http", seconds=60)
@@ -110,7 +114,7 @@ async def _with_tls(host: str) -> AsyncIterator[tuple[Victim, ssl.SSLContext]]:
     with TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certificate = str(authority.certificate("127.0.0.1"))
-        async with serve(host, VICTIM_TLS=certificate, VICTIM_SECONDS=str(SECONDS)) as victim:
+        async with serve(host, VICTIM_TLS=certificate, VICTIM_SECONDS=str(SECONDS[1])) as victim:
             yield victim, authority.client()
 
 
@@ -136,16 +140,16 @@ async def _stops(victim: Victim, context: ssl.SSLContext, how: int, hello: bytes
     return wire
 
 
-@attack("http", seconds=150)
-async def handshakes_that_stop(victim: Victim, scale: Scale) -> str:
+@attack("http", seconds=150, own=True)
+async def handshakes_that_stop(host: str, scale: Scale) -> str:
     """Many clients stop in the middle of a TLS handshake or of a record."""
-    return await _stopping(victim.host, scale)
+    return await _stopping(host, scale)
 
 
-@attack("tcp", seconds=150)
-async def handshakes_on_lines_that_stop(victim: Victim, scale: Scale) -> str:
+@attack("tcp", seconds=150, own=True)
+async def handshakes_on_lines_that_stop(host: str, scale: Scale) -> str:
     """Many clients of lines over TLS stop in the middle of a handshake or of a record."""
-    return await _stopping("tcp", scale)
+    return await _stopping(host, scale)
 
 
 async def _stopping(host: str, scale: Scale) -> str:

@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 Face = Literal["http", "http2", "tcp", "stdio", "client"]
+Amount = TypeVar("Amount", int, float)
 
 
 class GotThrough(Exception):
@@ -21,7 +22,7 @@ class Scale:
 
     short: bool
 
-    def of(self, short: int, full: int) -> int:
+    def of(self, short: Amount, full: Amount) -> Amount:
         return short if self.short else full
 
 
@@ -35,6 +36,7 @@ class Attack:
     seconds: float
     hosts: tuple[str, ...]
     named: bool
+    own: bool
     tried: str
 
     @property
@@ -60,16 +62,22 @@ HOSTS = ("granian", "uvicorn", "asyncio")
 
 
 def attack(
-    face: Face, *, seconds: float = 60.0, hosts: tuple[str, ...] = HOSTS, named: bool = False
+    face: Face,
+    *,
+    seconds: float = 60.0,
+    hosts: tuple[str, ...] = HOSTS,
+    named: bool = False,
+    own: bool = False,
 ) -> Callable[[Callable[..., Awaitable[str]]], Callable[..., Awaitable[str]]]:
     """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried.
 
-    With ``named`` a header says who calls: uvicorn reads heads with another parser then.
+    With ``named`` a header says who calls: uvicorn reads heads with another parser then. With ``own`` the attack starts
+    victims of its own, and is told the host in place of one.
     """
 
     def register(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
         tried = (function.__doc__ or "").strip().splitlines()[0]
-        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, named, tried))
+        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, named, own, tried))
         return function
 
     return register
