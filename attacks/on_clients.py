@@ -14,6 +14,7 @@ from dovetail import Client, DovetailError, Timeouts
 
 from .report import GotThrough, Scale, attack
 from .victim import MODERN, Json
+from .weight import unserved
 
 Reply = Callable[[Json], tuple[str, bytes, dict[str, str]]]
 
@@ -77,7 +78,7 @@ def usual(message: Json, tools: list[Json]) -> tuple[str, bytes, dict[str, str]]
 
 
 class Pulse:
-    """Feels how long the event loop stands still."""
+    """Feels how long the event loop stands still, less the time in which others had the cores."""
 
     async def __aenter__(self) -> Pulse:
         self.worst = 0.0
@@ -87,9 +88,9 @@ class Pulse:
     async def _beat(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
-            begun = clock()
+            begun, waited = clock(), unserved()
             await asyncio.sleep(0.005)
-            self.worst = max(self.worst, clock() - begun - 0.005)
+            self.worst = max(self.worst, clock() - begun - 0.005 - (unserved() - waited))
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()

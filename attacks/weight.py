@@ -44,6 +44,14 @@ def kept_waiting(pid: int) -> dict[int, float]:
     return found
 
 
+def unserved() -> float:
+    """Seconds that this thread was ready to run and others ran."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0  # no Linux
+
+
 def stolen() -> float:
     """Seconds that the machine itself was kept from running by others on the same iron, on the unluckiest core."""
     try:
