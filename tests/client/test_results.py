@@ -10,7 +10,7 @@ from msgspec import UNSET
 from dovetail import Client
 from dovetail.client.calling.params import read_reference
 from dovetail.client.calling.results import ToolResult
-from dovetail.errors import RemoteProtocolError
+from dovetail.errors import RemoteProtocolError, ToolError
 from dovetail.model import (
     CallToolResult,
     CompleteResult,
@@ -134,3 +134,19 @@ def test_what_was_read_completed_or_filled_in_has_its_plain_value_at_hand() -> N
     assert CompleteResult(Completion(["Oslo"])).values == ["Oslo"]
     message = PromptMessage("user", TextContent("Plan a weekend."))
     assert GetPromptResult([message]).text == "Plan a weekend."
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ({"dovetail/kind": "handle_not_found"}, "handle_not_found"),
+        ({"dovetail/kind": "made_up"}, "tool_execution_failed"),
+        ({"dovetail/kind": 5}, "tool_execution_failed"),
+        (UNSET, "tool_execution_failed"),
+    ],
+)
+def test_a_failed_tool_has_the_kind_that_its_result_names(said: Any, kind: str) -> None:
+    failed = ToolResult(CallToolResult([TextContent("no")], is_error=True, meta=said), R5)
+    with pytest.raises(ToolError, match="no") as raised:
+        failed.check()
+    assert raised.value.kind == kind

@@ -16,8 +16,9 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from ...errors import ToolError
+from ...errors import KINDS, ToolError
 from ...model import CallToolResult, ImageContent, TextContent
+from ...wire.dialects.base import VENDOR
 from ...wire.revisions import Revision
 
 _NONE: Any = object()
@@ -76,12 +77,20 @@ class ToolResult:
         """Return self, or raise `ToolError` when the tool failed."""
         if self.is_error:
             text = self.text or "the tool failed without saying why"
-            raise ToolError(text, content=self.raw.content, data=self.structured_content)
+            error = ToolError(text, content=self.raw.content, data=self.structured_content)
+            error.kind = _kind(self.meta)
+            raise error
         return self
 
     def __repr__(self) -> str:
         flag = ", is_error=True" if self.is_error else ""
         return f"ToolResult(data={self.data!r}, text={self.text!r}{flag})"
+
+
+def _kind(meta: dict[str, Any]) -> str:
+    """What a failed tool says its failure is, if it is one of our words."""
+    kind = meta.get(VENDOR + "kind")
+    return kind if isinstance(kind, str) and kind in KINDS else ToolError.kind
 
 
 def joined_text(content: Sequence[Any]) -> str:
