@@ -88,6 +88,24 @@ async def test_our_server_runs_tasks_for_our_client_on_both_designs() -> None:
             assert (await client.call_tool("work", {"n": 4})).data == 8
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@run
+async def test_a_task_that_is_asked_for_is_one_though_it_need_not_be(revision: str) -> None:
+    served, gate = Server("jobs"), asyncio.Event()
+
+    @served.tool(task="optional")
+    async def work() -> str:
+        await gate.wait()
+        return "done"
+
+    async with connect(served, revision) as client:
+        handle = await client.create_task("work")
+        assert await handle.status() == "working"
+        again = client.task(handle.id)
+        gate.set()
+        assert (await again.result()).text == "done"
+
+
 # --- we are the host -------------------------------------------------------------------------------------------------
 
 

@@ -260,6 +260,8 @@ async def test_our_client_sends_a_key_with_every_call_that_may_do_harm() -> None
             await client.call_tool("change")
             await client.call_tool("change")
             await client.call_tool("change", idempotency_key=f"mine-{revision}")
+            with pytest.raises(ProtocolError, match="idempotency"):
+                await client.call_tool("change", idempotency_key="")
         assert seen[0] is None
         assert seen[1]
         assert seen[2]

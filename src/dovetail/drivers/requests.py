@@ -53,6 +53,8 @@ class Asking(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     """Merged into its ``_meta``."""
     on_progress: OnProgress | None
+    quiet: bool
+    """Ask for no progress that nobody listens to."""
     headers: Mapping[str, str] | None
     """For its exchange, where there are headers."""
     codec: Codec | None
@@ -186,7 +188,7 @@ class Requests:
         if carrier is not None:
             meta = {**carrier.carry(method), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
-        progress = on_progress is not None or limits.idle is not None
+        progress = on_progress is not None or (limits.idle is not None and not get("quiet"))
         id, data = self._endpoint.send_request(
             method, params, meta=meta, progress=progress, codec=codec, came=get("came")
         )

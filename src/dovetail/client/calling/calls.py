@@ -91,11 +91,13 @@ class Calls:
         repeat: bool = True,
         row: Method | None = None,
         place: tuple[str, str, bytes, str] | None = None,
+        quiet: bool = False,
     ) -> Any:
         """Do it all, and return the decoded result.
 
         ``known``: the options there are. ``repeat``: the call does no harm when the server runs it twice. ``row`` says
-        what is known of a method that is none of the protocol's, ``place`` where the cache may keep the result.
+        what is known of a method that is none of the protocol's, ``place`` where the cache may keep the result. A
+        ``quiet`` call asks for no progress unless somebody listens.
 
         Raises:
             CapabilityError: the server does not offer it; nothing was sent. And all that `Requests.request` raises.
@@ -103,6 +105,8 @@ class Calls:
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
         asking = _asking(options, known, row) if options or row is not None else PLAIN
+        if quiet:
+            asking = {**asking, "quiet": True}
         conversation = self._life.conversation
         begun = self._clock.time()
         rounds = repeats = refusals = 0

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -141,21 +142,20 @@ class ToolBox:
         begun, check = self._calls.config.clock.time(), options.get("check", True)
         if options.get("task_id") or options.get("depends_on"):
             raise CapabilityError("tasks.create")
-        if task or name in self._as_tasks:
-            self._ask_for_task(params, options.get("ttl"))
+        quiet = (task or name in self._as_tasks) and self._ask_for_task(params, options.get("ttl"))
         repeat = name in self._harmless
         once = (there := self._connections.established) is not None and there.runs_once
         if (once and not repeat) or "idempotency_key" in options:
             options, repeat = _keyed(options), once or repeat
         asked = self.mirrored(params, options) if params.name in self._header_maps else options
+        ask = partial(self._calls.call, "tools/call", params, known=_KNOWN, repeat=repeat, quiet=quiet)
         try:
-            result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
+            result = await ask(asked)
         except ProtocolError as error:
             if not await self._mended(error, options):
                 self._calls.explain(error, params)
                 raise
-            asked = self.mirrored(params, options)
-            result = await self._calls.call("tools/call", params, asked, known=_KNOWN, repeat=repeat)
+            result = await ask(self.mirrored(params, options))
         if type(result) is m.CallToolResult and not task:
             try:
                 return await self._finish(name, result, check)
@@ -214,13 +214,15 @@ class ToolBox:
                 self._begun.pop(id, None)  # its server has forgotten it
         return found
 
-    def _ask_for_task(self, params: m.CallToolRequestParams, ttl: int | None) -> None:
-        """2025-11-25 wants to be asked; a modern server decides by itself."""
+    def _ask_for_task(self, params: m.CallToolRequestParams, ttl: int | None) -> bool:
+        """2025-11-25 wants to be asked. A modern server decides by itself: True, because its tasks report no progress,
+        and whoever asks for some may be served in the call itself."""
         established = self._connections.established
         if established is None or established.revision.modern:
-            return
+            return True
         if established.capabilities.has("tasks.requests.tools.call"):
             params.task = m.TaskMetadata(UNSET if ttl is None else ttl)
+        return False
 
     def mirrored(self, params: m.CallToolRequestParams, options: Options) -> Options:
         """The options of a call with the headers that repeat its arguments, where the tool wants them."""
@@ -267,8 +269,8 @@ class ToolBox:
 
 def _keyed(options: ToolOptions) -> ToolOptions:
     """The options of a call that is run once however often it is sent."""
-    key = options.get("idempotency_key") or secrets.token_urlsafe(24)
-    return _with_meta(options, {IDEMPOTENCY_KEY: key})
+    key = options.get("idempotency_key")
+    return _with_meta(options, {IDEMPOTENCY_KEY: secrets.token_urlsafe(24) if key is None else key})
 
 
 def _versioned(name: str, options: ToolOptions) -> tuple[str, ToolOptions]:
