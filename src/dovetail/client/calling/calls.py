@@ -104,7 +104,7 @@ class Calls:
         """
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking = _asking(options, known, row) if options or row is not None else PLAIN
+        asking: Asking = _asking(options, known, row) if options or row is not None else PLAIN
         if quiet:
             asking = {**asking, "quiet": True}
         conversation = self._life.conversation

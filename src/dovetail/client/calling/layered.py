@@ -47,9 +47,10 @@ class LayeredCalls(Calls):
         repeat: bool = True,
         row: Method | None = None,
         place: tuple[str, str, bytes, str] | None = None,
+        quiet: bool = False,
     ) -> Any:
         """As `Calls.call`, through the layers."""
-        scope = {"side": "client", "options": options, "repeat": repeat, "making": (known, row, place)}
+        scope = {"side": "client", "options": options, "repeat": repeat, "making": (known, row, place, quiet)}
         return await self._through(self._respond, method, params, scope)
 
     async def forward(
@@ -90,8 +91,8 @@ class LayeredCalls(Calls):
         options: CallOptions = scope["options"]
         if (call.meta or None) != (options.get("meta") or None):
             options = {**options, "meta": call.meta}
-        known, row, place = scope["making"]
+        known, row, place, quiet = scope["making"]
         repeat: bool = scope["repeat"]
         return await super().call(
-            call.method, call.params, options, known=known, repeat=repeat, row=row, place=place
+            call.method, call.params, options, known=known, repeat=repeat, row=row, place=place, quiet=quiet
         )
