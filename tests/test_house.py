@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 94_904
-CENTRE = 43_519
+WHOLE = 94_944
+CENTRE = 43_541
 AROUND = (
     "auth",
     "compat",

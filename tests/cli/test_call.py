@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
 from dovetail.cli.call import read_target
-from dovetail.cli.output import printable
+from dovetail.cli.output import printable, resource
+from dovetail.model import ReadResourceResult, ResourceContents
 
 SERVER = '''
 from dovetail import Server, ToolError
@@ -83,6 +85,13 @@ def test_a_failed_tool_prints_its_words_and_exits_with_1(server: str) -> None:
 def test_read_and_prompt(server: str) -> None:
     assert dovetail("read", server, "shop://hours").stdout == "9 to 5\n"
     assert dovetail("prompt", server, "greet", "name=Ada").stdout == "user:\n  Greet Ada.\n"
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"ab", b"abc", b"abcd"])
+def test_bytes_are_counted_whatever_base64_fills_them_up_to(data: bytes) -> None:
+    contents = ResourceContents("shop://logo", "image/png", blob=b64encode(data).decode())
+    (line,) = resource(ReadResourceResult([contents]))
+    assert line.startswith(f"[image/png, {len(data)} bytes")
 
 
 def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:

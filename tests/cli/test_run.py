@@ -408,6 +408,28 @@ def test_addresses() -> None:
             address(wrong)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "server.py", "--http", "--port", "99999"],
+        ["run", "server.py", "--http", "--port", "-1"],
+        ["run", "server.py", "--http", "--workers", "0"],
+        ["run", "server.py", "--tcp", "localhost"],
+        ["dev", "server.py", "--port", "65536"],
+        ["inspect", "server.py", "--port", "http"],
+        ["worker", "server.py", "--tasks", "0"],
+        ["explain", "many"],
+    ],
+)
+def test_a_number_that_cannot_be_meant_is_a_wrong_command_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert words[-1] in capsys.readouterr().err
+
+
 def test_help_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capsys.readouterr().out

@@ -108,6 +108,12 @@ async def test_on_every_address_at_once_loopback_is_guarded_as_ever() -> None:
             assert (good.status, bad.status) == (200, 403)
 
 
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_no_machine_has_is_explained_and_not_another_one_served(port: int) -> None:
+    with pytest.raises(DovetailError, match=f"cannot serve on .*:{port}: a port is a number from 0 to 65535"):
+        Place(port=port).listen()
+
+
 def test_an_address_in_use_is_explained() -> None:
     listener = Place(port=0).listen()
     try:

@@ -262,6 +262,12 @@ async def test_an_address_others_can_reach_has_to_be_wanted() -> None:
 
 
 @run
+async def test_a_port_that_no_machine_has_is_a_clear_error() -> None:
+    with pytest.raises(TransportError, match=r"cannot listen on 127\.0\.0\.1:65536"):
+        await tcp.listen(Parrot(), "127.0.0.1", 65536)
+
+
+@run
 async def test_an_address_in_use_is_a_clear_error() -> None:
     listener = await tcp.listen(Parrot())
     with pytest.raises(TransportError, match=r"cannot listen on 127\.0\.0\.1"):

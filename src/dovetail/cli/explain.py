@@ -24,6 +24,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    if options.code != "all" and not _is_number(options.code):
+        parser().error(f"a code is a number such as 1003 or -32010, not {options.code[:40]!r}")
     found = _found(options.code)
     if options.json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(found)) + "\n")
@@ -42,8 +44,6 @@ def _is_number(text: str) -> bool:
 def _found(code: str) -> list[refusals.Explanation]:
     if code == "all":
         return list(refusals.REFUSALS)
-    if not _is_number(code):
-        raise DovetailError(f"a code is a number such as 1003 or -32010, not {code[:40]!r}")
     found = refusals.explain(int(code))
     if not found:
         raise DovetailError(f"no error of MCP has the code {int(code)}")

@@ -181,7 +181,7 @@ def resource(result: ReadResourceResult) -> Iterator[str]:
             yield item.text
         else:
             kind = item.mime_type or "application/octet-stream"
-            yield f"[{kind}, {len(item.blob or '') * 3 // 4} bytes; --json shows them in base64]"
+            yield f"[{kind}, {_size(item.blob or '')} bytes; --json shows them in base64]"
 
 
 def prompt(result: GetPromptResult) -> Iterator[str]:
@@ -190,13 +190,18 @@ def prompt(result: GetPromptResult) -> Iterator[str]:
         yield _block(message.content, "  ")
 
 
+def _size(base64: str) -> int:
+    """How many bytes that is."""
+    return len(base64.rstrip("=")) * 3 // 4
+
+
 def _block(block: Any, indent: str = "") -> str:
     kind = getattr(block, "mime_type", "")
     text = getattr(block, "text", None)
     if isinstance(text, str):
         return "\n".join(indent + line for line in text.splitlines()) or indent
     if hasattr(block, "data"):
-        return f"{indent}[{kind}, {len(block.data) * 3 // 4} bytes]"
+        return f"{indent}[{kind}, {_size(block.data)} bytes]"
     if hasattr(block, "resource"):
         inner = block.resource
         said = inner.text if isinstance(inner.text, str) else f"[{inner.mime_type or 'bytes'}]"

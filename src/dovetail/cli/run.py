@@ -37,10 +37,10 @@ def add_ways(result: argparse.ArgumentParser, usual_host: str = "granian") -> No
     way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
     way.add_argument("--sse", action="store_true", help="the HTTP+SSE pair of 2024-11-05")
     way.add_argument("--ws", action="store_true", help="WebSocket at /mcp")
-    way.add_argument("--tcp", metavar="HOST:PORT", help="newline-framed messages over TCP")
+    way.add_argument("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
     way.add_argument("--unix", metavar="PATH", help="the same over a Unix socket")
     result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
-    result.add_argument("--port", type=int, default=8000, help="port to bind (default: 8000)")
+    result.add_argument("--port", type=settings.PORT, default=8000, help="port to bind (default: 8000)")
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
@@ -54,7 +54,9 @@ def _add_http_options(group: argparse._ArgumentGroup, usual_host: str) -> None: 
         choices=("granian", "uvicorn", "asyncio"),
         help=f"the HTTP server (default: {usual_host}); asyncio: none, for single calls in a hurry",
     )
-    group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
+    group.add_argument(
+        "--workers", type=settings.number(1), default=1, metavar="N", help="processes that share the port"
+    )
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
     group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
@@ -173,8 +175,16 @@ def address(value: str) -> tuple[str, int]:
     """Read ``HOST:PORT``; an IPv6 address stands in brackets."""
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise DovetailError(f"--tcp takes HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
+        raise DovetailError(f"an address is HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _tcp(value: str) -> str:
+    try:
+        address(value)
+    except DovetailError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    return value
 
 
 def _http_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import msgspec
 from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
 from ..stores.urls import check
+from ..tooling import settings
 from ..transports.http.host.places import say
 from ..transports.running import run as run_process
 from ..workers.worker import work
@@ -20,7 +21,11 @@ def parser() -> argparse.ArgumentParser:
         "worker", "Run the tasks of the Server in FILE. The processes that serve it have the same store."
     )
     result.add_argument(
-        "--tasks", type=int, default=WORKER_TASKS, metavar="N", help=f"at once (default: {WORKER_TASKS})"
+        "--tasks",
+        type=settings.number(1),
+        default=WORKER_TASKS,
+        metavar="N",
+        help=f"at once (default: {WORKER_TASKS})",
     )
     result.add_argument("--json", action="store_true", help="say what it works for as JSON, on stderr")
     return result

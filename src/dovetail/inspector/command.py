@@ -11,6 +11,7 @@ import msgspec
 
 from ..auth.commands.choosing import add_option, read_headers
 from ..settings import Limits
+from ..tooling import settings
 
 if TYPE_CHECKING:
     from ..transports.running import Stop
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
     """The options of every command that opens the inspector."""
     parser.add_argument(
-        port, type=int, default=0, metavar="N", help="port of the page (default: any free one)"
+        port, type=settings.PORT, default=0, metavar="N", help="port of the page (default: any free one)"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the link only")
     parser.add_argument("--json", action="store_true", help="print it as JSON for scripts")

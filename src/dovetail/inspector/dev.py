@@ -155,7 +155,7 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("target", metavar="FILE[:name]", help="a Python file, and the name of its Server")
     result.add_argument("--stdio", action="store_true", help="stdin and stdout in place of HTTP")
-    result.add_argument("--port", type=int, default=8000, help="port of the server (default: 8000)")
+    result.add_argument("--port", type=settings.PORT, default=8000, help="port of the server (default: 8000)")
     settings.add_environment(result)
     add_page(result, "--inspector-port")
     return result

@@ -7,7 +7,7 @@ yes or on; options that may come several times are separated by commas.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,23 @@ def cut(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
+
+
+def number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option that is a whole number, ``least`` or more, and ``most`` at most."""
+
+    def read(text: str) -> int:
+        if not text.lstrip("-").isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no number from {least} {'on' if most is None else f'to {most}'}"
+            )
+        return int(text)
+
+    return read
+
+
+PORT: Final = number(0, 65535)
+"""The type of an option that is a port."""
 
 
 def add_environment(parser: argparse.ArgumentParser) -> None:

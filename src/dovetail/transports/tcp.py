@@ -223,11 +223,9 @@ async def listen(
     listener = Listener(service, connections=connections, idle=idle, grace=grace)
     try:
         return await listener.open(host, port, path, ssl)
-    except OSError as error:
-        where = path or f"{host}:{port}"
-        raise TransportError(
-            f"cannot listen on {where}: {error.strerror or error}", cause="refused"
-        ) from None
+    except (OSError, OverflowError) as error:  # the latter: no port has this number
+        where, why = path or f"{host}:{port}", getattr(error, "strerror", None) or error
+        raise TransportError(f"cannot listen on {where}: {why}", cause="refused") from None
 
 
 def _check_strangers(service: Service, host: str | None, path: str | None) -> None:

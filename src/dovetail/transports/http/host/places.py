@@ -70,17 +70,20 @@ class Place(Struct, frozen=True, kw_only=True):
                 _remove_stale(self.uds)
                 listener.bind(self.uds)
                 return listener
+            if not 0 <= int(self.port) <= 65535:  # of a larger one getaddrinfo takes the last 16 bits
+                raise ValueError("a port is a number from 0 to 65535")
             family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
             listener = socket.socket(family)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(address)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             if listener is not None:
                 listener.close()
             where = self.uds if self.uds is not None else f"{self.host}:{self.port}"
-            raise DovetailError(f"cannot serve on {where}: {error.strerror or error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise DovetailError(f"cannot serve on {where}: {why}") from None
         return listener
 
     async def reachable(self, bound: socket.socket) -> None:
