@@ -1,7 +1,7 @@
 """`Breaker`: opens, rests, tries, closes."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -159,6 +159,11 @@ async def test_a_clock_that_goes_back_does_not_keep_it_open() -> None:
 def test_figures_that_mean_nothing_are_said_at_once(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="a breaker"):
         Breaker(**options)
+
+
+def test_what_breaks_together_is_a_tool_or_what_a_function_names() -> None:
+    with pytest.raises(ValueError, match="not 'server'"):
+        Breaker(per=cast("Any", "server"))
 
 
 @run

@@ -299,6 +299,11 @@ def test_a_rate_that_cannot_be_read_is_said_at_once(rate: Any) -> None:
         RateLimit(total=rate)
 
 
+def test_a_burst_that_lets_nothing_through_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match="1 or more, not 0"):
+        RateLimit(total="5/s", burst=0)
+
+
 def test_a_limit_needs_a_rate() -> None:
     with pytest.raises(ValueError, match="needs a rate"):
         RateLimit()

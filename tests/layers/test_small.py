@@ -396,6 +396,12 @@ async def test_timing_summarises_and_folds_names_that_are_too_many() -> None:
     assert set(summary["other"]) == {"count", "mean", "p50", "p95", "p99", "max"}
 
 
+@pytest.mark.parametrize("option", ["disabled", "allow", "approve"])
+def test_a_policy_takes_no_text_for_a_list_of_names(option: str) -> None:
+    with pytest.raises(TypeError, match="not the text 'drop_table'"):
+        Policy(**{option: "drop_table"})
+
+
 @pytest.mark.parametrize(
     "make", [lambda: Deadline(0), lambda: Retry(0), lambda: Cache(0), lambda: Budget(10)]
 )

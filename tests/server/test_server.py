@@ -248,6 +248,11 @@ def test_decorated_functions_stay_ordinary_callables() -> None:
         ({"revisions": ["1999-12-31"]}, "no revision '1999-12-31': use some of 2024-11-05"),
         ({"revisions": []}, "needs a revision"),
         ({"seal_keys": "short"}, "at least 16 bytes"),
+        ({"page_size": -1}, "1 entry or more, not -1"),
+        ({"ttl_ms": -1}, "0 ms or more"),
+        ({"cache_scope": "everybody"}, "public or private"),
+        ({"timeout": 0}, "more than 0 seconds"),
+        ({"log_level": "loud"}, "one of debug, info"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_refused_with_what_can(options: dict[str, Any], words: str) -> None:

@@ -65,6 +65,8 @@ class Breaker(Layer):
             raise ValueError(
                 "a breaker opens after 1 failure or more, for some time, and closes after 1 success"
             )
+        if per != "tool" and not callable(per):
+            raise ValueError(f"per is 'tool', or a function that names what a call depends on; not {per!r}")
         self._failures, self._reset, self._successes = failures, reset, successes
         self._clock = clock
         self._upstream = None if per == "tool" else per

@@ -28,6 +28,12 @@ APPROVAL = "dovetail.approval"
 """The key of the question whether a call is approved."""
 
 
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):  # its letters would be the names
+        raise TypeError(f"a list of names is wanted, not the text {given!r}")
+    return tuple(given)
+
+
 class Policy(Layer):
     """Refuse tools that are switched off, not allowed, called with the wrong arguments, or not approved.
 
@@ -45,8 +51,8 @@ class Policy(Layer):
         approve: Sequence[str] = (),
         arguments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        self._disabled, self._approve = tuple(disabled), tuple(approve)
-        self._allow = None if allow is None else tuple(allow)
+        self._disabled, self._approve = _names(disabled), _names(approve)
+        self._allow = None if allow is None else _names(allow)
         self._arguments = {
             tool: {name: re.compile(pattern) for name, pattern in patterns.items()}
             for tool, patterns in (arguments or {}).items()

@@ -106,6 +106,8 @@ def _rules(
         for (scope, methods), rate in scopes.items()
         if rate is not None
     )
+    if burst is not None and burst < 1:
+        raise ValueError(f"a burst is 1 or more, not {burst}: nothing would ever come through")
     if not rules:
         raise ValueError("RateLimit needs a rate: RateLimit(per_client='100/s')")
     return rules
@@ -120,7 +122,7 @@ class RateLimit(Layer):
     altogether after ``violations`` refusals within a minute. Notifications count for the scopes of clients.
 
     Raises:
-        ValueError: a rate cannot be read, or there is none.
+        ValueError: a rate cannot be read, there is none, or the burst lets nothing through.
     """
 
     def __init__(

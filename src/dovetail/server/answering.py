@@ -50,6 +50,12 @@ class Answering:
     def __init__(
         self, page_size: int | None, ttl_ms: int, cache_scope: m.CacheScope, *, mask_errors: bool
     ) -> None:
+        if page_size is not None and page_size < 1:
+            raise ValueError(f"a page has 1 entry or more, not {page_size}")
+        if ttl_ms < 0 or cache_scope not in ("public", "private"):
+            raise ValueError(
+                f"what is kept is kept for 0 ms or more, public or private: not {ttl_ms}, {cache_scope!r}"
+            )
         self.page_size = page_size or self.limits.page_size
         self.ttl_ms = ttl_ms
         self.cache_scope: m.CacheScope = cache_scope

@@ -73,6 +73,8 @@ class Registration:
     """Made with the first tool that has a page."""
 
     def __init__(self, timeout: float | None) -> None:
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"the timeout of a server must be more than 0 seconds, not {timeout}")
         self.timeout = timeout
         self.runner = Runner(self.limits)
         self.register = Register(self.changed)
