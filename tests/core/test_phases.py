@@ -59,6 +59,12 @@ def test_a_client_that_names_no_server_feature_loses_nothing_by_the_intersection
     assert phases.intersect(OFFER, {"sampling": {}}) == OFFER
 
 
+def test_a_client_that_follows_changes_of_tools_names_a_capability_of_its_own() -> None:
+    mine = {"roots": {"listChanged": True}, "sampling": {}, "tools": {"listChanged": True}}
+    assert phases.intersect(OFFER, mine) == OFFER
+    assert set(phases.intersect(OFFER, {**mine, "logging": {}})) < set(OFFER)
+
+
 def test_a_client_may_ask_for_a_dialect_it_names_and_gets_official_for_an_unknown_one() -> None:
     for name, expected in (("erlmcp", ERLMCP), ("klingon", OFFICIAL), (7, OFFICIAL)):
         wish = {"experimental": {"dialect": {"name": name}}}

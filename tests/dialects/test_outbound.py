@@ -117,6 +117,10 @@ def test_an_erlmcp_completion_is_said_in_both_ways() -> None:
     }
 
 
+def test_an_erlmcp_completion_always_says_whether_there_is_more() -> None:
+    assert result_of(codec_for(R4, ERLMCP), m.CompleteResult(m.Completion(["users"])))["hasMore"] is False
+
+
 def test_an_erlmcp_server_lists_what_its_documents_list() -> None:
     result = m.InitializeResult(
         "2025-11-25",

@@ -216,7 +216,10 @@ async def test_a_thread_that_waits_for_an_answer_ends_with_its_call() -> None:
 
 @run
 async def test_chat_lines_are_sent_in_erlmcp_only() -> None:
-    for dialect, expected in (("erlmcp", [{"role": "assistant", "content": "hi"}]), ("official", [])):
+    for dialect, expected in (
+        ("erlmcp", [{"role": "assistant", "content": {"type": "text", "text": "hi"}}]),
+        ("official", []),
+    ):
         server = Server("x", "1", dialect=dialect)
 
         @server.tool

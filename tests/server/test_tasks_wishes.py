@@ -105,6 +105,23 @@ async def test_erlmcp_shows_metadata_expiry_timeout_progress_and_why_it_was_canc
         assert handle.metadata == {"timeout": 30_000}
 
 
+@pytest.mark.parametrize("dialect", ["erlmcp", "official"])
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+@run
+async def test_what_tasks_create_made_is_found_on_every_revision_that_has_it(
+    revision: str, dialect: str
+) -> None:
+    yard = Yard(dialect)
+    peer = Erl(yard.server, revision)
+    id = (await peer.result("tasks/create", action=action("a")))["taskId"]
+    await yard.reached.wait()
+    assert (await peer.result("tasks/get", taskId=id))["task"]["status"] == "processing"
+    yard.gate.set()
+    assert (await ends(peer, id))["status"] == "completed"
+    assert (await peer.result("tasks/result", taskId=id))["result"]["content"]
+    assert (await peer.error("tasks/cancel", taskId=id))["data"]["kind"] == "task_already_completed"
+
+
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("principal", [None, "ann"])
 @run

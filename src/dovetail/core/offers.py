@@ -23,6 +23,10 @@ EITHER: Final = frozenset({"shutdown"})
 """Requests that other projects also send as notifications."""
 
 
+FOLLOWING: Final = ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel")
+"""Requests for what ``tasks/create`` made: there on every revision that has it."""
+
+
 class Offers:
     """The methods around one side: ``requests`` and ``notifications`` are what the *peer* may say."""
 
@@ -94,6 +98,8 @@ def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
     rows = methods_for(revision, speaker)
     if speaker == "client":
         rows |= {name: METHODS[name] for name in dialect.methods}
+        if "tasks/create" in rows and not revision.modern:
+            rows |= {name: METHODS[name] for name in FOLLOWING}
         if dialect.client_may_sample and not revision.modern:
             rows["sampling/createMessage"] = METHODS["sampling/createMessage"]
     return rows

@@ -142,9 +142,11 @@ def handshake(
 def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
     """``offered`` without the features a client left out, if it named any server feature at all.
 
-    An official client never names them, and then nothing is cut.
+    An official client never names them, and then nothing is cut. Of an erlmcp client ``tools.listChanged`` alone says
+    that it follows changes of the tools, a capability of its own: "Client can track tool list changes".
     """
-    if not any(name in declared for name in SERVER_FEATURES):
+    named = [name for name in SERVER_FEATURES if name in declared]
+    if not named or (named == ["tools"] and "listChanged" in declared["tools"]):
         return dict(offered)
     return {name: value for name, value in offered.items() if name in declared or name not in SERVER_FEATURES}
 

@@ -321,7 +321,8 @@ class Context:
         dialect = self._call.codec.dialect
         if self._closed or self._call.revision.modern or "notifications/message" not in dialect.field_out:
             return
-        params = m.LoggingMessageNotificationParams(level="info", data=content, meta={VENDOR + "role": role})
+        said = m.TextContent(content) if isinstance(content, str) else content
+        params = m.LoggingMessageNotificationParams(level="info", data=said, meta={VENDOR + "role": role})
         self._channel.notify("notifications/message", params)
         await self._channel.drain()
 

@@ -105,9 +105,9 @@ def completion(result: Object) -> Object:
         {"value": value, "label": label if isinstance(label, str) else value}
         for value, label in zip(values, [*known, *values[len(known) :]], strict=False)
     ]
-    for name in ("hasMore", "total"):
-        if name in offered:
-            result[name] = offered[name]
+    result["hasMore"] = offered.get("hasMore", False)
+    if "total" in offered:
+        result["total"] = offered["total"]
     return result
 
 
