@@ -31,7 +31,7 @@ def ask(pid: int) -> None:
 
 
 def _tell(_signal: int, _frame: FrameType | None) -> None:
-    for task in [one for one in gc.get_objects() if isinstance(one, asyncio.Task) and not one.done()]:
+    for task in [one for one in gc.get_objects() if issubclass(type(one), asyncio.Task) and not one.done()]:
         print(f"task {task.get_name()}:", file=sys.stderr)
         task.print_stack(limit=8, file=sys.stderr)
     sys.stderr.flush()

@@ -1,5 +1,6 @@
 """One end of a connection: ids, answers, cancellation, progress, batches, limits."""
 
+import gc
 import itertools
 import json
 from typing import Any
@@ -565,3 +566,34 @@ def test_notifications_of_a_server_reach_the_client() -> None:
         event = endpoint.receive(notification("notifications/tools/list_changed"))
         assert isinstance(event, Notice)
         assert isinstance(event.params, NotificationParams)
+
+
+REFUSED = {
+    "unreadable": b"{",
+    "no message": b'{"a":1}',
+    "an array that is none": b"[1]",
+    "a method nobody has": request("no/such", {}),
+    "a capability that is not offered": request("prompts/list", {}),
+    "params of the wrong shape": request("tools/call", [1]),
+    "a name of the wrong type": request("tools/call", {"name": 1}),
+    "metadata of the wrong type": request("tools/list", {"_meta": 3}),
+    "a version nobody speaks": request("tools/list", {"_meta": {VERSION: "1999-01-01"}}),
+    "a modern method nobody has": modern("no/such"),
+    "modern params of the wrong shape": modern("tools/call", {"name": 1}),
+    "a level that is none": request("logging/setLevel", {"level": "loud"}),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("make", [fresh, connected])
+def test_what_is_refused_leaves_nothing_for_the_collector_of_circles(make: Any, message: bytes) -> None:
+    endpoint = make()
+    endpoint.receive(message)  # what is made once
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            assert not isinstance(endpoint.receive(message), Call)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -1,11 +1,14 @@
 """Sessions of 2025-03-26 to 2025-11-25: opened, found, bounded, ended."""
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
 
 from dovetail import Server
+from dovetail.core.channel import Session
 from dovetail.settings import Limits
 from tests.http.talk import NEWEST, SESSIONS, SHOUT, stream, who
 from tests.support.aio import run
@@ -176,3 +179,31 @@ async def test_a_client_that_declares_too_much_gets_no_session() -> None:
         found = await web.legacy(NEWEST, None, "initialize", params)
         assert len(found.headers["mcp-session-id"]) < 2000
         assert len(next(iter(site.app.legacy.sessions)).session.client_info["name"]) == 200
+
+
+class Remembering(Server):
+    """Knows every session it has had, and keeps none."""
+
+    def session_opened(self, session: Session) -> None:
+        super().session_opened(session)
+        known.append(weakref.ref(session))
+
+
+known: list[weakref.ref[Session]] = []
+
+
+@run
+async def test_sessions_that_are_over_or_leave_memory_wait_for_no_collector() -> None:
+    known.clear()
+    async with served(Remembering("s", limits=Limits(sessions=2))) as site:
+        web = Web(site)
+        gc.disable()
+        try:
+            for _ in range(4):  # two of them make room
+                session, _ = await web.initialize(NEWEST)
+                await web.legacy(NEWEST, session, "no/such")
+            await web.ask("DELETE", legacy_headers(NEWEST, session))
+            await web.legacy(NEWEST, None, "ping")
+            assert [ref() is not None for ref in known] == [False, False, True, False]
+        finally:
+            gc.enable()

@@ -252,6 +252,7 @@ class Admission:
             status = self.status_of(error, codec.revision)
         for watcher in self.watchers:
             watcher.refused(error)
+        error.__traceback__ = error.__context__ = error.__cause__ = None  # no circle with the message in it
         return Rejection(id, error, status, codec.encode_error(id, error))
 
     def violated(self, kind: str, detail: str) -> None:
@@ -273,14 +274,17 @@ class Admission:
 
     def _find(self, method: str, revision: Revision) -> Method:
         row = self.offers.requests[revision.name].get(method)
-        if row is not None:
-            return row
+        if row is None:
+            raise self._missing(method, revision)
+        return row
+
+    def _missing(self, method: str, revision: Revision) -> ProtocolError:
         known = self.offers.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
         if need is None:
             name = method[:NAME_ECHO]
-            raise ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
-        raise ProtocolError(
+            return ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
+        return ProtocolError(
             "capability_not_supported",
             f"{method} needs the capability {need!r}, which is not offered here",
             data={"method": method, "capability": need},
@@ -384,16 +388,11 @@ class Admission:
         """Why the session has no such request."""
         name, headers = session.revision.name, arrival.headers
         if headers is not None and headers.version not in (None, name):
-            said = str(headers.version)[:NAME_ECHO]
-            text = f"MCP-Protocol-Version differs from the negotiated {name}: {said!r}"
+            text = f"MCP-Protocol-Version differs from the negotiated {name}: {str(headers.version)[:NAME_ECHO]!r}"
             return ProtocolError("invalid_request", text)
         if arrival.frame.method == INITIALIZE:
             return ProtocolError("invalid_request", "this session is already initialized")
-        try:
-            self._find(arrival.frame.method, session.revision)
-        except ProtocolError as error:
-            return error
-        return ProtocolError("internal_error")  # unreachable: the caller found no such row
+        return self._missing(arrival.frame.method, session.revision)
 
     # --- legacy, before there is a session ------------------------------------------------------------------
 

@@ -179,7 +179,7 @@ class Sessions:
         """
         entry = self._live.get(id)
         if entry is not None and self._several and self._place(entry) in self.ended:
-            self._forget(entry)  # another worker was told
+            self.leave(entry)  # another worker was told
             return unknown_session()
         if entry is None:
             try:
@@ -294,7 +294,7 @@ class Sessions:
         while share.order:
             entry = next(iter(share.order.values()))
             if not entry.busy:
-                self._forget(entry)
+                self.leave(entry)
                 return
             entry.at_work = True
             for one in self._shares(entry):
@@ -304,13 +304,10 @@ class Sessions:
     def end(self, entry: LiveSession) -> None:
         """The client has deleted it: the id is worth nothing any more."""
         self.ended.add(self._place(entry))
-        self._forget(entry)
+        self.leave(entry)
 
     def leave(self, entry: LiveSession) -> None:
         """Let it leave memory; its id stays good."""
-        self._forget(entry)
-
-    def _forget(self, entry: LiveSession) -> None:
         if self._live.pop(entry.id, None) is None:
             return
         for share in self._shares(entry):
@@ -323,6 +320,7 @@ class Sessions:
             self.shared.left(entry)
         entry.close()
         self._service.session_closed(entry.session)
+        entry.session.notify = entry.session.save = None  # they lead back to it: a circle for the collector
 
     def reap(self) -> None:
         """Let sessions leave memory that nobody has used for a while."""
@@ -331,7 +329,7 @@ class Sessions:
             if entry.used > oldest:
                 break
             if not entry.busy:
-                self._forget(entry)
+                self.leave(entry)
         latest = self._service.clock() - INITIALIZE_SECONDS
         for entry in self:
             # Document 000: 30 s for initialization. A client that goes on without ``initialized`` is served.
@@ -356,7 +354,7 @@ class Sessions:
 
     def close(self) -> None:
         for entry in self:
-            self._forget(entry)
+            self.leave(entry)
 
 
 def _nowhere(message: bytes) -> None:
