@@ -292,3 +292,12 @@ async def test_an_idle_connection_is_closed() -> None:
 def test_what_it_cannot_do_is_said_at_the_start(option: dict[str, object], words: str) -> None:
     with pytest.raises(DovetailError, match=words):
         build().run("http", server="asyncio", port=0, **option)
+
+
+@run
+async def test_a_client_that_left_before_its_answer_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(build()) as site:
+        async with await site.connect() as connection:
+            connection.send(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        assert text(await Web(site).call("shout", words="next")) == "NEXT"
+    assert caplog.text == ""

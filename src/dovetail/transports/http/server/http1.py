@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -263,15 +264,15 @@ class Http1(asyncio.BufferedProtocol):
     def hang_up(self, *, unread: bool = False) -> None:
         """Close it, when what was written has left. What still comes is thrown away, for a moment: a connection with
         something unread in it is reset, and the client would not see our last words."""
-        self._deaf = True
+        self._deaf, self._rest = True, b""
         self._next.clear()
-        self._rest = b""
-        if not unread or not self.transport.can_write_eof():
+        if unread and self.transport.can_write_eof():
+            self.release()
+            with suppress(OSError):  # whoever has left already cannot be told
+                self.transport.write_eof()
+            self._loop.call_later(HTTP_FLUSH, self.transport.abort)
+        else:
             self.transport.close()
-            return
-        self.release()
-        self.transport.write_eof()
-        self._loop.call_later(HTTP_FLUSH, self.transport.abort)
 
     def _refuse(self, status: int) -> None:
         """What comes cannot be read, so nothing behind it can."""
