@@ -72,3 +72,45 @@ def test_the_whole_does_not_grow() -> None:
 
 def test_the_centre_does_not_grow() -> None:
     assert sum(lines(text) for name, text in modules() if name.split("/")[0] not in AROUND) <= CENTRE
+
+
+PROTOCOLS = ("core/channel.py", "transports/http/server/exchange.py", "client/fetch.py")
+
+
+def protocol_members() -> set[str]:
+    """All that `Link`, `Channel`, `Service` and their kin name."""
+    found: set[str] = set()
+    for name in PROTOCOLS:
+        for one in ast.walk(ast.parse((SOURCE / name).read_text())):
+            if isinstance(one, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in one.bases):
+                for part in one.body:
+                    if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+                        found.add(part.name)
+                    elif isinstance(part, ast.AnnAssign):
+                        found.add(ast.unparse(part.target))
+    return found
+
+
+def guesses(text: str) -> Iterator[str]:
+    """The names that are looked for with getattr or hasattr."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
+            yield from (str(one.value) for one in node.args[1:2] if isinstance(one, ast.Constant))
+
+
+def test_nobody_guesses_what_a_link_a_channel_or_a_service_has() -> None:
+    members = protocol_members()
+    assert {"send_many", "asking", "event_keeper", "hung_up"} <= members
+    found = [
+        (name, guess)
+        for name, text in modules()
+        if not name.startswith(("compat/", "cli/"))  # which ask objects of others, and what was listed
+        for guess in guesses(text)
+        if guess in members
+    ]
+    assert found == []
+
+
+def test_one_place_runs_calls_and_says_how_they_ended() -> None:
+    for word in (".send_result(", "mask(call"):
+        assert [name for name, text in modules() if word in text] == ["drivers/run.py"]
