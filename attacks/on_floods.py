@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from statistics import median
+from typing import NamedTuple
 
 from .on_places import (
     a_batch_that_answers_much,
@@ -24,6 +26,10 @@ FLOODS = (clients_that_read_nothing, bodies_that_never_end, a_batch_that_answers
 Flood = Callable[[Victim, Scale], Awaitable[str]]
 ROUNDS = 3
 """Times without and with floods, in turn: the median of all is less than one moment of the machine."""
+ATTEMPTS = 7
+STOLEN = 0.01
+"""How many rounds there are at most, and the share of their time for which the machine may have been somebody else's:
+on a virtual one the cores are taken away at times, and what a client feels of that is not the server."""
 MOST = 512
 """Mebibytes of the whole process."""
 FIRST = -20
@@ -34,26 +40,49 @@ SHORTLY = 100.0
 in it, so there the median is judged, and so many milliseconds are enough."""
 
 
-@attack("http", seconds=200)
+class Round(NamedTuple):
+    """What was felt without and with floods; the least stolen come first."""
+
+    stolen: float
+    quiet: float
+    loud: float
+    usual: float
+    highest: int
+
+
+@attack("http", seconds=300)
 async def all_floods_together(victim: Victim, scale: Scale) -> str:
     """Every flood at once and again and again, while a quiet client of its own process goes on calling."""
-    quiet, loud, usual, highest = list[float](), list[float](), list[float](), 0
+    rounds, wanted = list[Round](), scale.of(1, ROUNDS)
     with apart(victim.process.pid) as cores:
         await feel(victim, scale.of(0.2, 1.0))  # what is made once is made
-        for _ in range(scale.of(1, ROUNDS)):
-            quiet.append(percentile(await feel(victim, scale.of(0.3, 5.0))))
-            async with _flooded(victim, scale) as weighed:
-                took = await feel(victim, scale.of(2.0, 10.0))
-            loud.append(percentile(took))
-            usual.append(median(took))
-            highest = max(highest, *weighed)
-    before, after = median(quiet), median(loud)
-    times = ", ".join(f"{one:.1f} → {two:.1f}" for one, two in zip(quiet, loud, strict=True))
+        while len(rounds) < scale.of(1, ATTEMPTS) and sum(one.stolen <= STOLEN for one in rounds) < wanted:
+            rounds.append(await _round(victim, scale))
+    highest, judged = max(one.highest for one in rounds), sorted(rounds)[:wanted]
+    before, after = median(one.quiet for one in judged), median(one.loud for one in judged)
+    times = ", ".join(f"{one.quiet:.1f} → {one.loud:.1f}, stolen {one.stolen:.1%}" for one in rounds)
     detail = f"p99 of a quiet client {before:.1f} → {after:.1f} ms (rounds: {times}), {highest} MiB in all; {cores}"
-    slow = median(usual) > SHORTLY if scale.short else after > SLOWER * before
+    slow = median(one.usual for one in judged) > SHORTLY if scale.short else after > SLOWER * before
     if highest > MOST or slow:
         raise GotThrough(detail)
     return detail
+
+
+async def _round(victim: Victim, scale: Scale) -> Round:
+    begun, before = time.monotonic(), _stolen()
+    quiet = await feel(victim, scale.of(0.3, 5.0))
+    async with _flooded(victim, scale) as weighed:
+        loud = await feel(victim, scale.of(2.0, 10.0))
+    stolen = (_stolen() - before) / (time.monotonic() - begun)
+    return Round(stolen, percentile(quiet), percentile(loud), median(loud), max(weighed))
+
+
+def _stolen() -> float:
+    """Seconds that the machine below has given to others though a core of ours had work; proc(5): "steal"."""
+    if not os.path.exists("/proc/stat"):
+        return 0.0
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
