@@ -12,6 +12,7 @@ import re
 import socket
 import struct
 import sys
+import time
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from typing import Final
@@ -23,6 +24,9 @@ Peer = tuple[str, int]
 
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 TABLE_PIECE: Final = 4096
+TABLE_AT_ONCE: Final = 32
+TABLE_PAUSE: Final = 0.0002
+"""Connections that are looked at before the event loop may have its turn, and for how many seconds."""
 CLOSE_WAIT: Final = 8
 TIME_WAIT: Final = 6
 LISTEN: Final = 10
@@ -118,6 +122,7 @@ def _dump(netlink: socket.socket, family: int, counted: Container[bytes]) -> Ite
     more = 1 << _INFO - 1 if counted else 0
     ask = _ask.pack(family, socket.IPPROTO_TCP, more, _STATES, b"", b"", b"", b"", b"")
     netlink.send(_head.pack(_head.size + len(ask), _BY_FAMILY, _REQUEST_DUMP, 0, 0) + ask)
+    count = 0
     while True:
         data, at = netlink.recv(_ANSWER), 0
         while at < len(data):
@@ -128,7 +133,9 @@ def _dump(netlink: socket.socket, family: int, counted: Container[bytes]) -> Ite
                 return
             state, port, address, _, unsent = _told.unpack_from(data, at + _head.size)
             packed = address[:4] if family == socket.AF_INET else address.removeprefix(_MAPPED)
-            key = packed + port
+            key, count = packed + port, count + 1
+            if not count % TABLE_AT_ONCE:
+                time.sleep(TABLE_PAUSE)  # whoever waits for the interpreter would do so for five milliseconds
             read = _read(data, at + _head.size, at + size) if key in counted else None
             yield key, Seen(state == CLOSE_WAIT, unsent, read)
             at += (size + 3) & ~3
