@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 94_944
-CENTRE = 43_541
+WHOLE = 95_122
+CENTRE = 43_709
 AROUND = (
     "auth",
     "compat",

@@ -34,12 +34,15 @@ def test_it_says_the_same_as_in_one_go(revision: Revision, result: Any) -> None:
     if len(whole) > LARGE_ANSWER:  # else an older revision does not say it at all
         assert LARGE_ANSWER < long.size <= len(whole)
         assert at_once(long.written()) == whole
+        pieces = at_once(long.pieces())
+        assert len(pieces) == len(whole)
+        assert b"".join(pieces) == whole
 
 
 def test_no_step_writes_more_than_a_piece() -> None:
     result = m.CallToolResult([m.TextContent("x" * (8 * PIECE))])
     steps = LongResult(result, partial(codec_for(REVISIONS[-1]).encode_result, 7)).written()
-    assert len(list(steps)) == 8
+    assert len(list(steps)) == 9  # and what stands behind it
 
 
 def test_what_has_no_long_string_is_like_any() -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..errors import ProtocolError
 from ..settings import LARGE_ANSWER
 from ..wire.frames import encode_batch
-from ..wire.long_results import batch_in_steps
+from ..wire.long_results import Body, batch_in_pieces, batch_in_steps
 from .admit import INITIALIZE
 from .budget import Account
 from .channel import Call, Session
@@ -78,6 +78,13 @@ class Batch(Struct, eq=False):
             self.whole = encode_batch(self.replies) if small else (yield from batch_in_steps(self.replies))
             self.replies = []
         return self.whole
+
+    def in_pieces(self) -> Body | None:
+        """The array as `joined` has it, but a large one is not put together."""
+        if not self.due or self.size <= LARGE_ANSWER:
+            return at_once(self.joined())
+        replies, self.replies = self.replies, []
+        return batch_in_pieces(replies)
 
 
 def at_once(steps: Generator[None, None, T]) -> T:

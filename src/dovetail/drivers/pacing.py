@@ -14,7 +14,8 @@ from time import perf_counter
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from ..settings import AT_ONCE, TURN_SECONDS
+from ..settings import AT_ONCE, PIECES_AT_ONCE, TURN_SECONDS
+from ..wire.long_results import Body, pieces_of
 
 T = TypeVar("T")
 
@@ -110,6 +111,15 @@ async def stepwise(steps: Generator[None, None, T]) -> T:
             _allowance.spend(begun)
             await line.turn()
             begun = perf_counter()
+
+
+async def poured(body: Body) -> AsyncGenerator[bytes]:
+    """A large answer, a few pieces in each turn, for who may have to wait for its peer in between."""
+    line = _line()
+    for number, piece in enumerate(pieces_of(body)):
+        if not number % PIECES_AT_ONCE:
+            await line.turn()
+        yield piece
 
 
 async def in_turns(items: Sequence[T]) -> AsyncGenerator[Sequence[T]]:

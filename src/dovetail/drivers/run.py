@@ -35,7 +35,7 @@ In both cases `run` returns and takes the cancellation back, because the task ma
 does not if somebody else has cancelled the task as well.
 
 ``endpoint`` is the one the call came from. Without it (2026-07-28 over HTTP, where no connection is kept) the reply is
-written by the codec of the call. The price of it all is one Python call.
+written by the codec of the call, and a large one comes in pieces. The price of it all is one Python call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from ..core.admit import Admission
 from ..core.budget import Account, busy
@@ -55,13 +55,15 @@ from ..core.sizes import instead
 from ..errors import DovetailError, Refusal, masked
 from ..model import CallToolResult, ReadResourceResult, TextContent
 from ..settings import LARGE_ANSWER, Limits
-from ..wire.long_results import LongResult
+from ..wire.long_results import Body, LongResult, Pieces
 from .pacing import in_turns, one_by_one, stepwise
 
 log = logging.getLogger("dovetail")
 
 Outcome = tuple[bytes | None, DovetailError | None]
 """What to write, unless it is None; and the error in it, if it is one."""
+Answered = tuple[Body | None, DovetailError | None]
+"""The same where an answer can be sent in pieces."""
 Run = Callable[[Call], Coroutine[Any, Any, Outcome]]
 """How one call of a batch is run."""
 
@@ -95,7 +97,13 @@ class Runner:
         self.draining = False
         """Calls that are cancelled from now on are cancelled because we shut down, and are told so."""
 
-    async def run(self, call: Call, channel: Channel, endpoint: Endpoint | None = None) -> Outcome:
+    @overload
+    async def run(self, call: Call, channel: Channel, endpoint: Endpoint) -> Outcome: ...
+
+    @overload
+    async def run(self, call: Call, channel: Channel, endpoint: None = None) -> Answered: ...
+
+    async def run(self, call: Call, channel: Channel, endpoint: Endpoint | None = None) -> Answered:
         """Answer ``call``; the module says what comes back. Raises nothing but what ends the task itself."""
         try:
             if call.batch is not None and call.cancelled:
@@ -108,19 +116,19 @@ class Runner:
             most = self._message
             if self._event is not most and channel.streamed:
                 most = self._event
-            kind, written = result.__class__, None
+            kind, written, pieces = result.__class__, None, None
             if kind in CARRIERS and (
                 kind is not CallToolResult
                 or len(result.content) != 1
                 or result.content[0].__class__ is not TextContent
                 or len(result.content[0].text) > LARGE_ANSWER
             ):
-                written, result = await self._in_steps(call, result, most, endpoint)
+                written, pieces, result = await self._in_steps(call, result, most, endpoint)
             if endpoint is not None:
                 return endpoint.send_result(call, result, most, written), None
             if call.cancelled:
                 return None, None
-            data = written or call.codec.encode_result(call.id, result)
+            data = pieces or written or call.codec.encode_result(call.id, result)
             if most is not None and len(data) > most:
                 data = call.codec.encode_result(call.id, instead(call, result, most))
             return data, None
@@ -135,8 +143,8 @@ class Runner:
 
     async def _in_steps(
         self, call: Call, result: Any, most: int | None, endpoint: Endpoint | None
-    ) -> tuple[bytes | None, Any]:
-        """A large answer as it is to be sent, written in turns with what others ask for; None: this is a usual one.
+    ) -> tuple[bytes | None, Pieces | None, Any]:
+        """A large answer as it is to be sent, written in turns with what others ask for; neither: this is a usual one.
 
         Raises:
             Refusal: others have so many that there is no room for one more.
@@ -144,11 +152,11 @@ class Runner:
         long = LongResult(result, partial(call.codec.encode_result, call.id))
         size, batch = long.size, call.batch
         if not size:
-            return None, result
+            return None, None, result
         if self.noted is not None:
             self.noted(call, size)
         if most is not None and size > most:
-            return None, instead(call, result, most)
+            return None, None, instead(call, result, most)
         account = self._answers
         if batch is not None and endpoint is not None:
             if not batch.takes(size, most or endpoint.limits.message_size):
@@ -156,7 +164,7 @@ class Runner:
             give = batch.gives
         elif account is None:
             async with one_by_one():
-                return await stepwise(long.written()), result
+                return await stepwise(long.written()), None, result
         else:
             if not account.taken:
                 size = min(size, account.limit)  # one alone may be as large as it likes
@@ -164,7 +172,9 @@ class Runner:
                 raise busy("large answers")
             give = account.give
         try:
-            return await stepwise(long.written()), result
+            if endpoint is None:
+                return None, await stepwise(long.pieces()), result
+            return await stepwise(long.written()), None, result
         finally:
             give(size)
 

@@ -19,9 +19,8 @@ NAME_ECHO: Final = 128
 URI_ECHO: Final = 1024
 """Characters of a name, and of a URI, that a peer sent and that come back in an error."""
 LONGEST_ID: Final = 1024
-"""Characters of an id or a progress token. They are kept in tables and echoed, so they may not be arbitrarily long."""
 LONGEST_EVENT_ID: Final = 1024
-"""Characters of an event id that are remembered; it comes back in a header."""
+"""Characters of an id or a progress token, and of an event id: they are kept in tables and come back."""
 SHALLOW_BYTES: Final = 4096
 SHALLOW_DEPTH: Final = 8
 """How far a message that is nested too deeply is searched for its id, in bytes and in levels."""
@@ -412,14 +411,13 @@ DRAIN_SECONDS: Final = 5.0
 INTERRUPT_SECONDS: Final = 0.4
 """From SIGINT to the end, come what may."""
 TEARDOWN_SECONDS: Final = 1.0
-"""For what is left over after the last connection has ended."""
 FLUSH_SECONDS: Final = 1.0
-"""For the peer to take the last bytes, and for cancelled handlers to give in."""
+"""For what is left after the last connection; for the peer to take the last bytes, and cancelled handlers to give in."""
 COLLECT_AT_START: Final = 100_000
-COLLECT_AFTER: Final = 2000
-COLLECT_OLDER: Final = (1, 125)
+COLLECT_AFTER: Final = 1000
+COLLECT_OLDER: Final = (0, 375)
 """Objects more than before that make the collector of circles look at them, while a process of ours begins and while it
-serves; how many such looks make one at all since the last, and how many of those one at everything."""
+serves (small bites); how many such looks make one at all since the last, and how many of those one at everything."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100
@@ -427,6 +425,8 @@ TURN_LINES: Final = 100
 AT_ONCE: Final = 8
 TURN_SECONDS: Final = 0.0002
 """Calls of one array that are begun together; then as many as keep others waiting for so long."""
+PIECES_AT_ONCE: Final = 4
+"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0

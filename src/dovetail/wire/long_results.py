@@ -3,14 +3,15 @@
 An encoder writes a whole value in one go, some milliseconds for each mebibyte, and everybody waits for it. So long
 strings are set aside; the rest is written with marks in their places, as any result is, and they are written piece by
 piece where the marks stand. What is large without a long string in it, a list of a million numbers say, is written at
-once as before.
+once as before. Where an answer can be sent in pieces they are not put together: a fresh block of mebibytes costs more
+than what is written into it.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from io import BytesIO
 from typing import Any, Final, cast
 
@@ -26,6 +27,38 @@ PIECE: Final = 64 << 10
 DEEP: Final = 6
 WIDE: Final = 64
 """Levels and members among which long strings are looked for; in a result they stand at the top."""
+
+
+class Pieces:
+    """A large answer that nobody has put together. It can be read once, and is let go of meanwhile."""
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self._parts = parts
+        self._size = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._parts.reverse()
+        while self._parts:
+            yield self._parts.pop()
+
+
+Body = bytes | Pieces
+"""An answer as it is to be sent."""
+
+
+def pieces_of(body: Body) -> Iterator[bytes]:
+    """``body``, a little at a time."""
+    if isinstance(body, Pieces):
+        return iter(body)
+    return (body[begin : begin + PIECE] for begin in range(0, len(body), PIECE))
+
+
+def whole(body: Body) -> bytes:
+    """``body`` in one go."""
+    return b"".join(body) if isinstance(body, Pieces) else body
 
 
 class LongResult:
@@ -50,20 +83,31 @@ class LongResult:
             LocalProtocolError: a string cannot be written as JSON.
         """
         out = BytesIO()
-        out.write(self._first)
+        for part in self._parts():
+            out.write(part)
+            yield
+        return out.getvalue()  # what was written to, not a copy
+
+    def pieces(self) -> Generator[None, None, Pieces]:
+        """The same, not put together."""
+        parts: list[bytes] = []
+        for part in self._parts():
+            parts.append(part)
+            yield
+        return Pieces(parts)
+
+    def _parts(self) -> Iterator[bytes]:
+        before = self._first
         for text, rest in zip(self._used, self._rest, strict=True):
-            out.write(b'"')
             for begin in range(0, len(text), PIECE):
                 try:
                     piece = encode(text[begin : begin + PIECE])
                 except UnicodeEncodeError as error:
                     reason = "the result cannot be written as JSON"
                     raise LocalProtocolError("internal_error", reason) from error
-                out.write(memoryview(piece)[1:-1])
-                yield
-            out.write(b'"')
-            out.write(rest)
-        return out.getvalue()  # what was written to, not a copy
+                yield piece[1:-1] if begin else before + piece[:-1]
+            before = b'"' + rest
+        yield before
 
     def _apart(self, value: Any, depth: int) -> Any:
         if isinstance(value, str) and len(value) > LARGE_ANSWER:
@@ -93,8 +137,14 @@ def batch_in_steps(messages: list[bytes]) -> Generator[None, None, bytes]:
     out = BytesIO()
     for message in messages:
         out.write(b"," if out.tell() else b"[")
-        for begin in range(0, len(message), PIECE):
-            out.write(message[begin : begin + PIECE])
+        for piece in pieces_of(message):
+            out.write(piece)
             yield
     out.write(b"]")
     return out.getvalue()
+
+
+def batch_in_pieces(messages: list[bytes]) -> Pieces:
+    """`frames.encode_batch`, not put together."""
+    parts = [part for message in messages for part in (b",", *pieces_of(message))]
+    return Pieces([b"[", *parts[1:], b"]"])

@@ -9,9 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from ....core.budget import Account
-from ....settings import HttpOptions
+from ....drivers.pacing import poured
+from ....settings import LARGE_ANSWER, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
+from ....wire.long_results import Body, Pieces
 from .app import HttpApp
 from .exchange import (
     CLOSE,
@@ -169,7 +171,7 @@ class AsgiExchange(AsgiHead, eq=False):
         return body if len(parts) == 1 else b"".join(parts)
 
     async def answer(
-        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         lines = [(b"content-length", b"%d" % len(body))]
         if body:
@@ -178,17 +180,27 @@ class AsgiExchange(AsgiHead, eq=False):
             lines += map(encoded, (*headers, *self.extra))
         try:
             await self.send({"type": "http.response.start", "status": status, "headers": lines})
+            if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
+                body = await self._pour(body)
             await self.send({"type": "http.response.body", "body": body})
         except GONE:
             pass
 
-    async def reply(self, body: bytes) -> None:
+    async def reply(self, body: Body) -> None:
         lines = [(b"content-length", b"%d" % len(body)), _JSON, *map(encoded, self.extra)]
         try:
             await self.send({"type": "http.response.start", "status": 200, "headers": lines})
+            if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
+                body = await self._pour(body)
             await self.send({"type": "http.response.body", "body": body})
         except GONE:
             pass
+
+    async def _pour(self, body: Body) -> bytes:
+        """Send a large body, and return what is left: a host keeps and writes in one go what it is given in one go."""
+        async for piece in poured(body):
+            await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+        return b""
 
     def stream(self, headers: Headers = ()) -> AsgiSink:
         return AsgiSink(self.send, [*_EVENTS, *map(encoded, (*headers, *self.extra))])

@@ -34,6 +34,7 @@ from ....stores.base import Store
 from ....wire.codec import Codec
 from ....wire.frames import Frame, RequestId
 from ....wire.headers import RoutingHeaders
+from ....wire.long_results import Body
 from ....wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -191,12 +192,12 @@ class Exchange(Head, Protocol):
         ...
 
     async def answer(
-        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         """Send one whole response; a body is JSON unless ``kind`` says otherwise."""
         ...
 
-    def reply(self, body: bytes) -> Awaitable[None] | None:
+    def reply(self, body: Body) -> Awaitable[None] | None:
         """Send ``body`` as `answer` would with status 200; what there is to wait for, if anything."""
         ...
 

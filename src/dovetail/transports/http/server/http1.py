@@ -20,13 +20,16 @@ import httptools
 from msgspec import field
 
 from ....core.budget import Account
+from ....drivers.pacing import poured
 from ....errors import RemoteProtocolError
-from ....settings import HTTP_FLUSH, READ_AHEAD
+from ....settings import HTTP_FLUSH, LARGE_ANSWER, READ_AHEAD
 from ....wire.frames import too_large
+from ....wire.long_results import Body, Pieces
 from ...stream import shared_buffer
 from .app import HttpApp
 from .asgi import ScopeHead
 from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Headers, gone, hold
+from .http1_streams import Http1Sink
 
 log = logging.getLogger("dovetail.http")
 
@@ -365,7 +368,7 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
     async def answer(
-        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
         if self.answered:
             return
@@ -378,13 +381,28 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
         elif not (self.complete and self.keep):
             lines += CLOSE
         data = self.connection.head(status, lines, len(body))
-        if not self.connection.lost:
-            bare = self.method == "HEAD" or status in _BODILESS
-            self.connection.transport.write(data if bare else data + body)
+        if self.method == "HEAD" or status in _BODILESS:
+            body = b""
+        if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
+            await self._pour(data, body)
+        elif not self.connection.lost:
+            self.connection.transport.write(data + body)
         self.connection.finish(self)
 
-    def reply(self, body: bytes) -> Any:
-        if self.extra or self.answered or not (self.complete and self.keep):
+    async def _pour(self, head: bytes, body: Body) -> None:
+        """Write a large body as its client takes it: what is written at once is copied, and kept, at once."""
+        connection = self.connection
+        if not connection.lost:
+            connection.transport.write(head)
+        async for piece in poured(body):
+            await connection.taken()
+            if connection.lost:
+                return
+            connection.transport.write(piece)
+
+    def reply(self, body: Body) -> Any:
+        large = isinstance(body, Pieces) or len(body) > LARGE_ANSWER
+        if large or self.extra or self.answered or not (self.complete and self.keep):
             return self.answer(200, body)
         self.answered = True
         if not self.connection.lost:
@@ -397,54 +415,3 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
 
     async def disconnected(self) -> None:
         await self.connection.left()
-
-
-class Http1Sink:
-    """A response in pieces: chunks, or up to the end of the connection for a client of HTTP/1.0."""
-
-    def __init__(self, exchange: Http1Exchange, headers: list[tuple[str, str]]) -> None:
-        self._exchange = exchange
-        self._connection = exchange.connection
-        self._chunked = exchange.scope["http_version"] == "1.1"
-        if self._chunked:
-            headers.append(("transfer-encoding", "chunked"))
-        else:
-            exchange.keep = False
-        if not exchange.complete or not exchange.keep:
-            headers += CLOSE
-        self._headers = headers
-
-    def take(self, data: bytes) -> bool:
-        connection = self._connection
-        if connection.lost or self._exchange.over:
-            raise gone()
-        if connection.writable is not None:
-            return False
-        self._write(data)
-        return True
-
-    async def write(self, data: bytes) -> None:
-        await self._connection.taken()
-        if self._connection.lost or self._exchange.over:
-            raise gone()
-        self._write(data)
-        await self._connection.taken()
-
-    async def close(self) -> None:
-        exchange, connection = self._exchange, self._connection
-        if exchange.over:
-            return
-        if not connection.lost:
-            self._write(b"")
-            if self._chunked:
-                connection.transport.write(b"0\r\n\r\n")
-        connection.finish(exchange)
-
-    def _write(self, data: bytes) -> None:
-        if self._chunked and data:
-            data = b"%x\r\n%b\r\n" % (len(data), data)
-        if not self._exchange.answered:
-            self._exchange.answered = True
-            data = self._connection.head(200, self._headers, None) + data
-        if data:
-            self._connection.transport.write(data)

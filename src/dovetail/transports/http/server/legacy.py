@@ -29,6 +29,7 @@ from ....settings import HttpOptions
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import RoutingHeaders
+from ....wire.long_results import Body, whole
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
@@ -339,21 +340,21 @@ class Legacy:
         if self.shared is not None:
             await self.shared.pass_on_array(live, events, posted.body)
         calls = [event for event in events if isinstance(event, Call)]
-        whole = next((event.data for event in events if isinstance(event, Reply)), None)
+        answer: Body | None = next((event.data for event in events if isinstance(event, Reply)), None)
         self._take(live, events)
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
             await self._together(live, calls, channel, exchange)
-            whole = await stepwise(calls[0].batch.joined())
+            answer = calls[0].batch.in_pieces()
         self.sessions.settle(live)
         if channel.stream is not None:
-            await channel.conclude(whole)
+            await channel.conclude(None if answer is None else whole(answer))
             return
         full = (
-            None if whole is None else await self.calls.watching.connections.owes(exchange.peer, len(whole))
+            None if answer is None else await self.calls.watching.connections.owes(exchange.peer, len(answer))
         )
         if full is None:
-            await exchange.answer(202 if whole is None else 200, whole or b"")
+            await exchange.answer(202 if answer is None else 200, answer or b"")
         else:
             await refuse(exchange, self.service.admission, full, status=503)
 

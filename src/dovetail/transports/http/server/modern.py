@@ -14,9 +14,10 @@ from msgspec import Struct
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
 from ....core.principal import Principal
-from ....drivers.run import Outcome, Runner, status_of
+from ....drivers.run import Answered, Runner, status_of
 from ....errors import ProtocolError, Refusal
 from ....settings import LARGE_ANSWER, HttpOptions
+from ....wire.long_results import whole
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, Headers, HttpService, refuse, retry_after
 from .identity import Identity, until_expiry
@@ -69,7 +70,7 @@ class Modern:
             if watching.watches:
                 watching.leave(exchange)
         if channel.stream is not None:
-            await channel.stream.end(data)
+            await channel.stream.end(None if data is None else whole(data))
         elif error is None and data is not None:
             if len(data) > LARGE_ANSWER:
                 full = await watching.connections.owes(exchange.peer, len(data), call)
@@ -81,7 +82,7 @@ class Modern:
         else:
             await self._reply(exchange, call, (data, error))
 
-    async def _reply(self, exchange: Exchange, call: Call, outcome: Outcome) -> None:
+    async def _reply(self, exchange: Exchange, call: Call, outcome: Answered) -> None:
         """Answer with JSON, unless the client has gone."""
         data, error = outcome
         if data is None:
@@ -126,7 +127,7 @@ class Modern:
         if call.cancelled:
             stream.abandon()
         if stream.started or call.cancelled:
-            await stream.end(data)
+            await stream.end(None if data is None else whole(data))
         else:
             await self._reply(exchange, call, (data, error))
 

@@ -23,7 +23,7 @@ from ....errors import RemoteProtocolError
 from ....settings import ADDRESSES_KEPT, LARGE_ANSWER, UNSENT_STREAM, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
-from ....wire.long_results import PIECE
+from ....wire.long_results import Body, Pieces, pieces_of
 from ...loopback import is_loopback
 from .app import HttpApp
 from .connections import Connections
@@ -240,9 +240,9 @@ class RsgiExchange(RsgiHead, eq=False):
         return b"".join(parts)
 
     async def answer(
-        self, status: int, body: bytes = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
+        self, status: int, body: Body = b"", headers: Headers = (), kind: tuple[str, str] = JSON_TYPE
     ) -> None:
-        if len(body) > LARGE_ANSWER:
+        if isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
             length = ("content-length", str(len(body)))
             stream = self.protocol.response_stream(status, [kind, length, *headers, *self.extra])
             await stepwise(_sent(stream, body))
@@ -251,8 +251,8 @@ class RsgiExchange(RsgiHead, eq=False):
         else:
             self.protocol.response_empty(status, [*headers, *self.extra])
 
-    def reply(self, body: bytes) -> Awaitable[None] | None:
-        if self.extra or len(body) > LARGE_ANSWER:
+    def reply(self, body: Body) -> Awaitable[None] | None:
+        if self.extra or isinstance(body, Pieces) or len(body) > LARGE_ANSWER:
             return self.answer(200, body)
         self.protocol.response_bytes(200, _JSON, body)
         return None
@@ -316,11 +316,11 @@ class RsgiSink(Struct, eq=False):
         self.transport = self.rest = None
 
 
-def _sent(stream: Any, body: bytes) -> Generator[None, None, None]:
+def _sent(stream: Any, body: Body) -> Generator[None, None, None]:
     """Give a large answer to granian piece by piece: it copies what it takes, and everybody waits meanwhile."""
     with suppress(*GONE):
-        for begin in range(0, len(body), PIECE):
-            next(stream.send_bytes(body[begin : begin + PIECE]).__await__(), None)
+        for piece in pieces_of(body):
+            next(stream.send_bytes(piece).__await__(), None)
             yield
 
 
