@@ -97,8 +97,8 @@ _OURS: Final = "dovetail.compat."
 def replaced(server: Any) -> Iterator[tuple[str, Any]]:
     """What stands in our modules and classes, and in and below those of ``server``, where nothing of ours would be."""
     for place, names in PRIVATE.items():
-        held = vars(owner) if (owner := _loaded(place)) is not None else {}
-        yield from ((f"{place}.{name}", held[name]) for name in names.split() if name in held)
+        owner = _loaded(place)
+        yield from _named({} if owner is None else vars(owner), [(place, names.split())])
     front = getattr(server, "front", None)
     for one in (front, getattr(front, "fastmcp", None), getattr(front, "_fastmcp", None)):
         known = [
@@ -107,8 +107,7 @@ def replaced(server: Any) -> Iterator[tuple[str, Any]]:
             if (place := _place(kind)) in PRIVATE
         ]
         for kind in type(one).__mro__ if known else ():
-            held = {} if _is_ours(kind) else vars(kind)
-            yield from _named(held, known)
+            yield from _named({} if _is_ours(kind) else vars(kind), known)
         yield from _named(vars(one) if known else {}, known)
 
 

@@ -412,7 +412,7 @@ INTERRUPT_SECONDS: Final = 0.4
 """From SIGINT to the end, come what may."""
 TEARDOWN_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 1.0
-"""For what is left after the last connection; for the peer to take the last bytes, and cancelled handlers to give in."""
+"""For what is left after the last connection; for a peer to take the last bytes, and cancelled handlers to give in."""
 COLLECT_AT_START: Final = 100_000
 COLLECT_AFTER: Final = 1000
 COLLECT_OLDER: Final = (0, 375)
