@@ -1,6 +1,7 @@
 """``dovetail list|call|read|prompt mcp.json``: all servers of a file as one, from the command line."""
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def test_everything_is_listed_called_read_and_got_under_its_prefix(
 
 
 def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
-    servers: dict[str, Any], capsys: Captured
+    servers: dict[str, Any], capsys: Captured, caplog: pytest.LogCaptureFixture
 ) -> None:
     write({"left": servers["left"], "down": DOWN, "wrong": {"comand": "x"}})
     assert main(["list", "mcp.json", "--yes", "--json"]) == 1
@@ -74,6 +75,10 @@ def test_a_server_that_failed_is_said_once_and_the_rest_is_listed(
     assert sorted(listed["failed"]) == ["down", "wrong"]
     assert listed["failed"]["wrong"]["kind"] == "configuration"
     assert said.err.count("'down' is left out") == 1
+    assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == [
+        "WARNING",
+        "ERROR",
+    ]
     assert main(["call", "mcp.json", "left_add", "a=1", "b=2", "--yes"]) == 0  # it is none of its business
     said = capsys.readouterr()
     assert (said.out.strip(), said.err.count("'down' is left out")) == ("3", 1)

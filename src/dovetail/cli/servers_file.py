@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..client import Client
 from ..errors import DovetailError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..gateway import Gateway
     from ..gateway.config import Entry
 
-log = logging.getLogger("dovetail.gateway")
+_LOGS: Final = (logging.getLogger("dovetail.gateway"), logging.getLogger("dovetail.health"))
 
 
 def names_servers(text: str) -> bool:
@@ -36,7 +36,7 @@ def gateway_of(file: str, *, yes: bool, **more: Any) -> Gateway:
     from ..gateway.config import usable
     from ..gateway.trust import check_trusted
 
-    if not yes:
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
         _ask(usable(file)[0])
     return Gateway(file, check=None if yes else check_trusted, **more)
 
@@ -70,12 +70,14 @@ def failed(client: Client) -> dict[str, DovetailError]:
 def telling_failed(command: str, client: Client) -> Generator[None]:
     """Say on stderr, in the end and once, which servers are not there, in place of what is logged for every list. Of
     those that are written wrongly was spoken when they were read."""
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    levels = {log: log.level for log in _LOGS}
+    for log in _LOGS:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(level)
+        for log, level in levels.items():
+            log.setLevel(level)
         for name, error in failed(client).items():
             if name in client.target.service.proxies:
                 why = printable(error.message)
@@ -83,11 +85,9 @@ def telling_failed(command: str, client: Client) -> Generator[None]:
 
 
 def _ask(entries: list[Entry]) -> None:
-    """Ask at the terminal, if there is one, about commands that nobody has spoken of; what is said is remembered."""
+    """Ask at the terminal about commands that nobody has spoken of; what is said is remembered."""
     from ..gateway.trust import is_trusted, trust
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
     for entry in entries:
         if entry.command and not is_trusted(entry):
             shown = printable(shlex.join(entry.command))
