@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Thousands of modules and processes: what is compiled once must be kept, whatever the caller usually wants.
+unexport PYTHONDONTWRITEBYTECODE
 LAYERED := $(addprefix tests/,server http client drivers transports workers auth gateway dialects errors stores \
 	surface testing test_every_revision.py)
 SUITE := -n 2 --dist loadgroup -m "not slow" -rs

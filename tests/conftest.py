@@ -7,6 +7,7 @@ With ``FAILED_TESTS=FILE`` a run that went to its end and in which tests failed 
 ``scripts/alone.sh``.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if os.environ.get("EVERY_LAYER") else ():
         for mark in item.iter_markers("bare"):
             item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))
+
+
+def pytest_collection_finish() -> None:
+    """Whatever looks at all objects looks at those of the tests to come, half a million of them, no more."""
+    gc.collect()
+    gc.freeze()
 
 
 _failed: dict[str, None] = {}

@@ -2,6 +2,7 @@
 reaches into private parts."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,10 +174,13 @@ def _names_in_code(text: str) -> Iterator[tuple[str, int]]:
     yield from private_names(tree)
 
 
-def read() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(TESTS.rglob("*.py")):
-        if path != Path(__file__):
-            yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text())
+@functools.cache
+def read() -> list[tuple[str, ast.Module]]:
+    return [
+        (path.relative_to(TESTS).as_posix(), ast.parse(path.read_text()))
+        for path in sorted(TESTS.rglob("*.py"))
+        if path != Path(__file__)
+    ]
 
 
 def test_no_test_sleeps_for_a_result() -> None:
