@@ -337,17 +337,20 @@ async def test_a_stranger_is_refused_before_its_body_is_read() -> None:
             assert (await connection.head()).status == 401
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("wrong", [5, "token", StaticTokens])
 def test_what_cannot_verify_is_refused_when_the_app_is_made(wrong: Any) -> None:
     with pytest.raises(TypeError, match="async def verify"):
         Server("x", "1", auth=wrong).asgi()
 
 
+@pytest.mark.anywhere
 def test_an_empty_token_is_no_token() -> None:
     with pytest.raises(ValueError, match="empty"):
         StaticTokens({"": "everybody"})
 
 
+@pytest.mark.anywhere
 def test_one_server_is_one_resource() -> None:
     with pytest.raises(ValueError, match="same audience"):
         AnyOf(StaticTokens({}, audience="https://a"), StaticTokens({}, audience="https://b"))

@@ -1,7 +1,7 @@
 """Fixtures of the HTTP tests.
 
-A module that says ``ON = (…)`` runs each of its tests on each of those hosts. What a host cannot do is marked with
-`cannot` and stands in the table of `docs/http.md`.
+A module that says ``ON = (…)`` runs each of its tests on each of those hosts, but those that are marked with
+`anywhere`: they reach no host. What a host cannot do is marked with `cannot` and stands in the table of `docs/http.md`.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ def slow(tmp_path: Path) -> str:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     hosts = getattr(metafunc.module, "ON", ())
-    if hosts:
+    if hosts and metafunc.definition.get_closest_marker("anywhere") is None:
         metafunc.parametrize("hosted", hosts, indirect=True)
 
 

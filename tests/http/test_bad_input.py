@@ -211,6 +211,7 @@ class Caller:
         return sent[0]["status"], dict(sent[0]["headers"])
 
 
+@pytest.mark.anywhere
 @run
 async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
     app = build().asgi()
@@ -225,6 +226,7 @@ async def test_large_heads_that_never_come_twice_are_not_remembered() -> None:
     await app.drain(0)
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("failure", [ConnectionResetError(), RuntimeError("the handler is closed")])
 def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None:
     @run
@@ -248,6 +250,7 @@ def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None
     scenario()
 
 
+@pytest.mark.anywhere
 @run
 async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat() -> None:
     server = build(limits=Limits(sessions=500))
@@ -274,6 +277,7 @@ async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat
     await app.drain(0)
 
 
+@pytest.mark.anywhere
 @run
 async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
     app = build().asgi()

@@ -105,6 +105,7 @@ async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
         writer.close()
 
 
+@pytest.mark.anywhere
 @run
 async def test_a_large_message_on_tcp_counts_too() -> None:
     server, gate = build(all_messages=2 * SIZE)
@@ -126,6 +127,7 @@ async def test_a_large_message_on_tcp_counts_too() -> None:
     await listener.close()
 
 
+@pytest.mark.anywhere
 @run
 async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
     server, gate = build(all_messages=3 * SIZE)
@@ -151,6 +153,7 @@ async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
     await listener.close()
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("limits", [{"message_size": 300_000}, {"all_answers": 300_000}])
 @run
 async def test_the_answers_of_one_array_are_bounded_together(limits: dict[str, int]) -> None:

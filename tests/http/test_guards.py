@@ -26,12 +26,14 @@ def refusal(local: str | None, host: str | None, origin: str | None = None, **op
     return Guard(HttpOptions(**options)).refusal(local, headers)
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "127.9.9.9"])
 def test_on_loopback_its_own_names_are_served(host: str) -> None:
     assert refusal(LOCAL, host) is None
     assert refusal(LOCAL, host, "http://localhost:3000") is None
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "localhost.evil.example", "127.evil.example", "127.0.0.1.evil.example", "", "[evil]"],
@@ -44,6 +46,7 @@ def test_on_loopback_every_other_name_is_refused_and_the_setting_named(host: str
     assert refusal(LOCAL, "localhost", f"http://{host or 'evil'}") is not None
 
 
+@pytest.mark.anywhere
 def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
     assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example",)) is None
     assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example:8000",)) is None
@@ -51,6 +54,7 @@ def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
     assert refusal(REMOTE, "other.example", allowed_hosts=("mcp.example",)) is not None
 
 
+@pytest.mark.anywhere
 def test_elsewhere_host_is_free_and_pages_need_to_be_listed() -> None:
     assert refusal(REMOTE, "whatever.example") is None
     assert refusal(SOCKET, "whatever.example") is None
@@ -66,11 +70,13 @@ def test_elsewhere_host_is_free_and_pages_need_to_be_listed() -> None:
     assert refusal(REMOTE, "x", "http://page.example", allowed_origins=("https://page.example",)) is not None
 
 
+@pytest.mark.anywhere
 def test_a_request_without_a_host_is_refused_where_hosts_count() -> None:
     assert refusal(LOCAL, None) is not None
     assert refusal(REMOTE, None) is None
 
 
+@pytest.mark.anywhere
 def test_small_readers() -> None:
     assert not is_loopback(None)
     assert not is_loopback("0.0.0.0")
@@ -212,12 +218,14 @@ STRANGE_NAMES = [
 ]
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("name", STRANGE_NAMES)
 def test_a_name_that_only_looks_like_ours_is_refused(name: str) -> None:
     assert refusal(LOCAL, name) is not None
     assert refusal(LOCAL, LOCAL, f"http://{name}") is not None
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("scheme", ["evil", "file", "ftp", "https://http"])
 def test_an_origin_is_http_or_https(scheme: str) -> None:
     assert refusal(LOCAL, LOCAL, f"{scheme}://localhost") is not None
@@ -228,6 +236,7 @@ def from_site(site: str, origin: str | None = None, **options: Any) -> str | Non
     return Guard(HttpOptions(**options)).refusal(LOCAL, headers)
 
 
+@pytest.mark.anywhere
 def test_a_request_from_another_site_is_refused_though_it_names_no_origin() -> None:
     assert from_site("cross-site") is not None
     assert from_site("Cross-Site ", "http://localhost") is not None
@@ -235,6 +244,7 @@ def test_a_request_from_another_site_is_refused_though_it_names_no_origin() -> N
         assert from_site(site) is None
 
 
+@pytest.mark.anywhere
 def test_a_page_that_is_allowed_may_come_from_another_site() -> None:
     page = "https://page.example"
     assert from_site("cross-site", page, allowed_origins=(page,)) is None

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dovetail.settings import HttpOptions
 from dovetail.transports.http.server.app import HttpApp
 from dovetail.transports.http.server.asgi import AsgiFace
@@ -82,6 +84,7 @@ async def test_stateless_serves_only_the_revisions_it_has() -> None:
         assert (await web.legacy(NEWEST, None, "ping")).status == 200
 
 
+@pytest.mark.anywhere
 def test_processes_with_the_same_keys_serve_each_others_sessions_and_hear_of_their_end(
     tmp_path: Path,
 ) -> None:

@@ -209,6 +209,7 @@ async def test_a_route_may_come_while_the_server_runs_and_the_endpoint_stays() -
         assert place.port
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize(
     ("path", "methods", "words"),
     [

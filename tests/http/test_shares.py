@@ -131,6 +131,7 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.anywhere
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
     limits = Limits(events=1000)
     budget = EventBudget(4000)

@@ -168,6 +168,7 @@ async def test_a_client_does_not_send_what_is_too_large_either(face: str) -> Non
         assert len((await client.call_tool("speak", {"size": 1})).content) == 1
 
 
+@pytest.mark.anywhere
 def test_the_documents_names_of_limits_hold_side_by_side_in_one_app() -> None:
     server = Server("names")
     names: dict[str, Any] = {
@@ -184,12 +185,14 @@ def test_the_documents_names_of_limits_hold_side_by_side_in_one_app() -> None:
     assert limits.on_events().sent_size == 3000
 
 
+@pytest.mark.anywhere
 def test_an_erlmcp_server_sends_no_more_than_it_accepts() -> None:
     assert Server("erl", dialect="erlmcp").limits.sent_size == 16 << 20
     assert Server("erl", dialect="erlmcp", limits=Limits(message_size=500)).limits.sent_size == 500
     assert Server("official").limits.sent_size is None
 
 
+@pytest.mark.anywhere
 @run
 async def test_an_array_of_answers_keeps_to_the_limit_as_a_whole() -> None:
     server = build("erlmcp")

@@ -115,6 +115,7 @@ async def plain_handshake(app: Any) -> int:
     return sent[0]["code"]
 
 
+@pytest.mark.anywhere
 @run
 async def test_a_server_that_does_not_start_turns_sockets_away_and_says_why_in_its_log_only(
     caplog: pytest.LogCaptureFixture,

@@ -205,6 +205,7 @@ def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -
 DAY = 86_400.0
 
 
+@pytest.mark.anywhere
 def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     one, two = EndedSessions(str(tmp_path)), EndedSessions(str(tmp_path))
     places = [by.place(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
@@ -217,6 +218,7 @@ def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) == len(places) / 8
 
 
+@pytest.mark.anywhere
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: Path, shared: bool) -> None:
     ended = EndedSessions(str(tmp_path) if shared else None)
