@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench import peers
@@ -23,6 +24,22 @@ CLIENTS = {
     "sdk": ("sdk", "sdk_login.py", {"auto": "auto", "legacy": "legacy"}),
     "typescript": ("node", "typescript_login.mjs", {"auto": "auto", "legacy": "legacy"}),
 }
+CROSSED = {"sdk": "auto", "typescript": "legacy"}
+"""The era in which a client goes through the proxy in the quick suite; at the provider itself it is the other one."""
+
+
+def cells(*, crossed: bool) -> list[Any]:
+    """Every client in every era; those that are not quick are behind `slow`."""
+    return [
+        pytest.param(
+            client,
+            era,
+            marks=() if (CROSSED[client] == era) is crossed else pytest.mark.slow,
+            id=f"{client}-{era}",
+        )
+        for client in CLIENTS
+        for era in ("auto", "legacy")
+    ]
 
 
 async def log_in(client: str, era: str, url: str, *origins: str) -> tuple[str, list[str]]:
@@ -69,8 +86,7 @@ async def directly() -> AsyncIterator[tuple[str, str]]:
             yield url, provider.issuer
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "era"), cells(crossed=True))
 def test_a_client_logs_in_through_the_proxy(client: str, era: str) -> None:
     async def test() -> None:
         async with asyncio.timeout(240), proxied() as site:
@@ -81,8 +97,7 @@ def test_a_client_logs_in_through_the_proxy(client: str, era: str) -> None:
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "era"), cells(crossed=False))
 def test_a_client_logs_in_at_the_provider_itself(client: str, era: str) -> None:
     async def test() -> None:
         async with asyncio.timeout(240), directly() as (url, issuer):
