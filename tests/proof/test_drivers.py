@@ -224,8 +224,20 @@ def test_the_limit_and_we_ask_once_per_call(peer: Peer, transport: str, era: str
 # --- numbers of tools -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("peer", peers.ALL, ids=lambda peer: peer.name)
-@pytest.mark.parametrize("count", [1, 50])
+@pytest.mark.parametrize(
+    ("peer", "count"),
+    [
+        # That the number is asked for shows where it is large; others start slowly, so they do it once.
+        pytest.param(
+            peer,
+            count,
+            marks=pytest.mark.slow if peer.environment and count == 1 else (),
+            id=f"{count}-{peer.name}",
+        )
+        for count in (1, 50)
+        for peer in peers.ALL
+    ],
+)
 def test_a_server_has_exactly_the_tools_it_is_measured_with(peer: Peer, count: int) -> None:
     need(peer.environment)
     with Child(peer, "stdio", BENCH_TOOLS=str(count)) as child:

@@ -22,7 +22,20 @@ TOGETHER = {
     "tests/inspector/": "the browser",
     "tests/auth/test_chromium.py": "the browser",
 }
-LONGEST = ("the machine", "the browser")
+LONGEST = (
+    "the machine",
+    "the browser",
+    "tests/test_wheel.py",
+    "tests/compat/test_program.py",
+    "tests/auth/test_commands.py",
+    "tests/cli/test_call.py",
+    "tests/proof/test_drivers.py",
+    "tests/http/test_workers.py",
+    "tests/http/test_ending.py",
+    "tests/tooling/test_migrate_runs.py",
+    "tests/workers/test_worker.py",
+    "tests/stores/test_redis.py",
+)
 """The pieces that take longest, the longest first: `pytest --durations=0`, summed over a file."""
 
 
