@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib
 import socket
 import subprocess
 import sys
@@ -258,6 +259,28 @@ async def test_a_packed_body_is_unpacked_in_bounded_pieces(library: str) -> None
         with pytest.raises(TransportError, match="encoded in a way nobody asked for"):
             await ask(send, server.url)
         assert await outcome(send, server.url) == "reset"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@run
+async def test_an_answer_that_its_library_has_read_already_is_an_answer(library: str, packed: bool) -> None:
+    if library == "aiohttp":
+        pytest.skip("it has neither such hooks nor such transports")
+    httpx = importlib.import_module(library)
+    body, headers = (
+        (gzip.compress(b"all of it"), ["Content-Encoding: gzip"]) if packed else (b"all of it", [])
+    )
+
+    async def read(response: Any) -> None:
+        await response.aread()
+
+    def whole(request: Any) -> Any:
+        return httpx.Response(200, content=body, headers=[line.split(": ") for line in headers])
+
+    async with raw_server(answering(answer(body, *headers))) as server:
+        for options in ({"transport": httpx.MockTransport(whole)}, {"event_hooks": {"response": [read]}}):
+            async with httpx.AsyncClient(**options) as made, fetch_by(made).session() as send:
+                assert await ask(send, server.url) == b"all of it"
 
 
 @run

@@ -15,7 +15,7 @@ import io
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, cast
 
 from ....client.fetch import Fetch
@@ -192,6 +192,10 @@ def _with_ours(headers: Mapping[str, str], authorization: str | None) -> dict[st
     return {**more, **headers}
 
 
+async def _whole(data: bytes) -> AsyncGenerator[bytes, None]:
+    yield data
+
+
 # --- the libraries --------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +220,12 @@ class HttpxClient(Library):
             method, url, headers=encoded, content=body, timeout=None, extensions=more
         )
         response = await self.client.send(request, stream=True, follow_redirects=False)
-        pieces = response.aiter_raw()
+        pieces, told = response.aiter_raw(), response.headers
+        if (
+            response.is_stream_consumed
+        ):  # by a hook of the application; or a transport for tests made it whole
+            pieces, told = _whole(response.content), self._httpx.Headers(told)
+            told.pop("Content-Encoding", None)  # it has been unpacked
 
         async def close() -> None:
             try:
@@ -224,7 +233,7 @@ class HttpxClient(Library):
             finally:
                 await response.aclose()
 
-        return Head(response.status_code, response.headers, pieces, close)
+        return Head(response.status_code, told, pieces, close)
 
     def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
         httpx, said = self._httpx, _said(error)
