@@ -1,6 +1,6 @@
 """Names, absence, openness: what all definitions promise."""
 
-from typing import Any, Literal, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -228,3 +228,12 @@ def test_only_structs_without_containers_escape_the_garbage_collector() -> None:
                 kinds = getattr(field.type, "__args__", (field.type,))
                 words = {kind for kind in kinds if get_origin(kind) is Literal}
                 assert set(kinds) - words <= plain, f"{name}.{field.name}"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    {*get_args(model.ContentBlock), *get_args(model.SamplingMessageContentBlock)},
+    ids=lambda kind: kind.__name__,
+)
+def test_a_block_says_its_type_as_the_wire_does(kind: Any) -> None:
+    assert kind.type == kind.__struct_config__.tag

@@ -1,10 +1,11 @@
 """Content blocks: what tools, prompts and sampling messages are made of.
 
-The member ``type`` tells the blocks apart. It is a tag, not an attribute: match on the class.
+The member ``type`` tells the blocks apart: match on the class, or compare ``block.type``. It belongs to the class, so a
+block is made without it.
 """
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType, field
 
@@ -29,6 +30,7 @@ def is_media_type(text: str) -> bool:
 class TextContent(Definition, tag_field="type", tag="text"):
     """Text, said to a model or by one."""
 
+    type: ClassVar[str] = "text"
     text: str
     annotations: dict[str, Any] | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
@@ -37,6 +39,7 @@ class TextContent(Definition, tag_field="type", tag="text"):
 class ImageContent(Definition, tag_field="type", tag="image"):
     """``data`` is base64."""
 
+    type: ClassVar[str] = "image"
     data: str
     mime_type: str
     annotations: dict[str, Any] | UnsetType = UNSET
@@ -46,6 +49,7 @@ class ImageContent(Definition, tag_field="type", tag="image"):
 class AudioContent(Definition, tag_field="type", tag="audio"):
     """``data`` is base64. Since 2025-03-26."""
 
+    type: ClassVar[str] = "audio"
     data: str
     mime_type: str
     annotations: dict[str, Any] | UnsetType = UNSET
@@ -55,10 +59,13 @@ class AudioContent(Definition, tag_field="type", tag="audio"):
 class ResourceLink(Resource, tag_field="type", tag="resource_link"):
     """A resource by name only; the client reads it if it wants to. Since 2025-06-18."""
 
+    type: ClassVar[str] = "resource_link"
+
 
 class EmbeddedResource(Definition, tag_field="type", tag="resource"):
     """A resource with its contents."""
 
+    type: ClassVar[str] = "resource"
     resource: ResourceContents
     annotations: dict[str, Any] | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = field(name="_meta", default=UNSET)
@@ -71,6 +78,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 class ToolUseContent(Definition, tag_field="type", tag="tool_use"):
     """A model wants a tool called. In sampling only, since 2025-11-25."""
 
+    type: ClassVar[str] = "tool_use"
     id: str
     name: str
     input: dict[str, Any]
@@ -80,6 +88,7 @@ class ToolUseContent(Definition, tag_field="type", tag="tool_use"):
 class ToolResultContent(Definition, tag_field="type", tag="tool_result"):
     """What that tool answered. In sampling only, since 2025-11-25."""
 
+    type: ClassVar[str] = "tool_result"
     tool_use_id: str
     content: list[ContentBlock]
     structured_content: Any = UNSET
