@@ -198,7 +198,7 @@ async def test_the_low_level_validates_by_schema_and_its_types_are_pydantic(
     path = write(tmp_path, WAYS)
     async with Client(target(f"{path}:low", folder=tmp_path), revision=revision) as client:
         shown = {tool.name: tool for tool in await client.list_tools()}
-        assert dict(shown["copied"].meta) == {"kept": True}
+        assert shown["copied"].meta == {"kept": True}
         right, text, missing, failed = await calls(
             client, ("add", {"a": 1}), ("add", {"a": "1"}), ("add", {}), ("add", {"a": 0})
         )
