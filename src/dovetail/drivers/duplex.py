@@ -209,6 +209,8 @@ class Duplex:
         self._frames.clear()
         self._held.clear()
         self._session_over()
+        # Each of them leads back here: what an ended connection held would wait for the collector of circles.
+        self.endpoint.on_session = self._link = self._pulse = None
         self._lost.set()
 
     # --- the peer's requests --------------------------------------------------------------------------------
@@ -300,6 +302,7 @@ class Duplex:
         session, self._session = self._session, None
         if session is not None:
             self.service.session_closed(session)
+            session.notify = None
 
     # --- writing --------------------------------------------------------------------------------------------
 

@@ -254,6 +254,7 @@ class Requests:
         """The connection is over: nobody will be answered any more."""
         if self.ended is None:
             self.ended = reason or TransportError("the peer closed the connection", cause="eof")
+        self._write = _nowhere  # it leads back to whoever has us
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._timer_at = None, inf
@@ -343,6 +344,10 @@ class Requests:
         if self.hint is not None:
             text += f" ({self.hint})"
         _interrupt(sent, RequestTimeout(text, limit=limit))
+
+
+def _nowhere(data: bytes) -> None:
+    """What is written after the end."""
 
 
 def _interrupt(sent: Outgoing, error: DovetailError) -> None:
