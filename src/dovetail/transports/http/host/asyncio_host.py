@@ -6,7 +6,6 @@ One process, no WebSockets. A call that comes alone is answered soonest here; se
 from __future__ import annotations
 
 import asyncio
-import ssl
 from email.utils import formatdate
 from typing import Any
 
@@ -24,7 +23,7 @@ class Host:
     def __init__(self, app: HttpApp, place: Place, *, face: str = "http1") -> None:
         if face == "asgi":
             raise DovetailError("there are no WebSockets without an HTTP server: use --server granian")
-        self._secure = _secured(place)
+        self._secure = place.secured()
         self.bound = place.listen()
         self._place = place
         self._app = app
@@ -93,15 +92,3 @@ class _Full(asyncio.Protocol):
 
 def run_workers(work: Work) -> int:
     raise DovetailError("several workers need a host of their own: use --server granian, or workers=1")
-
-
-def _secured(place: Place) -> ssl.SSLContext | None:
-    if place.certfile is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(place.certfile, place.keyfile)
-    except OSError as error:
-        raise DovetailError(f"the certificate cannot be used: {error.strerror or error}") from None
-    return context

@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,9 @@ from msgspec import Struct
 from ....errors import DovetailError
 from ....settings import HTTP_BACKLOG, HTTP_LOOK
 from ...loopback import is_loopback
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -31,6 +35,24 @@ class Place(Struct, frozen=True, kw_only=True):
     def local(self) -> bool:
         """Whether only this machine can reach it."""
         return self.uds is not None or is_loopback(self.host)
+
+    def secured(self) -> ssl.SSLContext | None:
+        """What serves HTTPS here; None without a certificate.
+
+        Raises:
+            DovetailError: the certificate cannot be used.
+        """
+        if self.certfile is None:
+            return None
+        import ssl  # most servers have a proxy in front
+
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certfile, self.keyfile)
+        except OSError as error:
+            raise DovetailError(f"the certificate cannot be used: {error.strerror or error}") from None
+        return context
 
     def address_of(self, bound: socket.socket) -> str | None:
         """The address every connection to ``bound`` comes in on; None where that may be one of several, or none."""

@@ -135,6 +135,7 @@ def _divide(options: dict[str, Any], *, allow_remote: bool) -> tuple[Place, Http
             f"serving on {place.host} would let everybody who can reach it call this server: authenticate "
             "callers, or say allow_remote=True (--allow-remote)"
         )
+    place.secured()  # hosts would say it each in words of its own, or with a traceback
     return place, settings
 
 
