@@ -458,10 +458,34 @@ def test_a_store_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: 
         stdin=subprocess.DEVNULL,
         timeout=HANG,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.decode().startswith("dovetail run: ")
     assert "store" in done.stderr.decode()
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_key_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: Path) -> None:
+    done = subprocess.run(
+        [*CLI, "run", str(file), "--json"],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=HANG,
+        env={**os.environ, "DOVETAIL_SEAL_KEYS": "short"},
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"dovetail run: DOVETAIL_SEAL_KEYS wants keys of 32 bytes in hex or base64url\n"
+
+
+@pytest.mark.parametrize("host", ["granian", "uvicorn", "asyncio"])
+def test_a_certificate_that_cannot_be_used_is_one_line(file: Path, host: str) -> None:
+    done = subprocess.run(
+        [*CLI, "run", str(file), "--http", "--port", "0", "--server", host, "--certfile", "nothing.pem"],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=HANG,
+    )
+    assert done.returncode == 1
+    assert done.stderr == b"dovetail run: the certificate cannot be used: No such file or directory\n"
 
 
 def test_starting_imports_nothing_of_http() -> None:

@@ -53,7 +53,9 @@ def a_folder(path: Path) -> str:
 UNUSABLE = (newer, something_else, damaged, no_database, a_folder)
 
 
-def refused(folder: Path, *words: str, command: str = "run", env: dict[str, str] | None = None) -> str:
+def refused(
+    folder: Path, *words: str, command: str = "run", env: dict[str, str] | None = None, status: int = 1
+) -> str:
     """The one line that is said."""
     file = folder / "small.py"
     file.write_text(SERVER)
@@ -62,7 +64,7 @@ def refused(folder: Path, *words: str, command: str = "run", env: dict[str, str]
         env={**os.environ, **(env or {})},
     )  # fmt: skip
     lines = done.stderr.decode().splitlines()
-    assert (done.returncode, len(lines), done.stdout) == (1, 1, b""), done.stderr.decode()
+    assert (done.returncode, len(lines), done.stdout) == (status, 1, b""), done.stderr.decode()
     assert lines[0].startswith(f"dovetail {command}: ")
     return lines[0]
 
@@ -132,5 +134,7 @@ def test_urls_of_redis_that_are_well(url: str) -> None:
 
 
 def test_a_wrong_url_in_the_environment_is_no_fault_of_the_file(tmp_path: Path) -> None:
-    said = refused(tmp_path, *HTTP, str(free_port()), env={"DOVETAIL_STORE": "redis://127.0.0.1:abc/0"})
+    said = refused(
+        tmp_path, *HTTP, str(free_port()), env={"DOVETAIL_STORE": "redis://127.0.0.1:abc/0"}, status=2
+    )
     assert said == "dovetail run: a store in Redis is redis://HOST:PORT/DB"

@@ -102,14 +102,14 @@ class Bar:
 
 def told(error: DovetailError, command: str, words: Sequence[str]) -> int:
     """Say what went wrong, to people or to scripts; the exit status."""
-    ours = words[: words.index("--")] if "--" in words else words
-    if "--json" in ours:
+    ours, status = words[: words.index("--")] if "--" in words else words, getattr(error, "status", 1)
+    if "--json" in ours and status != 2:
         # What a command refuses by itself is no failure inside of us.
         kind = "command_failed" if error.kind == DovetailError.kind else error.kind
         Printer(json=True).json({"error": {"kind": kind, "message": error.message}})
     else:
         sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
-    return 1
+    return status
 
 
 class Printer:

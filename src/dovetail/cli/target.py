@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from ..server import Server
 
 
+class WrongCommandLine(DovetailError):
+    """An option or a variable of ours cannot be meant: exit status 2."""
+
+    status = 2
+
+
 class TargetError(DovetailError):
     """There is no server to be found there; the message says what to do."""
 
@@ -53,13 +59,25 @@ def server_of(options: argparse.Namespace) -> Server:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """What is logged goes to stderr from now on, and state to the store that is named."""
+    """What is logged goes to stderr from now on, and state to the store that is named.
+
+    Raises:
+        WrongCommandLine: there is no such store, or a key that seals is none.
+    """
     log_to_stderr(options.log_level)
     store = options.store if options.store is not None else os.environ.get("DOVETAIL_STORE") or None
-    if store is not None:
-        from ..stores.urls import from_url
+    try:  # here these mistakes are the command's, not the file's
+        if store is not None:
+            from ..stores.urls import from_url
 
-        from_url(store)  # here its mistakes are the command's, not the file's
+            from_url(store)
+        if os.environ.get("DOVETAIL_SEAL_KEYS"):
+            from ..server.persistence import environment_keys
+
+            environment_keys()
+    except (DovetailError, ValueError) as error:
+        raise WrongCommandLine(str(error)) from None
+    if store is not None:
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = store
 
