@@ -11,8 +11,8 @@ import pytest
 
 from dovetail import Server
 from dovetail.core.batch import Batch
-from dovetail.drivers.pacing import in_turns, poured, stepwise
-from dovetail.settings import AT_ONCE, PIECES_AT_ONCE, Limits
+from dovetail.drivers.pacing import PIECES_AT_ONCE, in_turns, poured, stepwise, turn
+from dovetail.settings import AT_ONCE, Limits
 from dovetail.transports import tcp
 from dovetail.wire.frames import encode_batch
 from dovetail.wire.long_results import PIECE, Pieces
@@ -202,6 +202,19 @@ async def test_what_can_be_sent_in_pieces_is_never_put_together() -> None:
         sent += piece
     assert sent == encode_batch(replies)
     assert max(sizes) == PIECE
+
+
+@run
+async def test_large_messages_are_read_in_line_with_everything_that_is_heavy() -> None:
+    order: list[str] = []
+
+    async def read(name: str) -> None:
+        for _ in range(3):
+            await turn()
+            order.append(name)
+
+    await asyncio.gather(read("one"), read("two"))
+    assert order == ["one", "two"] * 3
 
 
 @run

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from ..settings import AT_ONCE, PIECES_AT_ONCE, TURN_SECONDS
+from ..settings import AT_ONCE, TURN_SECONDS
 from ..wire.long_results import Body, pieces_of
 
 T = TypeVar("T")
@@ -24,6 +24,12 @@ TURN_SHARE: Final = 0.3
 TURN_PAUSE: Final = 0.001
 """Seconds that arrays of all peers take without waiting, how much of all time they get back, and how long one of them
 waits between two turns when there is nothing left."""
+
+
+PIECES_AT_ONCE: Final = 4
+"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
+READ_IN_TURN: Final = 256 << 10
+"""Bytes of a large message that are read from a host before others get their turn."""
 
 
 class _Allowance:
@@ -111,6 +117,11 @@ async def stepwise(steps: Generator[None, None, T]) -> T:
             _allowance.spend(begun)
             await line.turn()
             begun = perf_counter()
+
+
+async def turn() -> None:
+    """Wait for a turn among all that is heavy: between two pieces of a large message, say."""
+    await _line().turn()
 
 
 async def poured(body: Body) -> AsyncGenerator[bytes]:

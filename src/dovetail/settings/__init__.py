@@ -425,8 +425,6 @@ TURN_LINES: Final = 100
 AT_ONCE: Final = 8
 TURN_SECONDS: Final = 0.0002
 """Calls of one array that are begun together; then as many as keep others waiting for so long."""
-PIECES_AT_ONCE: Final = 4
-"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ....core.budget import Account
-from ....drivers.pacing import poured
+from ....drivers.pacing import READ_IN_TURN, poured, turn
 from ....settings import LARGE_ANSWER, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
@@ -155,7 +155,7 @@ class AsgiExchange(AsgiHead, eq=False):
         message = await self.receive()
         body: bytes = message.get("body", b"")
         parts = [body]
-        size = len(body)
+        size, due = len(body), READ_IN_TURN
         while message.get("more_body") and str(size) != declared:
             # Some hosts say "more" until they have been asked once more: what was declared is all.
             if size > limit:
@@ -164,6 +164,9 @@ class AsgiExchange(AsgiHead, eq=False):
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             hold(self, account, size)
+            if size > due:
+                due = size + READ_IN_TURN
+                await turn()
         if message["type"] == "http.disconnect":
             raise gone()
         if size > limit:

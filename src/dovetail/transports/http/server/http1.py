@@ -20,7 +20,7 @@ import httptools
 from msgspec import field
 
 from ....core.budget import Account
-from ....drivers.pacing import poured
+from ....drivers.pacing import READ_IN_TURN, poured, turn
 from ....errors import RemoteProtocolError
 from ....settings import HTTP_FLUSH, LARGE_ANSWER, READ_AHEAD
 from ....wire.frames import too_large
@@ -349,10 +349,15 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
         expected = self.headers.get("expect", "").lower() == "100-continue"
         if expected and not (self.complete or self.connection.lost) and self.scope["http_version"] == "1.1":
             self.connection.transport.write(_CONTINUE)
+        due = READ_IN_TURN
         while not self.complete:
             if self.arrived > limit:
                 raise too_large(limit)
             hold(self, account, self.arrived)
+            if self.arrived > due:  # meanwhile nobody waits for more, so no more is read
+                due = self.arrived + READ_IN_TURN
+                await turn()
+                continue
             if self.broken:
                 raise RemoteProtocolError("invalid_request", "the body is broken")
             if self.connection.lost:
