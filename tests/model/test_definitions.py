@@ -232,7 +232,7 @@ def test_only_structs_without_containers_escape_the_garbage_collector() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    {*get_args(model.ContentBlock), *get_args(model.SamplingMessageContentBlock)},
+    dict.fromkeys(get_args(model.ContentBlock | model.SamplingMessageContentBlock)),
     ids=lambda kind: kind.__name__,
 )
 def test_a_block_says_its_type_as_the_wire_does(kind: Any) -> None:
