@@ -24,7 +24,7 @@ EITHER: Final = frozenset({"shutdown"})
 
 
 FOLLOWING: Final = ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel")
-"""Requests for what ``tasks/create`` made: there on every revision that has it."""
+"""Requests for what ``tasks/create`` made: on older revisions too where a dialect has it."""
 
 
 class Offers:
@@ -98,7 +98,7 @@ def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
     rows = methods_for(revision, speaker)
     if speaker == "client":
         rows |= {name: METHODS[name] for name in dialect.methods}
-        if "tasks/create" in rows and not revision.modern:
+        if "tasks/create" in dialect.methods and not revision.modern:
             rows |= {name: METHODS[name] for name in FOLLOWING}
         if dialect.client_may_sample and not revision.modern:
             rows["sampling/createMessage"] = METHODS["sampling/createMessage"]
