@@ -159,7 +159,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "What that leaves to a quiet client while every flood": (
         "attacks/test_attacks.py::test_what_is_tried_holds",
     ),
-    "Arrays of a thousand calls, and handlers that make mebibytes": (),
+    "Handlers that make mebibytes in one go, and reading large bodies": (),
     "HTTP on Linux, on both hosts: a hang-up is noticed within 20 s": (
         "http/test_hangups.py::test_a_hang_up_behind_a_further_request_is_noticed",
         "http/test_unread.py::test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout",
