@@ -1,8 +1,10 @@
 """Where a server may be reached: ports, Unix sockets, TLS."""
 
+import asyncio
 import json
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -145,3 +147,25 @@ def test_without_the_host_its_extra_is_named(hosted: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=True
     )
     assert f"pip install 'dovetail-mcp[{extra}]'" in ended.stdout
+
+
+@pytest.mark.anywhere
+def test_what_is_accepted_sends_small_answers_at_once() -> None:
+    """asyncio sees to it only where a socket says that it is TCP's; else an answer in two writes takes 40 ms."""
+
+    async def accepted() -> int:
+        arrived: asyncio.Future[asyncio.BaseTransport] = asyncio.get_running_loop().create_future()
+
+        class Peer(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                arrived.set_result(transport)
+
+        listener = Place(host="127.0.0.1", port=0).listen()
+        async with await asyncio.get_running_loop().create_server(Peer, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            connection = (await arrived).get_extra_info("socket")
+            writer.close()
+            return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        assert runner.run(accepted())

@@ -94,8 +94,11 @@ class Place(Struct, frozen=True, kw_only=True):
                 return listener
             if not 0 <= int(self.port) <= 65535:  # of a larger one getaddrinfo takes the last 16 bits
                 raise ValueError("a port is a number from 0 to 65535")
-            family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            listener = socket.socket(family)
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM
+            )[0]
+            # asyncio's own loop sends small answers at once only on sockets that say they are TCP's.
+            listener = socket.socket(family, kind, protocol)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
