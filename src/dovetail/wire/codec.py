@@ -311,10 +311,10 @@ class Codec:
         self._openings[kind] = opening
         return opening
 
-    def _written(self, result: Any) -> Any:
-        return unknown.written(result, self._edited) if self.keeps else self._edited(result)
-
-    def _edited(self, result: Any) -> Any:
+    def _written(self, result: Any, *, alone: bool = False) -> Any:
+        """The result as this revision knows it; with what was kept of it, but ``alone``."""
+        if self.keeps and not alone:
+            return unknown.written(result, functools.partial(self._written, alone=True))
         value = self._sieve.edit(result)
         if self.revision.modern:
             return self._completed(value)
