@@ -22,7 +22,6 @@ from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, 
 from ..model import CacheableResult, Error, Implementation, Result
 from ..model.meta import SERVER_INFO
 from ..settings import CODECS_KEPT, DECODERS_KEPT
-from . import unknown
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
@@ -159,7 +158,7 @@ class Codec:
             return kind.decode
         decode = _decoder_for(kind).decode
         if self.keeps:
-            decode = unknown.keeping(kind, decode)
+            decode = _unknown().keeping(kind, decode)
         self._decoders[kind] = decode
         return decode
 
@@ -182,7 +181,7 @@ class Codec:
                 data = rewrite(self.dialect.result_in.get(method.name, ()), data)
                 kind = result_type_of(method, data, self.revision)
                 result = self._decoder(kind)(known_blocks(data))
-                return unknown.kept(result, data) if self.keeps else result
+                return _unknown().kept(result, data) if self.keeps else result
             except UNREADABLE as error:
                 if isinstance(error, msgspec.ValidationError):
                     reason = error
@@ -248,7 +247,7 @@ class Codec:
         try:
             name, goes = self._outgoing(method, params)
             if came is not None and isinstance(params, Struct):
-                goes = Raw(unknown.carried(type(params), came, encode(goes)))
+                goes = Raw(_unknown().carried(type(params), came, encode(goes)))
             data = _line(RequestFrame(id, name, goes))
         except _UNWRITABLE as error:
             raise LocalProtocolError("internal_error", f"{method} cannot be written as JSON") from error
@@ -314,7 +313,7 @@ class Codec:
     def _written(self, result: Any, *, alone: bool = False) -> Any:
         """The result as this revision knows it; with what was kept of it, but ``alone``."""
         if self.keeps and not alone:
-            return unknown.written(result, functools.partial(self._written, alone=True))
+            return _unknown().written(result, functools.partial(self._written, alone=True))
         value = self._sieve.edit(result)
         if self.revision.modern:
             return self._completed(value)
@@ -394,6 +393,12 @@ def _claims(aliases: tuple[Alias, ...]) -> Claims:
 def _builtins(value: Any) -> dict[str, Any]:
     # Not `msgspec.to_builtins`: it does not know raw members.
     return msgspec.json.decode(encode(value))
+
+
+def _unknown() -> Any:
+    from . import unknown  # loaded by those who pass messages on
+
+    return unknown
 
 
 def _line(value: Any) -> bytes:
