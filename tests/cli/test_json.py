@@ -129,7 +129,10 @@ def test_commands_that_serve_say_where_in_one_line(folder: Path, command: str) -
                 found = json.loads(line)
                 break
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=HANG)
+        try:
+            process.communicate(timeout=HANG)
+        finally:
+            process.kill()
     assert found is not None
     assert set(found) >= set(members("run" if command in ("bridge", "gateway") else command))
 

@@ -11,6 +11,7 @@ from ..stores.bounds import WORKER_TASKS
 from ..stores.urls import check
 from ..tooling import settings
 from ..transports.http.host.places import say
+from ..transports.running import Stop
 from ..transports.running import run as run_process
 from ..workers.worker import work
 from . import target
@@ -39,5 +40,10 @@ def main(command: str, arguments: list[str]) -> int:
     check(server.store)
     told = {"worker": server.name, "tasks": options.tasks}
     said = f"dovetail: running the tasks of {server.name}, {options.tasks} at once"
-    say(msgspec.json.encode(told).decode() if options.json else said)
-    return run_process(lambda stop: work(server, options.tasks, stop), threads=server.limits.threads)
+
+    async def begin(stop: Stop) -> None:
+        # Whoever reads it may stop us at once: by now signals are heard.
+        say(msgspec.json.encode(told).decode() if options.json else said)
+        await work(server, options.tasks, stop)
+
+    return run_process(begin, threads=server.limits.threads)
