@@ -13,7 +13,7 @@ from dovetail import Client
 from dovetail.compat.absent import found as meant
 from dovetail.compat.private_names import PRIVATE
 from tests.support.aio import run
-from tests.support.waiting import until
+from tests.support.waiting import reached
 
 COMMAND = [sys.executable, "-m", "dovetail.cli.main", "run", "--compat"]
 
@@ -79,7 +79,8 @@ async def test_the_command_line_wins_over_stdio_server(tmp_path: Path) -> None:
     path, address = write(tmp_path, PROGRAMS["asyncio.run"]), tmp_path / "socket"
     child = await asyncio.create_subprocess_exec(*COMMAND, path, "--unix", address, "--", "there")
     try:
-        await until(address.exists, 60.0)  # many others may be starting too
+        _, writer = await reached(lambda: asyncio.open_unix_connection(address))
+        writer.close()
         async with Client(f"unix://{address}") as client:
             assert (await client.call_tool("hello")).text == "hello there"
     finally:
