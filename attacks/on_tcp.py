@@ -91,3 +91,25 @@ async def a_batch_that_answers_much(victim: Victim, scale: Scale) -> str:
     if await victim.settled(grown, scale.of(2, 10)):
         raise GotThrough(f"a batch of {len(calls)} calls cost {highest >> 20} MiB")
     return f"a batch of {len(calls)} calls for 1.8 GiB cost {highest >> 20} MiB"
+
+
+@attack("tcp", seconds=120)
+async def calls_of_many_connections(victim: Victim, scale: Scale) -> str:
+    """Many connections begin as many long calls as each of them may."""
+    count, before = scale.of(60, 200), victim.memory()
+    calls = b"".join(
+        _line(modern("tools/call", {"name": "nap", "arguments": {"seconds": 600}}, id=id))
+        for id in range(1000)
+    )
+    for _ in range(count):
+        wire = await victim.connect()
+        wire.send(calls)
+        await wire.writer.drain()
+        wire.send(_line(modern("tools/call", {"name": "echo", "arguments": {"text": "x"}}, id="last")))
+        while (answer := await wire.line()) is not None and answer.get("id") != "last":
+            pass
+    grown = (victim.memory() - before) >> 20
+    if grown > 160:
+        raise GotThrough(f"{count} connections with 1,000 calls each cost {grown} MiB")
+    await _traces(victim)
+    return f"{count} connections with 1,000 calls each cost {grown} MiB, others are served"

@@ -211,6 +211,7 @@ def test_the_core_knows_no_io_and_no_clock() -> None:
         "msgspec",
         "types",
         "typing",
+        "weakref",
     }
     for module, path in MODULES.items():
         if part_of(module) == "core":

@@ -120,12 +120,17 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "transports/test_strangers.py::test_an_introduction_of_megabytes_is_refused_and_a_smaller_one_may_follow",
         "transports/test_strangers.py::test_only_the_names_of_a_long_description_are_kept",
     ),
-    "Large messages, large answers and addresses have totals": (
+    "Large messages, large answers, addresses and requests under way have totals": (
+        "core/test_endpoint.py::test_all_peers_together_have_only_so_many_requests_under_way",
         "http/test_budgets.py::test_bodies_that_do_not_end_are_counted_and_given_back",
         "http/test_budgets.py::test_a_large_message_counts_for_as_long_as_its_call_runs",
         "http/test_budgets.py::test_a_large_message_on_tcp_counts_too",
         "http/test_budgets.py::test_addresses_have_a_total_and_unsubscribing_gives_them_back",
         "http/test_hangups.py::test_large_answers_that_nobody_reads_have_a_total",
+    ),
+    "An array that asks for more than is left": (
+        "core/test_endpoint.py::test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole",
+        "http/test_budgets.py::test_arrays_of_all_sessions_have_only_so_many_calls_under_way",
     ),
     "Lines on TCP that do not end count too": (
         "http/test_budgets.py::test_lines_that_do_not_end_are_counted_and_given_back",

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dovetail import Server
-from dovetail.settings import SMALL_MESSAGE, Limits
+from dovetail.settings import CALLS_FREE, SMALL_MESSAGE, Limits
 from dovetail.transports import tcp
 from tests.support.aio import run
 from tests.support.waiting import until
-from tests.support.web import Site, Web, modern, modern_headers, request, served
+from tests.support.web import Site, Web, legacy_headers, modern, modern_headers, request, served
 
 ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 SIZE = 4 * SMALL_MESSAGE
@@ -168,6 +168,32 @@ async def test_the_answers_of_one_array_are_bounded_together(limits: dict[str, i
     assert set(refused) == {1004}
     assert len(reply) < 310_000
     await until(lambda: server.admission.budget.answers.taken == 0)
+
+
+@run
+async def test_arrays_of_all_sessions_have_only_so_many_calls_under_way() -> None:
+    server, gate = build(all_calls=100)
+    begun = list[str]()
+
+    @server.tool
+    async def wait_here() -> None:
+        begun.append("")
+        await gate.wait()
+
+    calls = [request("tools/call", {"name": "wait_here", "arguments": {}}) for _ in range(CALLS_FREE + 100)]
+    array = json.dumps(calls).encode()
+    async with served(server) as site:
+        web = Web(site)
+        first, second = [(await web.initialize("2025-03-26"))[0] for _ in range(2)]
+        waiting = asyncio.create_task(web.ask("POST", legacy_headers("2025-03-26", first), array))
+        await until(lambda: len(begun) == len(calls))
+        refused = await web.ask("POST", legacy_headers("2025-03-26", second), array)
+        assert (refused.status, json.loads(refused.body)["error"]["code"]) == (503, 1004)
+        assert (await web.legacy("2025-03-26", second, "ping", {})).status == 200
+        gate.set()
+        assert len(json.loads((await waiting).body)) == len(calls)
+        again = await web.ask("POST", legacy_headers("2025-03-26", second), array)
+        assert len(json.loads(again.body)) == len(calls)
 
 
 @run

@@ -7,10 +7,14 @@ that ask for little never notice that others ask for much.
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from typing import Protocol
+from weakref import WeakSet
+
 from msgspec import Struct
 
 from ..errors import Refusal
-from ..settings import BUSY_SECONDS, Limits
+from ..settings import BUSY_SECONDS, CALLS_FREE, Limits
 
 
 class Account(Struct, eq=False):
@@ -30,6 +34,66 @@ class Account(Struct, eq=False):
         self.taken -= amount
 
 
+class Caller(Protocol):
+    """Whoever may have calls under way: a connection, a session."""
+
+    places: int
+    """How many it may have; beyond them it asks for more."""
+
+    @property
+    def in_flight(self) -> Sized: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+
+class Places:
+    """Calls of all peers that are under way, beyond the first few of each, which are not counted.
+
+    Nobody says when a call is over: that would cost every call something. Places are counted anew once there are none.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self._left = limit
+        self._callers: WeakSet[Caller] = WeakSet()
+
+    def full(self, caller: Caller) -> Refusal | None:
+        """Why ``caller`` may have no further call under way, if so."""
+        if len(caller.in_flight) >= caller.limits.in_flight:
+            return Refusal(1008, message="too many requests are in flight on this connection")
+        return None if self.has(1, caller) else busy("requests in flight")
+
+    def has(self, count: int, caller: Caller) -> bool:
+        """Whether there are places for so many more calls of ``caller``, which has them from now on.
+
+        It has no more than its own limit: what is beyond that is refused one by one.
+        """
+        most = caller.limits.in_flight
+        wanted = min(len(caller.in_flight) + count, most)
+        if wanted <= caller.places:
+            return True
+        more = min(max(wanted, 2 * caller.places), most) - caller.places
+        if more > self._left:
+            self._count()
+            more = wanted - caller.places
+        if more > self._left:
+            return False
+        self._left -= more
+        caller.places += more
+        self._callers.add(caller)
+        return True
+
+    def _count(self) -> None:
+        """Find what is left: those who have gone, and calls that are over, have made room."""
+        self._left = self._limit
+        for caller in list(self._callers):
+            caller.places = min(caller.places, max(CALLS_FREE, len(caller.in_flight)))
+            if caller.places > CALLS_FREE:
+                self._left -= caller.places - CALLS_FREE
+            else:
+                self._callers.discard(caller)
+
+
 class Budget:
     """The accounts of one server."""
 
@@ -44,6 +108,7 @@ class Budget:
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
         """Calls of legacy sessions whose clients have hung up: that does not cancel them."""
+        self.calls = Places(limits.all_calls)
 
 
 def unread(account: Account, held: int, size: int) -> Refusal | None:

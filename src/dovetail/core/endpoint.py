@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ..model import CancelledNotificationParams, ClientCapabilities, RequestParams
 from ..model.meta import PROGRESS_TOKEN
-from ..settings import Limits
+from ..settings import CALLS_FREE, Limits
 from ..wire.codec import Codec
 from ..wire.frames import Frame, RequestId, decode, decode_entry, is_batch, split_batch
 from ..wire.headers import RoutingHeaders
@@ -100,6 +100,7 @@ class Endpoint:
         self.closed = False
         self.in_flight: dict[RequestId, Call] = {}
         """The peer's requests that are being worked on."""
+        self.places = min(CALLS_FREE, self.limits.in_flight)
         self._own = Pending(self.limits, next_id)
         self._sent: dict[str, Codec] = {}
         """Methods that were found to be ours to send, and in whose words: each is looked up once."""
@@ -156,7 +157,7 @@ class Endpoint:
             if (
                 batch is None
                 and admitted.id not in in_flight
-                and len(in_flight) < self.limits.in_flight
+                and len(in_flight) < self.places
                 and admitted.method != INITIALIZE
             ):
                 in_flight[admitted.id] = admitted
@@ -179,9 +180,9 @@ class Endpoint:
         error: DovetailError | None = None
         if call.id in in_flight:
             error = ProtocolError("invalid_request", "a request with this id is still in flight")
-        elif len(in_flight) >= self.limits.in_flight:
-            error = Refusal(1008, message="too many requests are in flight on this connection")
-        elif batch is not None:
+        elif len(in_flight) >= self.places:
+            error = self.admission.budget.calls.full(self)
+        if error is None and batch is not None:
             error = problem(call)
         if error is not None:
             return self.refuse(error, call.id, call.codec)
@@ -265,6 +266,8 @@ class Endpoint:
             entries = split_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
+        if not self.admission.budget.calls.has(len(entries), self):
+            return Reply(self.refuse(busy("requests in arrays")).data, 503)  # each alone would cost as much
         batch = Batch(account=self.admission.budget.answers)
         events: list[Event] = []
         for frame in map(decode_entry, entries):
@@ -414,10 +417,7 @@ class Endpoint:
         return codec.encode_notification(method, params, self.limits.sent_size)
 
     def send_cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
-        """Stop waiting for the answer to ``id``. None: there is nothing to tell the peer.
-
-        Nothing is sent for a request that was answered, or for ``initialize``, which cannot be cancelled.
-        """
+        """Stop waiting for the answer to ``id``. None: it was answered, or is ``initialize``: none is cancelled."""
         method = self._own.settle(id)
         if method is None or method == INITIALIZE:
             return None

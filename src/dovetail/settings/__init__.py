@@ -388,6 +388,8 @@ VIOLATIONS: Final = 8
 """Messages that are none which a peer on TCP or a WebSocket may send; with one more it is hung up on."""
 SMALL_MESSAGE: Final = 64 << 10
 """Bytes up to which a message is not counted among those of all peers together."""
+CALLS_FREE: Final = 16
+"""Calls of one peer that are not counted among those of all."""
 LARGE_ANSWER: Final = 256 << 10
 """Bytes from which on an answer is counted until its client has taken it. Less fits into the buffers of the kernel."""
 BUSY_SECONDS: Final = 5.0
