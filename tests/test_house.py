@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 95_290
-CENTRE = 43_878
+WHOLE = 95_409
+CENTRE = 43_883
 AROUND = (
     "auth",
     "compat",

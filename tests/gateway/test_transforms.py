@@ -71,6 +71,63 @@ def test_two_tools_cannot_get_one_name() -> None:
         shop().transform(rename_arguments={"add": {"item": "x", "key": "x"}})
 
 
+def test_a_name_that_is_taken_cannot_be_given() -> None:
+    words = r"'buy', as 'add' of server 'shop' would be called, is taken by server 'shop'"
+    with pytest.raises(RegistrationError, match=words):
+        shop().transform(rename={"add": "buy"})
+    twice = shop()
+    twice.transform(rename={"buy": "cart"})
+    with pytest.raises(RegistrationError, match=r"'cart', as 'add'"):
+        twice.transform(rename={"add": "cart"})
+    around = Server("parent", "1")
+    around.add_tool(lambda: "", name="own", description="d")
+    around.mount(shop(), prefix="s")
+    with pytest.raises(RegistrationError, match=r"'own' of server 'parent' .* by server 'shop'"):
+        around.transform(rename={"own": "s_buy"})
+    with pytest.raises(RegistrationError, match=r"'s_add' of server 'shop' .* by server 'parent'"):
+        around.transform(rename={"s_add": "own"})
+    with pytest.raises(RegistrationError, match=r"'own', as 'later' would be called, is taken"):
+        around.transform(rename={"later": "own"})
+
+
+@run
+async def test_a_name_may_be_given_when_the_one_that_has_it_goes_or_is_of_another_kind() -> None:
+    exchanged, replaced, apart = shop(), shop(), shop()
+    exchanged.transform(rename={"look": "buy", "buy": "look"})
+    replaced.transform(rename={"look": "buy"}, without=["buy"])
+    apart.add_prompt(lambda: "as it was", name="sell")
+    apart.transform(rename={"buy": "sell"})
+    apart.transform(without=["look"])
+    apart.transform(rename={"sell": "look"})
+    for server, name in ((exchanged, "buy"), (replaced, "buy"), (apart, "look")):
+        async with Client(server) as client:
+            assert (await client.call_tool(name)).text == ("b" if server is apart else "l")
+    async with Client(apart) as client:
+        assert [one.name for one in await client.list_prompts()] == ["look"]
+        assert (await client.get_prompt("look")).messages[0].content.text == "as it was"
+
+
+@pytest.mark.parametrize("where", ["registered", "behind"])
+@run
+async def test_what_gets_a_taken_name_later_is_left_out_and_reported(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("front", "1")
+    server.add_tool(lambda: "own", name="own", description="d")
+    server.transform(rename={"own": "buy"})
+    if where == "registered":
+        server.add_tool(lambda: "b", name="buy", description="d")
+    else:
+        server.mount(Proxy(shop(), "other"))
+    async with Client(server) as client:
+        assert [one.name for one in await client.list_tools()].count("buy") == 1
+        await client.list_tools()
+        assert (await client.call_tool("buy")).text == "own"
+    (line,) = [one.getMessage() for one in caplog.records if "left out" in one.getMessage()]
+    theirs = "front" if where == "registered" else "other"
+    assert line == f"'buy' of server {theirs!r} is left out: 'own' of server 'front' was given its name"
+
+
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("where", ["own", "mounted", "behind", "around"])
 @run

@@ -103,6 +103,7 @@ class Components:
         key = (kind, key_of(call.principal), rules)
         kept = self._kept.get(key)
         if kept is None or kept.shown.version != version:
+            self._shape.collisions.look(server, self._shape.views, kind, there)
             traits = {one.key: one for one in (Traits.of(each, kind) for each in there.entries)}
             shown = Shown(version, self._built(kind, there, traits, rules))
             entries = shown.entries

@@ -28,6 +28,7 @@ from ..server.elsewhere import ListName
 from ..server.listing import Listing
 from ..server.registering.versions import split
 from .bounds import LIST_PATIENCE, LISTINGS_KEPT
+from .collisions import Collisions
 from .parts import LoopError, Mount, Shown, own_entries
 from .selecting import key_of_definition
 
@@ -60,8 +61,7 @@ class MergedLists:
         self._server = server
         self.mounts: list[Mount] = []
         self._merged: OrderedDict[tuple[ListName, str | None], Merged] = OrderedDict()
-        self._said: set[str] = set()
-        """Collisions that were reported."""
+        self._collisions = Collisions()
 
     async def page(self, kind: ListName, call: Call, channel: Channel) -> Raw:
         """A page of what the server and its parts show."""
@@ -98,11 +98,12 @@ class MergedLists:
             shown[place] = each
         versions = (own.version, *(None if each is None else each.version for each in shown))
         if kept is None or kept.shown.version != versions:
-            entries, older = self._joined(kind, own, list(zip(mounts, shown, strict=True)))
+            joined = self._joined(kind, own, list(zip(mounts, shown, strict=True)), versions)
+            entries = joined.entries
             listing = Listing(
                 self._server, kind, lambda: ((one, ()) for one in entries), _RESULTS[kind], private=True
             )
-            kept = self._merged[key] = Merged(listing, Shown(versions, entries, older))
+            kept = self._merged[key] = Merged(listing, joined)
             if len(self._merged) > LISTINGS_KEPT:
                 self._merged.popitem(last=False)
         if call.principal is None and None not in shown and self.steady(kind):
@@ -121,8 +122,8 @@ class MergedLists:
             return None
 
     def _joined(
-        self, kind: ListName, own: Shown, shown: list[tuple[Mount, Shown | None]]
-    ) -> tuple[list[Any], list[Any]]:
+        self, kind: ListName, own: Shown, shown: list[tuple[Mount, Shown | None]], version: Any
+    ) -> Shown:
         """All definitions, of two with one name the first; and the older versions of those."""
         found = {key_of_definition(kind, one): one for one in own.entries}
         origins = dict.fromkeys(found, f"server {self._server.name!r}")
@@ -130,7 +131,9 @@ class MergedLists:
             for one in () if each is None else mount.definitions(kind, each):
                 key = key_of_definition(kind, one)
                 if key in found:
-                    self._report(f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already")
+                    self._collisions.report(
+                        f"{key!r} of {mount.part.label} is left out: {origins[key]} has it already"
+                    )
                     continue
                 found[key] = one
                 origins[key] = mount.part.label
@@ -138,9 +141,4 @@ class MergedLists:
         for mount, each in shown:
             named = [] if each is None else [mount.naming.definition(kind, one) for one in each.older]
             older += [one for one in named if origins.get(split(one.name)[0]) == mount.part.label]
-        return list(found.values()), older
-
-    def _report(self, text: str) -> None:
-        if text not in self._said and len(self._said) < LISTINGS_KEPT:
-            self._said.add(text)
-            log.warning("%s", text)
+        return Shown(version, list(found.values()), older, origins)

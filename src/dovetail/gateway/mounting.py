@@ -26,6 +26,7 @@ from ..server.elsewhere import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
 from .bounds import ROUTES_KEPT
+from .collisions import known, shown_by
 from .merging import MergedLists
 from .naming import Naming
 from .parts import LISTS, Mount, Part, ServerPart
@@ -138,12 +139,8 @@ class Mounts(MergedLists):
         if self._server in _inside(part.server):
             raise RegistrationError(f"{part.label} cannot be mounted in itself")
         for kind in LISTS:
-            taken = dict.fromkeys(self._server.register.table(kind).entries, f"server {self._server.name!r}")
-            for other in self.mounts:
-                if isinstance(other.part, ServerPart):
-                    names = other.part.server.register.table(kind).entries
-                    taken |= {other.naming.renamed(kind, name): other.part.label for name in names}
-            for name in part.server.register.table(kind).entries:
+            taken = {name: origin for name, _, origin in known(self._server, kind)}
+            for name, _ in shown_by(part, kind):
                 outer = naming.renamed(kind, name)
                 if outer in taken:
                     raise RegistrationError(

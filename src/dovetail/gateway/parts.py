@@ -39,6 +39,8 @@ class Shown(Struct, frozen=True):
     entries: Sequence[Any] = ()
     older: Sequence[Any] = ()
     """Older versions of tools, which are not listed; their names end with their versions."""
+    origins: Mapping[str, str] = {}
+    """Whose the entries are, by their keys; the server's own for those that are not named."""
 
 
 class Part(Protocol):

@@ -29,6 +29,7 @@ from ..server.listing import Listing
 from ..server.registering.versions import VERSIONS, asked_for, joined, order, split
 from ..settings import NAME_ECHO
 from .bounds import LISTINGS_KEPT
+from .collisions import Collisions, settle
 from .components import Components
 from .parts import Shown, own_entries
 from .profiles import Profiles, needs_restoring, restored
@@ -79,6 +80,7 @@ class Shape:
         """By caller: the true schemas of arguments, as long as nothing changes."""
         self.edition = 0
         """How often anything was changed."""
+        self.collisions = Collisions()
         self.components = Components(server, self)
         self._kept: OrderedDict[Any, Listed] = OrderedDict()
         self.stages: dict[str, Stage] = {"tools/call": self.call_tool}
@@ -111,6 +113,7 @@ class Shape:
                 self._server.changed(kind)
 
     def add_view(self, view: View) -> None:
+        settle(self._server, view)
         self.views.append(view)
         self.change()
 
@@ -196,6 +199,7 @@ class Shape:
         key = (key_of(call.principal), rules, profile)
         kept = self._kept.get(key)
         if kept is None or kept.shown.version != version:
+            self.collisions.look(server, self.views, "tools", there)
             shown = self._built(version, there, rules)
             if profile != "spec":
                 shown = self._written(shown, key, profile)

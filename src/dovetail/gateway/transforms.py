@@ -105,13 +105,22 @@ class View:
 
     def admits(self, name: str, traits: Traits) -> bool:
         """Whether it shows what is called ``name`` before it."""
-        kind = traits.kind
-        if kind in self._limited and self._only is not None and not self._only.has(name, traits):
+        return self.chooses(name, traits) and self.taker(name, traits.kind) is None
+
+    def chooses(self, name: str, traits: Traits) -> bool:
+        """Whether ``only`` and ``without`` leave it in."""
+        if traits.kind in self._limited and self._only is not None and not self._only.has(name, traits):
             return False
-        # One that had the name by itself makes room for the one that was given it.
-        return (
-            not self.leaves_out(name, traits) and self._inner[kind].get(self.outer(name, kind), name) == name
-        )
+        return not self.leaves_out(name, traits)
+
+    def taker(self, name: str, kind: ListName) -> str | None:
+        """Who is given the name that something would have after this view; None where it keeps it."""
+        taker = self._inner[kind].get(self.outer(name, kind), name)
+        return None if taker == name else taker
+
+    def leave_name(self, name: str, kind: ListName) -> None:
+        """Nothing of this kind is meant by ``name`` in ``rename``."""
+        del self._inner[kind][self._renamed[kind].pop(name)]
 
     def leaves_out(self, name: str, traits: Traits) -> bool:
         """Whether it is named among those that are not shown."""

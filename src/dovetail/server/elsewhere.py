@@ -13,7 +13,7 @@ from ..stores.base import Store
 
 if TYPE_CHECKING:
     from ..gateway.mounting import Around
-    from ..gateway.parts import Part
+    from ..gateway.parts import Mount, Part
     from ..gateway.selecting import Traits
     from ..gateway.shaping import Shape
     from ..openapi.asgi import App
@@ -64,6 +64,11 @@ class TaskTool(Struct, frozen=True):
 
 class Elsewhere(Protocol):
     """Who is asked for what a server does not know itself."""
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        """What is mounted, in this order."""
+        ...
 
     async def start(self) -> None: ...
 
@@ -172,7 +177,7 @@ class Composing:
         one after the other, each to what the one before it shows; layers see what clients see.
 
         Raises:
-            RegistrationError: two of a kind would have one name.
+            RegistrationError: two of a kind would have one name; the message says whose they are.
         """
         from ..gateway.transforms import View  # a server that shows all it has loads nothing of it
 
