@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 95_409
+WHOLE = 95_427
 CENTRE = 43_883
 AROUND = (
     "auth",

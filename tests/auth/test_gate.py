@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -293,6 +294,34 @@ async def test_any_function_verifies() -> None:
             assert refused.status == 401
             assert read(refused.headers["www-authenticate"])[0].parameters["error"] == "invalid_token"
     assert set(seen) == {("good", "POST"), ("bad", "POST")}
+
+
+@run
+async def test_a_plain_function_verifies_in_a_thread() -> None:
+    threads: set[int] = set()
+
+    def verify(token: str, scope: Any) -> Principal | None:
+        threads.add(threading.get_ident())
+        return Principal("eve") if token == "good" else None
+
+    class Own:
+        def verify(self, token: str, scope: Any) -> Principal | None:
+            return verify(token, scope)
+
+    class Derived(Verifier):
+        def verify(self, token: str, scope: Any) -> Principal | None:  # type: ignore[override]
+            return verify(token, scope)
+
+    class Called:
+        async def __call__(self, token: str, scope: Any) -> Principal | None:
+            return Principal("eve") if token == "good" else None
+
+    wrapped = Called()
+    for auth in (verify, Own(), Derived(), AnyOf(verify), wrapped, lambda *given: wrapped(*given)):
+        async with served(mail(auth)) as site:
+            assert (await post(site, call("who"), {"Authorization": "Bearer good"})).status == 200
+            assert (await post(site, call("who"), {"Authorization": "Bearer bad"})).status == 401
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("wrong", [RuntimeError("secret reason"), "a string"])

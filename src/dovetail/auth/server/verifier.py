@@ -1,11 +1,12 @@
 """What tells a server who is calling: a token in, a principal out.
 
-``auth=`` takes a `Verifier` or any ``async def verify(token, scope) -> Principal | None``. Ours say why they refuse, by
-raising `InvalidToken`; a function of your own refuses by returning None.
+``auth=`` takes a `Verifier` or any ``async def verify(token, scope) -> Principal | None``; a plain function runs in a
+thread. Ours say why they refuse, by raising `InvalidToken`; a function of your own refuses by returning None.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast, runtime_checkable
@@ -17,7 +18,7 @@ from ..core.scopes import scope_list
 from .pages import Page
 
 Scope = Mapping[str, Any]
-Verify = Callable[[str, Scope], Awaitable[Principal | None]]
+Verify = Callable[..., Awaitable[Principal | None]]
 
 
 class InvalidToken(DovetailError):
@@ -30,6 +31,18 @@ class Unavailable(DovetailError):
     """It cannot be told now whether the token is good: the keys or the authorization server cannot be reached."""
 
     kind = "temporarily_unavailable"
+
+
+def _awaitable(verify: Callable[..., Any]) -> Verify:
+    """The same, to be awaited: a plain function may wait for a database, so it runs in a thread as plain tools do."""
+    if inspect.iscoroutinefunction(verify) or inspect.iscoroutinefunction(type(verify).__call__):
+        return verify
+
+    async def in_thread(*given: Any) -> Principal | None:
+        found = await asyncio.to_thread(verify, *given)
+        return await found if inspect.isawaitable(found) else found
+
+    return in_thread
 
 
 class Verifier:
@@ -50,6 +63,11 @@ class Verifier:
 
     def __init__(self, *, scopes: str | Iterable[str] = ()) -> None:
         self.scopes = scope_list(scopes)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "verify" in vars(cls):
+            cls.verify = cast("Any", _awaitable(cls.verify))
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         """Who ``token`` belongs to; None when it is not good.
@@ -87,7 +105,7 @@ class OwnVerifier(Verifier):
 
     def __init__(self, verify: Verify) -> None:
         super().__init__()
-        self._verify = verify
+        self._verify = _awaitable(verify)
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         found: Any = await self._verify(token, scope)
