@@ -1,11 +1,14 @@
 """HTTP+SSE as 2024-11-05 has it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dovetail import Client, Context, Server
 from dovetail.settings import Limits, Timeouts
+from dovetail.stores import SqliteStore
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
@@ -66,6 +69,55 @@ async def test_everything_the_server_says_comes_on_the_stream() -> None:
         await connection.close()
         await until(lambda: not site.app.life.streams)
         assert await say(site, path, request("ping")) == 404
+
+
+def listening(**options: Any) -> Server:
+    server = Server("shop", "1", **options)
+
+    @server.tool
+    def heard(ctx: Context) -> str:
+        found = dict(ctx.scope["headers"])
+        said = [found.get(name, b"").decode() for name in (b"x-always", b"x-once", b"authorization")]
+        return f"{ctx.scope['transport']}: {' '.join(said)}"
+
+    return server
+
+
+@run
+async def test_headers_of_one_call_reach_that_call() -> None:
+    async with (
+        served(listening()) as site,
+        Client(f"http://127.0.0.1:{site.port}/sse", headers={"X-Always": "a"}) as client,
+    ):
+        for headers in ({"X-Once": "b"}, None, {"X-Once": "c", "X-Always": "d"}):
+            wanted = {"X-Always": "a", "X-Once": ""} | (headers or {})
+            found = await client.call_tool("heard", headers=headers)
+            assert found.text == f"sse: {wanted['X-Always']} {wanted['X-Once']} "
+
+
+@run
+async def test_headers_reach_the_process_that_has_the_stream_but_tokens_are_not_sent_there(
+    tmp_path: Path,
+) -> None:
+    letters: list[bytes] = []
+
+    class Heard(SqliteStore):
+        async def publish(self, topic: str, message: bytes) -> None:
+            letters.append(message)
+            await super().publish(topic, message)
+
+    stores = [Heard(tmp_path / "state.db") for _ in range(2)]
+    async with served(listening(store=stores[0])) as first, served(listening(store=stores[1])) as second:
+        connection, events, path = await open_pair(first, Authorization="Bearer opened")
+        assert await say(second, path, initialize()) == 202
+        await hear(events, "initialize")
+        assert await say(second, path, {"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+        more = {"X-Once": "b", "Authorization": "Bearer secret", "Cookie": "secret"}
+        assert await say(second, path, request("tools/call", {"name": "heard"}), **more) == 202
+        assert text((await hear(events, "tools/call"))["result"]) == "sse:  b Bearer opened"
+        await connection.close()
+    assert any(b"x-once" in letter for letter in letters)
+    assert not any(b"secret" in letter for letter in letters)
 
 
 @run

@@ -102,7 +102,7 @@ class CallOptions(TypedDict, total=False):
     timeout: Timeout
     """The total in seconds, or `Timeouts`."""
     headers: Headers
-    """Headers of this call, over HTTP."""
+    """Headers of this call, over HTTP and HTTP+SSE; elsewhere a message has none."""
     on_progress: OnProgress | None
     meta: Mapping[str, Any] | None
     """Members of ``_meta``."""

@@ -134,11 +134,11 @@ class Duplex:
         if self._begins or self._quiet is not None:
             self._pulse = Pulse(self, begins=self._begins, quiet=self._quiet)
 
-    def received(self, message: bytes) -> None:
+    def received(self, message: bytes, scope: Mapping[str, Any] | None = None) -> None:
         self.heard += 1
         if len(message) > SMALL_MESSAGE and not self._hold(message):
             return
-        event = self.endpoint.receive(message)
+        event = self.endpoint.receive(message, scope=scope)
         if type(event) is Call and not self._closing:
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:

@@ -110,6 +110,7 @@ class Posted(Letter, frozen=True):
     connection: str
     principal: str | None
     message: bytes
+    headers: list[tuple[bytes, bytes]] = []
 
 
 class Kept(Letter, frozen=True):

@@ -76,7 +76,7 @@ class HttpApp:
         self.legacy = life.legacy = Legacy(*shared, ended)
         self.modern = life.modern = Modern(*shared)
         mail = None if self.legacy.shared is None else self.legacy.shared.mail
-        self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail)
+        self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail, self.identity)
         self._beside = Beside(
             service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )

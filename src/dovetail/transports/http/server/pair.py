@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
+from typing import Final
 from urllib.parse import parse_qs, quote
 
 from ....core.channel import Link, Receiver
@@ -20,8 +22,12 @@ from ....wire.sse import encode_event
 from ....workers.mail import Done, Mail, Posted
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService, refuse
-from .identity import until_expiry
+from .identity import Identity, until_expiry
 from .waiting import Watch, Watching
+
+Fields = Sequence[tuple[bytes, bytes]]
+
+_CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
 
 
 class EventLink(Link):
@@ -58,8 +64,11 @@ class Pair:
         streams: set[EventStream],
         watching: Watching,
         mail: Mail | None,
+        identity: Identity,
     ) -> None:
         self._service = service
+        self._credentials = frozenset(name.encode() for name in (*_CREDENTIALS, *identity.headers))
+        """Headers that never go through a store: other processes know those of the stream."""
         self._mail = mail
         if mail is not None:
             mail.handlers[Posted] = self._arrived
@@ -114,7 +123,8 @@ class Pair:
         """One message of the client; the answer, if any, comes on the stream."""
         id, owner = parse_qs(exchange.query).get("session_id", [""])[0], key_of(principal)
         try:
-            taken = self._receive(id, owner, body) or await self._pass_on(id, owner, body)
+            headers: Fields = exchange.scope["headers"]
+            taken = self._receive(id, owner, body, headers) or await self._pass_on(id, owner, body, headers)
         except StoreError as error:
             await refuse(exchange, self._service.admission, error, status=503)
             return
@@ -124,23 +134,26 @@ class Pair:
             error = ProtocolError("session_not_found", "no such session")
             await refuse(exchange, self._service.admission, error, status=404)
 
-    def _receive(self, id: str, owner: str | None, body: bytes) -> bool:
+    def _receive(self, id: str, owner: str | None, body: bytes, headers: Fields) -> bool:
         found = self._live.get(id)
         if found is None or key_of(found[1]) != owner:
             return False
-        found[0].received(body)
+        opened, named = found[0].endpoint.scope, {name for name, _ in headers}
+        kept = [(name, value) for name, value in opened["headers"] if name not in named]
+        found[0].received(body, {**opened, "headers": [*headers, *kept]})
         return True
 
-    async def _pass_on(self, id: str, owner: str | None, body: bytes) -> bool:
+    async def _pass_on(self, id: str, owner: str | None, body: bytes, headers: Fields) -> bool:
         """Hand a message to the process that has the stream; whether it has taken it."""
         worker = id.partition(".")[2]
         if self._mail is None or worker in ("", self._mail.me):
             return False
-        reply = await self._mail.ask(worker, Posted(id, owner, body))
+        told = [(name, value) for name, value in headers if name not in self._credentials]
+        reply = await self._mail.ask(worker, Posted(id, owner, body, told))
         return isinstance(reply, Done) and reply.well
 
     def _arrived(self, letter: Posted, sender: str) -> Done:
-        return Done(self._receive(letter.connection, letter.principal, letter.message))
+        return Done(self._receive(letter.connection, letter.principal, letter.message, letter.headers))
 
     async def close(self, seconds: float) -> None:
         """End every connection; calls under way get ``seconds``."""
