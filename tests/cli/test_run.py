@@ -312,7 +312,7 @@ def free_port() -> int:
 
 
 @run
-async def test_tcp_and_unix_sockets(tmp_path: Path) -> None:
+async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Path) -> None:
     port, path = free_port(), str(tmp_path / "socket")
     for arguments, connect in (
         (("--tcp", f"127.0.0.1:{port}"), lambda: asyncio.open_connection("127.0.0.1", port)),
@@ -326,6 +326,7 @@ async def test_tcp_and_unix_sockets(tmp_path: Path) -> None:
             assert await reader.read() == b""
             await served.ends(HALF)
             writer.close()
+        assert os.listdir(tmp_path) == []
 
 
 # --- the command line -----------------------------------------------------------------------------------------

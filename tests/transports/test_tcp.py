@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -12,7 +14,7 @@ from dovetail.core.channel import Call, Channel
 from dovetail.errors import RequestTimeout, TransportError
 from dovetail.model import CallToolResult
 from dovetail.settings import Limits, Timeouts
-from dovetail.transports import tcp
+from dovetail.transports import tcp, unix
 from dovetail.transports.loopback import is_loopback
 from tests.drivers.parrot import Gate, Parrot, call, said, text
 from tests.support.aio import run
@@ -332,6 +334,29 @@ def test_tls(tmp_path: Path) -> None:
         await listener.close()
 
     scenario()
+
+
+@run
+async def test_a_unix_socket_is_not_left_behind_and_nobody_elses_is_taken(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.sock")
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(path)  # and never closed properly: the file is still there
+    listener = await tcp.listen(Parrot(), path=path)
+    with pytest.raises(TransportError, match="cannot listen"):
+        await tcp.listen(Parrot(), path=path)
+    client = RawClient(MODERN)
+    await tcp.connect(client, path=path)
+    assert said(await client.request("tools/call", call("echo"))) == "echo"
+    await client.close()
+    await listener.close()
+    assert unix.identity(path) is None
+    moved = await tcp.listen(Parrot(), path=path)
+    os.unlink(path)
+    later = await tcp.listen(Parrot(), path=path)
+    await moved.close()
+    await tcp.connect(RawClient(MODERN), path=path)
+    await later.close()
+    assert unix.identity(path) is None
 
 
 @run

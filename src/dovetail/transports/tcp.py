@@ -30,7 +30,7 @@ from ..settings import (
     TCP_IDLE_SECONDS,
     Limits,
 )
-from . import running
+from . import running, unix
 from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
 
@@ -166,6 +166,8 @@ class Listener:
         self.grace = grace
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server
+        self._file: tuple[str, tuple[int, int] | None] | None = None
+        """The Unix socket, and what tells it from another one there."""
 
     def accept(self) -> _Connection:
         # A legacy client that answers in time is not silent.
@@ -184,7 +186,9 @@ class Listener:
         # A handshake is no connection yet, so its time is all that bounds it.
         secured: dict[str, Any] = {} if ssl is None else {"ssl": ssl, "ssl_handshake_timeout": TLS_SECONDS}
         if path is not None:
-            self._server = await loop.create_unix_server(self.accept, path, **secured)
+            bound = unix.bind(path)
+            self._file = path, unix.identity(path)
+            self._server = await loop.create_unix_server(self.accept, sock=bound, **secured)
         else:
             self._server = await loop.create_server(self.accept, host, port or 0, **secured)
         return self
@@ -192,6 +196,8 @@ class Listener:
     async def close(self, *, drain: float = 0.0) -> None:
         """Let nobody in any more, give calls under way ``drain`` seconds, and end every connection."""
         self._server.close()
+        if self._file is not None:
+            unix.remove(*self._file)
         self.service.end_listening()
         open_ones = list(self.connections)
         await asyncio.gather(*(one.duplex.close(drain=drain) for one in open_ones))

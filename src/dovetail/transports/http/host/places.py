@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from msgspec import Struct
 
 from ....errors import DovetailError
 from ....settings import HTTP_BACKLOG, HTTP_LOOK
+from ... import unix
 from ...loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -88,10 +87,7 @@ class Place(Struct, frozen=True, kw_only=True):
         listener: socket.socket | None = None
         try:
             if self.uds is not None:
-                listener = socket.socket(socket.AF_UNIX)
-                _remove_stale(self.uds)
-                listener.bind(self.uds)
-                return listener
+                return unix.bind(self.uds)
             if not 0 <= int(self.port) <= 65535:  # of a larger one getaddrinfo takes the last 16 bits
                 raise ValueError("a port is a number from 0 to 65535")
             family, kind, protocol, _, address = socket.getaddrinfo(
@@ -140,10 +136,7 @@ class Place(Struct, frozen=True, kw_only=True):
     def remove(self) -> None:
         """Leave no Unix socket behind."""
         if self.uds is not None:
-            try:
-                os.unlink(self.uds)
-            except FileNotFoundError:
-                pass
+            unix.remove(self.uds)
 
 
 def serving_on(where: str, *, json: bool) -> str:
@@ -153,13 +146,3 @@ def serving_on(where: str, *, json: bool) -> str:
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _remove_stale(path: str) -> None:
-    if not os.path.exists(path) or not stat.S_ISSOCK(os.stat(path).st_mode):
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
