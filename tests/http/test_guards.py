@@ -47,6 +47,36 @@ def test_on_loopback_every_other_name_is_refused_and_the_setting_named(host: str
 
 
 @pytest.mark.anywhere
+@pytest.mark.parametrize("port", ["", "65536", "99999", "70000", "655360", "-1", "8o"])
+def test_a_port_that_no_machine_has_is_no_name_of_ours(port: str) -> None:
+    assert refusal(LOCAL, f"localhost:{port}") is not None
+    assert refusal(LOCAL, "localhost", f"http://localhost:{port}") is not None
+
+
+@pytest.mark.anywhere
+@pytest.mark.parametrize("port", ["0", "80", "8000", "59999", "60000", "64999", "65499", "65529", "65535"])
+def test_every_port_that_there_is_is_served(port: str) -> None:
+    assert refusal(LOCAL, f"[::1]:{port}", f"http://127.0.0.1:{port}") is None
+
+
+@pytest.mark.cannot("uvicorn", "ASGI does not tell of the target's host")
+@run
+async def test_the_host_of_a_whole_url_counts_in_place_of_host() -> None:
+    body = json.dumps(modern("tools/list")).encode()
+    async with served(build()) as site:
+        own = f"127.0.0.1:{site.port}"
+        for there, said, status in (
+            (own, "evil.example", 200),
+            ("evil.example", own, 403),
+            ("a@[::1]", own, 403),
+        ):
+            connection = await site.connect()
+            headers = modern_headers(modern("tools/list")) | {"Host": said}
+            connection.request("POST", f"http://{there}/mcp", headers, body)
+            assert (await connection.head()).status == status
+
+
+@pytest.mark.anywhere
 def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
     assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example",)) is None
     assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example:8000",)) is None

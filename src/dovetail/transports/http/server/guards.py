@@ -26,7 +26,8 @@ NO_WEBSOCKETS: Final = (501, _TO_HAVE_SOME, CLOSE, TEXT_TYPE)
 """The answer of a host that has none. (RFC 9110, 15.6.2: it does not support what would be needed.)"""
 
 # What browsers send, and nothing else: whatever reads more into a name may be made to read the wrong one.
-_NAME: Final = r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::[0-9]{1,5})?"
+_PORT: Final = r"[0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_NAME: Final = rf"(\[[0-9a-f:.]{{2,45}}\]|[a-z0-9._-]{{1,253}})(?::(?:{_PORT}))?"
 _HOST: Final = re.compile(_NAME)
 _ORIGIN: Final = re.compile(rf"https?://{_NAME}")
 

@@ -58,8 +58,9 @@ class RsgiFace:
         items = native.items()
         headers = dict(items)
         plain = len(headers) == len(items) == len(native)
-        if "host" not in headers and scope.http_version == "2" and scope.authority:
-            headers["host"] = scope.authority  # RFC 9113, 8.3.1: ":authority" is what "Host" was
+        if scope.authority:
+            # RFC 9113, 8.3.1: ":authority" is what "Host" was; RFC 9112, 3.2.2: so it is in a target that is a URL.
+            headers["host"] = scope.authority
         local = self._only or self._known.get(scope.server) or self._local(scope)
         if scope.proto == "http":
             seen = RsgiScope(scope, "http")
