@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 95_481
-CENTRE = 43_936
+WHOLE = 95_506
+CENTRE = 43_961
 AROUND = (
     "auth",
     "compat",

@@ -78,6 +78,7 @@ class RsgiScope:
     """What granian tells of a request."""
 
     proto, method, path, server, client = "http", "POST", "/mcp", LOCAL, "127.0.0.1:40000"
+    authority = None
 
     def __init__(self, headers: dict[str, str]) -> None:
         self.headers = headers

@@ -152,6 +152,44 @@ async def test_completions_serve_prompts_templates_and_tools() -> None:
     await server.stop()
 
 
+@pytest.mark.parametrize(("dialect", "code"), [("official", -32602), ("erlmcp", -32112)])
+@run
+async def test_what_has_no_such_argument_has_none_to_complete(dialect: str, code: int) -> None:
+    server = Server("weather", "1", dialect=dialect)
+
+    @server.tool
+    @server.prompt
+    def plan(city: str) -> str:
+        """A plan."""
+        return city
+
+    server.add_tool(name="raw", input_schema={"type": "object"}, handler=lambda given: "", description="d")
+
+    @server.resource("weather://{city}/now")
+    def weather(city: str) -> str:
+        return city
+
+    @server.completion(ref="none", argument="a")
+    def nobody(value: str) -> list[str]:
+        return []
+
+    peer = Peer(server, "2025-06-18")
+    for ref in (
+        {"type": "ref/prompt", "name": "plan"},
+        {"type": "ref/tool", "name": "plan"},
+        {"type": "ref/resource", "uri": "weather://{city}/now"},
+        {"type": "ref/tool", "name": "raw"},
+    ):
+        argument = {"name": "city", "value": "x"}
+        assert (await peer.result("completion/complete", ref=ref, argument=argument))["completion"][
+            "values"
+        ] == []
+        if ref.get("name") != "raw":
+            error = await peer.error("completion/complete", ref=ref, argument={"name": "days", "value": ""})
+            assert (error["code"], "no argument 'days'" in error["message"]) == (code, True)
+    await server.stop()
+
+
 @run
 async def test_a_handler_may_return_whole_results() -> None:
     server = Server("x", "1")

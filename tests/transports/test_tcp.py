@@ -354,7 +354,9 @@ async def test_a_unix_socket_is_not_left_behind_and_nobody_elses_is_taken(tmp_pa
     os.unlink(path)
     later = await tcp.listen(Parrot(), path=path)
     await moved.close()
-    await tcp.connect(RawClient(MODERN), path=path)
+    other = RawClient(MODERN)
+    await tcp.connect(other, path=path)
+    await other.close()
     await later.close()
     assert unix.identity(path) is None
 

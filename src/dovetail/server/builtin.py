@@ -125,6 +125,10 @@ class Builtin:
                 if found is None:
                     raise _nothing_to_complete(key)
                 return found
+            if not entry.has_argument(argument.name):
+                shown = argument.name[:NAME_ECHO]
+                text = f"{key[:NAME_ECHO]!r} has no argument {shown!r}"
+                raise ProtocolError("invalid_completion_argument", text, data={"argument": shown})
             return m.CompleteResult(completion_of(None))
         settled = UNSET if params.context is UNSET else params.context.arguments
         given = cast("Mapping[str, Any]", {} if settled is UNSET else settled)

@@ -41,6 +41,10 @@ class Registered(Struct, kw_only=True, eq=False):
     older: bool = False
     """There is a newer version of it: it is not listed, and called ``name@version``."""
 
+    def has_argument(self, name: str) -> bool:
+        """Whether there is such an argument to complete."""
+        raise NotImplementedError
+
 
 class RegisteredTool(Registered, kw_only=True, eq=False):
     """A tool as it was registered."""
@@ -54,6 +58,10 @@ class RegisteredTool(Registered, kw_only=True, eq=False):
     headers: Mapping[tuple[str, ...], Any] | None = None
     """Which arguments are mirrored in ``Mcp-Param-*`` headers; None for none."""
 
+    def has_argument(self, name: str) -> bool:
+        members = self.definition.input_schema.get("properties")
+        return members is None or name in members  # a raw schema may say it in another way
+
 
 class RegisteredResource(Registered, kw_only=True, eq=False):
     """A resource, or a family of them."""
@@ -66,12 +74,19 @@ class RegisteredResource(Registered, kw_only=True, eq=False):
     has: Callable[[str], bool] | None = None
     """Of a template that matches more than there is: whether a URI is there. What is not may be somebody else's."""
 
+    def has_argument(self, name: str) -> bool:
+        template = self.function.template
+        return template is not None and name in template.variables
+
 
 class RegisteredPrompt(Registered, kw_only=True, eq=False):
     """A prompt as it was registered."""
 
     function: PromptFunction
     definition: Prompt
+
+    def has_argument(self, name: str) -> bool:
+        return any(one.name == name for one in self.definition.arguments or ())
 
 
 E = TypeVar("E", bound=Registered)
