@@ -106,6 +106,29 @@ def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:
     assert json.loads(done.stdout)["error"]["kind"] == "transport_error"
 
 
+def test_a_file_without_a_server_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "none.py"
+    path.write_text("x = 1\n")
+    done = dovetail("list", str(path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.endswith(
+        f"ended with exit status 0: there is no Server in {path}, and run as a program it does not speak MCP\n"
+    )
+
+
+def test_a_refusal_is_told_with_its_code_and_what_would_help(tmp_path: Path) -> None:
+    path = tmp_path / "refusing.py"
+    path.write_text(
+        "from dovetail import Refusal, Server\nserver = Server('s', version='1')\n"
+        "@server.tool\ndef later() -> str:\n    raise Refusal(1003, 'ask tomorrow', 7)\n"
+    )
+    done = dovetail("call", str(path), "later", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["kind"], error["code"]) == (1, "rate_limited", 1003)
+    assert (error["hint"], error["retryAfter"]) == ("ask tomorrow", 7)
+    assert dovetail("call", str(path), "later").stderr.endswith("Rate limit exceeded (ask tomorrow)\n")
+
+
 def test_an_unknown_tool_with_arguments_is_one_line_too(server: str) -> None:
     done = dovetail("call", server, "nope", "a=1")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

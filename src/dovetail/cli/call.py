@@ -61,14 +61,21 @@ async def _run(command: str, client: Client, options: argparse.Namespace, values
                 return await _COMMANDS[command](client, options, values, printer)
     except DovetailError as error:
         if options.json:
-            printer.json({"error": {"kind": error.kind, "message": error.message}})
+            printer.json({"error": output.error_members(error)})
         else:
-            sys.stderr.write(f"dovetail {command}: {printable(error.message)}{_advice(error, client)}\n")
+            sys.stderr.write(
+                f"dovetail {command}: {printable(error.message)}{_advice(error, client, options)}\n"
+            )
         return 1
 
 
-def _advice(error: DovetailError, client: Client) -> str:
+def _advice(error: DovetailError, client: Client, options: argparse.Namespace) -> str:
     """What to do about it, where that is not in the message already."""
+    if (hint := output.hint_of(error)) is not None:
+        return f" ({printable(hint)})"
+    program = client.target.command[1:] == (options.target,)  # a file without a `Server` of ours
+    if program and client.revision is None and isinstance(error, TransportError) and error.cause == "eof":
+        return f": there is no Server in {options.target}, and run as a program it does not speak MCP"
     if isinstance(error, TransportError) and error.cause == "refused":
         return " (is it installed?)" if client.target.kind == "child" else " (is the server running?)"
     if error.kind == "missing_required_client_capability" and "elicitation" in error.message:
@@ -111,7 +118,7 @@ async def _list(client: Client, options: argparse.Namespace, values: dict[str, A
     if offered.has("prompts"):
         found["prompts"] = await client.list_prompts()
     server = {"revision": client.revision, "serverInfo": msgspec.to_builtins(client.server_info)}
-    missing = {name: {"kind": one.kind, "message": one.message} for name, one in failed(client).items()}
+    missing = {name: output.error_members(one) for name, one in failed(client).items()}
     if options.tokens:
         printer.show(costs.as_json(found), costs.lines(found))
     else:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from json import dumps
 from shutil import get_terminal_size
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 from unicodedata import category
 
 import msgspec
 from msgspec import UNSET
 
 from ..client.calling.results import ToolResult
-from ..errors import DovetailError
+from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import GetPromptResult, ReadResourceResult
 
 _BAR: Final = 24
@@ -100,13 +100,36 @@ class Bar:
             self._stream.flush()
 
 
+def error_members(error: DovetailError) -> dict[str, Any]:
+    """An error for scripts: of one that came from a server all that it says."""
+    found: dict[str, Any] = {"kind": error.kind, "message": error.message}
+    if isinstance(error, ProtocolError | Refusal):
+        found["code"] = error.code
+        if error.retry_after is not None:
+            found["retryAfter"] = error.retry_after
+    if (hint := hint_of(error)) is not None:
+        found["hint"] = hint
+    if isinstance(error, ProtocolError) and error.data is not UNSET:
+        found["data"] = error.data
+    return found
+
+
+def hint_of(error: DovetailError) -> str | None:
+    """What would help, where a refusal says so."""
+    if isinstance(error, Refusal):
+        return error.hint
+    data: Any = error.data if isinstance(error, ProtocolError) else None
+    hint: Any = cast("dict[str, Any]", data).get("hint") if isinstance(data, dict) else None
+    return hint if isinstance(hint, str) else None
+
+
 def told(error: DovetailError, command: str, words: Sequence[str]) -> int:
     """Say what went wrong, to people or to scripts; the exit status."""
     ours, status = words[: words.index("--")] if "--" in words else words, getattr(error, "status", 1)
     if "--json" in ours and status != 2:
         # What a command refuses by itself is no failure inside of us.
         kind = "command_failed" if error.kind == DovetailError.kind else error.kind
-        Printer(json=True).json({"error": {"kind": kind, "message": error.message}})
+        Printer(json=True).json({"error": error_members(error) | {"kind": kind}})
     else:
         sys.stderr.write(f"dovetail {command}: {printable(error.message)}\n")
     return status
