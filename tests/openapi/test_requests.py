@@ -207,6 +207,19 @@ def test_files_in_a_form(binary: Json) -> None:
 
 
 @run
+async def test_the_one_argument_that_cannot_be_sent_is_named() -> None:
+    binary = {"type": "string", "format": "binary"}
+    fields = {"photo": binary, "more": {"type": "array", "items": binary}, "caption": {"type": "string"}}
+    described = posting(body("multipart/form-data", {"type": "object", "properties": fields}))
+    good = {"photo": "AAE=", "more": ["AAE="], "caption": "a"}
+    async with recorder() as api:
+        for name, value in (("photo", "no base64!"), ("more", ["AAE=", "no base64!"])):
+            with pytest.raises((ToolError, ProtocolError)) as caught:
+                await sent(api, described, good | {name: value})
+            assert [one for one in good if one in str(caught.value)] == [name]
+
+
+@run
 async def test_bytes_and_text_as_a_body() -> None:
     octets = posting(body("application/octet-stream", {"type": "string", "format": "binary"}))
     anything = posting(body("image/*", {}))

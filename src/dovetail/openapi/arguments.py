@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..shapes import Object, is_list, is_object
-from .bodies import FILE, Sent, is_file, is_text, write
+from .bodies import FILE, BadMember, Sent, is_file, is_text, write
 from .bounds import NAME_LENGTH
 from .operations import FORM, MULTIPART, Body, Operation, Parameter, is_json
 from .reading import Document
@@ -178,6 +178,11 @@ class Plan:
             argument = ", ".join(self._members)[:NAME_LENGTH]
         try:
             return write(body, value, self._files)
+        except BadMember as error:
+            named = {own: name for name, own in self._members.items()}
+            member = named.get(error.member, error.member)
+            name = member if self._body is None else f"{self._body}.{error.member}"
+            raise BadValue(name[:NAME_LENGTH], str(error)) from None
         except (ValueError, RecursionError) as error:
             raise BadValue(argument, str(error)) from None
 

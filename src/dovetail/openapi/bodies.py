@@ -9,6 +9,8 @@ from __future__ import annotations
 import binascii
 import secrets
 from base64 import b64decode
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -46,6 +48,14 @@ class Sent(NamedTuple):
     media: str
 
 
+class BadMember(ValueError):
+    """A member of a form that cannot be written."""
+
+    def __init__(self, member: str, why: str) -> None:
+        super().__init__(why)
+        self.member = member
+
+
 class _File(NamedTuple):
     data: bytes
     name: str | None
@@ -75,6 +85,7 @@ def write(body: Body, value: Any, files: frozenset[str]) -> Sent:
     """``value`` as ``body`` has it; ``files`` are the members that are bytes.
 
     Raises:
+        BadMember: one of its members cannot be written so.
         ValueError: it cannot be written so.
     """
     if is_json(body.media):
@@ -123,6 +134,14 @@ def _encoding(body: Body, name: str) -> Object:
     return found if is_object(found) else {}
 
 
+@contextmanager
+def _blaming(member: str) -> Generator[None]:
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise BadMember(member, str(error)) from None
+
+
 def _form(body: Body, value: Object) -> Sent:
     pairs: list[str] = []
     for name, one in value.items():
@@ -137,7 +156,8 @@ def _form(body: Body, value: Object) -> Sent:
             explode=how.get("explode", style == "form") is True,
             json=nested or is_json(str(how.get("contentType", ""))),
         )
-        pairs += query_pairs(parameter, one)
+        with _blaming(name):
+            pairs += query_pairs(parameter, one)
     return Sent("&".join(pairs).replace("%20", "+").encode(), FORM)
 
 
@@ -146,7 +166,8 @@ def _multipart(body: Body, value: Object, files: frozenset[str]) -> Sent:
     written = bytearray()
     for name, one in value.items():
         for part in one if is_list(one) else [one]:
-            head, data = _part(body, name, part, file=name in files)
+            with _blaming(name):
+                head, data = _part(body, name, part, file=name in files)
             written += f"--{boundary}\r\n{head}\r\n\r\n".encode() + data + b"\r\n"
     written += f"--{boundary}--\r\n".encode()
     return Sent(bytes(written), f"{MULTIPART}; boundary={boundary}")
