@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 95_562
-CENTRE = 43_991
+WHOLE = 95_638
+CENTRE = 44_068
 AROUND = (
     "auth",
     "compat",

@@ -10,6 +10,7 @@ import pytest
 
 from dovetail import Server
 from dovetail.gateway import Proxy
+from dovetail.transports import tcp
 from tests.budget.test_handle import MODERN
 from tests.support.aio import run
 
@@ -96,6 +97,138 @@ async def between(front: str, behind: str, prefix: str | None = None) -> AsyncIt
 
     async with listening, proxy.running():
         yield ask, raw
+
+
+FORM = {"type": "object", "properties": {"seat": {"type": "string"}}}
+QUESTIONS: dict[str, Json] = {
+    "elicitation/create": {"message": "seat?", "requestedSchema": FORM, **LATER},
+    "sampling/createMessage": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi", **LATER}, **LATER}],
+        "maxTokens": 5,
+        **LATER,
+    },
+    "roots/list": {},
+}
+ANSWERS: dict[str, Json] = {
+    "elicitation/create": {"action": "accept", "content": {"seat": "1a"}, **LATER},
+    "sampling/createMessage": {"role": "assistant", "model": "m", "content": {**BLOCK}, **LATER},
+    "roots/list": {"roots": [{"uri": "file:///a", **LATER}], **LATER},
+}
+CAN: Json = {"elicitation": {}, "sampling": {}, "roots": {}}
+PROGRESS: Json = {"progress": 1, "total": 2, **LATER}
+LOGGED: Json = {"level": "error", "data": "d", **LATER}
+
+
+class Asking(Raw):
+    """It tells and asks something in the middle of each call."""
+
+    def __init__(self, revision: str, question: str) -> None:
+        super().__init__(revision)
+        self.question = question
+        self.answered: Json = {}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def say(**message: Any) -> None:
+            writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        waiting: Any = None
+        while line := await reader.readline():
+            message = json.loads(line)
+            params = message.get("params") or {}
+            if message.get("id") == "asked":
+                self.answered, message = message["result"], waiting
+                say(id=message["id"], result=self.answer(message))
+            elif message.get("method") == "tools/call" and "inputResponses" not in params:
+                token, waiting = params["_meta"]["progressToken"], message
+                say(method="notifications/progress", params={"progressToken": token, **PROGRESS})
+                say(method="notifications/message", params=LOGGED)
+                question = {"method": self.question, "params": QUESTIONS[self.question]}
+                if self.revision >= "2026":
+                    result = {
+                        "resultType": "input_required",
+                        "inputRequests": {"k": question},
+                        "requestState": "s",
+                    }
+                    say(id=message["id"], result=result)
+                else:
+                    say(id="asked", **question)
+            elif "id" in message and "method" in message:
+                if params.get("inputResponses"):
+                    self.answered = params["inputResponses"]["k"]
+                result = self.answer(message)
+                if message["method"] in ("initialize", "server/discover"):
+                    result["capabilities"]["logging"] = {}
+                say(id=message["id"], result=result)
+        writer.close()
+
+
+class Front:
+    """A client that speaks in lines, and keeps what it is told and asked."""
+
+    def __init__(self, proxy: Server, revision: str) -> None:
+        self._proxy, self._revision = proxy, revision
+        self.told: dict[str, Json] = {}
+        self.question: Json = {}
+
+    async def call(self) -> Json:
+        meta: Json = {"progressToken": "p"}
+        listener = await tcp.listen(self._proxy)
+        self._reader, self._writer = await asyncio.open_connection(*listener.address)
+        if self._revision == REVISIONS[-1]:
+            names = {"logLevel": "debug", "clientCapabilities": CAN}
+            meta |= {**MODERN, **{f"io.modelcontextprotocol/{name}": value for name, value in names.items()}}
+        else:
+            named = {"name": "c", "version": "1"}
+            told = {"protocolVersion": self._revision, "capabilities": CAN, "clientInfo": named}
+            await self._ask("initialize", told)
+            self._say(method="notifications/initialized")
+        result = await self._ask("tools/call", {"name": "t", "_meta": meta})
+        if result.get("resultType") == "input_required":
+            ((key, self.question),) = result["inputRequests"].items()
+            answers = {key: ANSWERS[self.question["method"]]}
+            state = {"inputResponses": answers, "requestState": result["requestState"]}
+            result = await self._ask("tools/call", {"name": "t", "_meta": meta, **state})
+        self._writer.close()
+        await listener.close()
+        return result
+
+    def _say(self, **message: Any) -> None:
+        self._writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def _ask(self, method: str, params: Json) -> Json:
+        self._say(id=1, method=method, params=params)
+        while True:
+            message = json.loads(await self._reader.readline())
+            if "method" in message and "id" in message:
+                self.question = message
+                self._say(id=message["id"], result=ANSWERS[message["method"]])
+            elif "method" in message:
+                self.told[message["method"]] = message["params"]
+            else:
+                return message["result"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("front", REVISIONS)
+@pytest.mark.parametrize("behind", REVISIONS)
+@run
+async def test_questions_answers_and_what_is_told_keep_it_too(front: str, behind: str, question: str) -> None:
+    if question == "elicitation/create" and min(front, behind) < "2025-06":
+        pytest.skip("nobody elicits there")
+    raw = Asking(behind, question)
+    listening = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
+    proxy: Server = Proxy(f"tcp://127.0.0.1:{listening.sockets[0].getsockname()[1]}", revision=behind)
+    async with listening, proxy.running():
+        client = Front(proxy, front)
+        result = await client.call()
+    assert (result["content"], result["later"]) == ([BLOCK, STRANGE], LATER["later"])
+    assert client.question["method"] == question
+    assert without(client.question.get("params") or {}, "_meta") == QUESTIONS[question]
+    assert without(raw.answered, "_meta") == ANSWERS[question]
+    assert client.told["notifications/progress"] == {"progressToken": "p", **PROGRESS}
+    if behind != REVISIONS[-1]:  # where a line does not say to which call it belongs
+        assert client.told["notifications/message"] == LOGGED
+    assert "dovetail/" not in json.dumps([result, client.told, client.question, raw.answered])
 
 
 def without(value: Json, *names: str) -> Json:

@@ -53,6 +53,8 @@ class Asking(TypedDict, total=False):
     meta: Mapping[str, Any] | None
     """Merged into its ``_meta``."""
     on_progress: OnProgress | None
+    pass_progress: Callable[[ProgressNotificationParams], None] | None
+    """The same, told all that the peer says of it: for whoever passes it on."""
     quiet: bool
     """Ask for no progress that nobody listens to."""
     headers: Mapping[str, str] | None
@@ -81,6 +83,7 @@ class Outgoing(Struct, eq=False):
     write: Write
     future: asyncio.Future[Answer]
     on_progress: OnProgress | None = None
+    pass_progress: Callable[[ProgressNotificationParams], None] | None = None
     token: RequestId | None = None
     """What the peer's progress for it is called."""
     idle: float = inf
@@ -188,13 +191,16 @@ class Requests:
         if carrier is not None:
             meta = {**carrier.carry(method), **(meta or {})} or None
         # Progress extends the idle limit, whether or not anybody else wants to hear of it.
-        progress = on_progress is not None or (limits.idle is not None and not get("quiet"))
+        passed = get("pass_progress")
+        progress = (
+            on_progress is not None or passed is not None or (limits.idle is not None and not get("quiet"))
+        )
         id, data = self._endpoint.send_request(
             method, params, meta=meta, progress=progress, codec=codec, came=get("came")
         )
         write, future = get("write") or self._write, self._loop.create_future()
         sent = Outgoing(id, method, params, data, get("headers"), write, future, on_progress)
-        sent.released = get("released")
+        sent.released, sent.pass_progress = get("released"), passed
         if carrier is not None:
             sent.over = carrier.sent(id)
         if progress:
@@ -296,6 +302,8 @@ class Requests:
             if sent is None:
                 return False
         self.touch(sent)
+        if sent.pass_progress is not None:
+            sent.pass_progress(params)
         if sent.on_progress is not None:
             total = None if params.total is UNSET else params.total
             message = None if params.message is UNSET else params.message

@@ -26,6 +26,7 @@ from ..stores.bounds import LETTER_SECONDS, LETTERS_WAITING
 from ..stores.outbox import Outbox
 from ..wire.dialects.base import wire_error
 from ..wire.methods import METHODS
+from ..wire.unknown import whole
 from .bounds import HELD_SIGN
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Far(PlainChannel):
         self._say = say
 
     def notify(self, method: str, params: Struct | None) -> None:
-        self._say(_Said(method, Raw(_write(params))))
+        self._say(_Said(method, Raw(_write(whole(params)))))
 
     async def request(self, method: str, params: Struct) -> Any:
         raise NoBackChannel("its client has to be asked with the result")

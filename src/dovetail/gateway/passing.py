@@ -41,7 +41,7 @@ from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.frames import UNREADABLE
 from ..wire.methods import METHODS, result_type_of
-from ..wire.unknown import forgotten, holds
+from ..wire.unknown import forgotten, holds, only_kept, whole
 from .bounds import LONGEST_NAME
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Passing:
     async def _answer(self, request: m.InputRequest) -> Raw:
         question = put(request)
         answer = await self.ask(question.method, question.params)
-        return Raw(msgspec.json.encode(forgotten(answer)))
+        return Raw(msgspec.json.encode(whole(answer)))
 
     async def ask(self, method: str, params: Any) -> Struct:
         """Put a question of the server behind to the client in front.
@@ -153,6 +153,7 @@ class Passing:
         if asking is not None:
             if self.call.revision.modern:
                 await self._detach()  # the call behind cannot be begun again with the answer: the task asks
+            question = put_as(method, forgotten(params))
             (answer,) = await asking.ask([Unread(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
@@ -180,7 +181,7 @@ class Passing:
         if call.came is not UNSET and holds(params.__class__, call.came):
             asking["came"] = call.came
         if PROGRESS_TOKEN in call.meta:
-            asking["on_progress"] = self._progress
+            asking["pass_progress"] = self._progress
         if upstream.pass_headers:
             asking["headers"] = upstream.headers(call)
         timeout = upstream.unhurried if self._may_become_task() else upstream.timeout
@@ -199,7 +200,7 @@ class Passing:
         if raw:
             result = self._passed_back(result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
-            return forgotten(await self._finish(result))
+            result = await self._finish(result)
         return result if channel.asking is None else forgotten(result)
 
     def _passed_back(self, result: Raw) -> Struct | Raw:
@@ -293,19 +294,16 @@ class Passing:
             return call.meta.get(LOG_LEVEL)
         return None if call.session is None else call.session.log_level
 
-    def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def _progress(self, params: m.ProgressNotificationParams) -> None:
         if PROGRESS_TOKEN not in self.call.meta:
             return  # the client came back without wanting to hear of it
-        params = m.ProgressNotificationParams(
-            self.call.meta[PROGRESS_TOKEN],
-            progress,
-            total=UNSET if total is None else total,
-            message=UNSET if message is None else message,
-        )
-        self.tell("notifications/progress", params)
+        token = self.call.meta[PROGRESS_TOKEN]
+        self.tell("notifications/progress", replace(params, progress_token=token, meta=only_kept(params)))
 
     def tell(self, method: str, params: Struct) -> None:
         """Send a notification on the stream of this call; a stream that is gone hears nothing."""
+        if self.channel.asking is not None:
+            params = forgotten(params)  # what a task says is kept in another form
         try:
             self.channel.notify(method, params)
         except DovetailError:

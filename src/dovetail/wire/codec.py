@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import fields, replace
 
 from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
-from ..model import CacheableResult, Error, Implementation, Result
+from ..model import CacheableResult, Error, Implementation, InputRequiredResult, Result
 from ..model.meta import SERVER_INFO
 from ..settings import CODECS_KEPT, DECODERS_KEPT
 from .dialects import OFFICIAL
@@ -93,10 +93,12 @@ class Codec:
         self._openings: dict[type, _Opening | None] = {}
 
     def keep_unknown(self) -> None:
-        """From now on what no definition knows of a result is kept, and written again where the result is."""
+        """From now on what no definition knows of a result, a question or a notification is kept, and written again
+        where that is."""
         if not self.keeps:
             self.keeps = True
             self._decoders.clear()
+            self._openings.clear()
 
     # --- reading -------------------------------------------------------------------------------------------
 
@@ -299,7 +301,13 @@ class Codec:
     def _learn(self, kind: type) -> _Opening | None:
         """Find out once whether results of this type are written by the straight path."""
         opening = None
-        if self.revision.modern and issubclass(kind, Result) and not issubclass(kind, CacheableResult):
+        apart = self.keeps and kind is InputRequiredResult  # what is kept is in its questions
+        if (
+            self.revision.modern
+            and issubclass(kind, Result)
+            and not issubclass(kind, CacheableResult)
+            and not apart
+        ):
             # Most types leave it to us to say "complete"; the others write their own word.
             own = next(field.default for field in fields(kind) if field.name == "result_type")
             members: dict[str, Any] = {"resultType": "complete"} if own is UNSET else {}
@@ -341,12 +349,14 @@ class Codec:
                 changes["cache_scope"] = "private"
         return replace(value, **changes) if changes else value
 
-    def _outgoing(self, method: str, params: Any) -> tuple[str, Any]:
+    def _outgoing(self, method: str, params: Any, *, alone: bool = False) -> tuple[str, Any]:
         name = self._names.get(method) or self._name_of(method)
         if params is None:
             params = UNSET
         elif isinstance(params, OpenParams):
             params = params.together()
+        elif self.keeps and not alone:
+            params = _unknown().written(params, lambda one: self._outgoing(method, one, alone=True)[1])
         elif type(params) is not Raw:
             params = self._sieve.edit(params)
             edit = self._outbound.get(method)

@@ -10,17 +10,33 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, defstruct
 from msgspec.structs import fields, replace
 
-from ..model import PaginatedResult, Result
+from ..model import (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    InputRequiredResult,
+    LoggingMessageNotificationParams,
+    PaginatedResult,
+    ProgressNotificationParams,
+    Result,
+)
 
 CAME: Final = "dovetail/came"
 """The member of ``_meta`` that keeps what came with something until it is written again. It never travels."""
+
+_SAID: Final = (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    LoggingMessageNotificationParams,
+    ProgressNotificationParams,
+)
+"""What a server says by itself. (What a client asks goes with its call, see `Call.came`.)"""
 
 _members: Callable[[bytes | Raw], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _items: Callable[[bytes | Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
@@ -85,9 +101,11 @@ def _kind_of(below: tuple[type[Struct], ...], data: Raw) -> type[Struct] | None:
 
 
 def keeping(kind: Any, decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``decode``, for results of ``kind``, which keep what came where there is something that nobody knows."""
-    if not (isinstance(kind, type) and issubclass(kind, Result)):
-        return decode  # what is said of a request goes with its call, see `Call.came`
+    """``decode``, for what is of ``kind``: it keeps what came where there is something that nobody knows."""
+    if not (isinstance(kind, type) and issubclass(kind, (Result, *_SAID))):
+        return decode
+    if kind is InputRequiredResult:
+        return partial(_keeping_questions, decode)
     if issubclass(kind, PaginatedResult):
         return _keeping_entries(kind, decode)
 
@@ -121,15 +139,40 @@ def _keeping_entries(kind: type[Struct], decode: Callable[[Any], Any]) -> Callab
     return read
 
 
+def _keeping_questions(decode: Callable[[Any], Any], data: Any) -> Any:
+    result = decode(data)
+    if result.input_requests:
+        came = _members(_members(data)["inputRequests"])
+        for key, request in result.input_requests.items():
+            if isinstance(request.params, _SAID) and holds(
+                type(request.params), asked := _members(came[key])["params"]
+            ):
+                kept(request.params, asked)
+    return result
+
+
 def forgotten(value: Any) -> Any:
     """The same value without what was kept of it."""
     return _parted(value)[0]
 
 
+def only_kept(value: Any) -> Any:
+    """What was kept of a value, as its metadata; nothing else of that."""
+    came = _parted(value)[1]
+    return UNSET if came is None else {CAME: Came(came)}
+
+
+def whole(value: Any) -> Any:
+    """A value to be written with what was kept of it, as it is."""
+    return written(value, lambda one: one)
+
+
 def written(value: Any, write: Callable[[Any], Any]) -> Any:
-    """What ``write`` makes of a result, with what was kept of it, or of the entries of its list."""
+    """What ``write`` makes of a result or of params, with what was kept of it, of its entries or its questions."""
     if value.__class__ is Raw or not isinstance(value, Struct):
         return write(value)
+    if value.__class__ is InputRequiredResult:
+        return _written_questions(value, write)
     member = _entries_of(type(value)) if isinstance(value, PaginatedResult) else None
     if member is None:
         plain, came = _parted(value)
@@ -144,6 +187,20 @@ def written(value: Any, write: Callable[[Any], Any]) -> Any:
         goes if came is None else Raw(carried(one.__class__, came, goes)) for (one, came), goes in pairs
     ]
     return {**page, member[1]: entries}
+
+
+def _written_questions(value: Any, write: Callable[[Any], Any]) -> Any:
+    asked: dict[str, Any] = value.input_requests or {}
+    parts = {key: _parted(request.params) for key, request in asked.items()}
+    if all(came is None for _, came in parts.values()):
+        return write(value)
+    plain = {key: replace(request, params=parts[key][0]) for key, request in asked.items()}
+    result = _members(_encode(write(replace(value, input_requests=plain))))
+    requests = {key: _members(request) for key, request in _members(result["inputRequests"]).items()}
+    for key, (params, came) in parts.items():
+        if came is not None:
+            requests[key]["params"] = Raw(carried(params.__class__, came, requests[key]["params"]))
+    return {**result, "inputRequests": requests}
 
 
 def _parted(value: Any) -> tuple[Any, Raw | None]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
+from msgspec import UNSET
 
 from ...model import ElicitAction, ElicitResult
 
@@ -40,14 +41,15 @@ def read_answer(answer: Any, schema: Mapping[str, Any] | None) -> ElicitResult:
     Raises:
         TypeError: the value is none of the accepted forms.
     """
+    meta: Any = UNSET
     if isinstance(answer, ElicitResult):
-        action, content = answer.action, answer.content
+        action, content, meta = answer.action, answer.content, answer.meta
     else:
         action, content = _split(answer, schema)
     if action != "accept" or schema is None:
-        return ElicitResult(cast("ElicitAction", action))
+        return ElicitResult(cast("ElicitAction", action), meta=meta)
     given = cast("dict[str, Any]", content) if isinstance(content, dict) else None
-    return ElicitResult("accept", content=fill(schema, given))
+    return ElicitResult("accept", content=fill(schema, given), meta=meta)
 
 
 def _split(answer: Any, schema: Mapping[str, Any] | None) -> tuple[str, Any]:
