@@ -30,7 +30,8 @@ export function virtual(label, height, draw, picked) {
       row.setAttribute("aria-setsize", items.length);
       row.setAttribute("aria-selected", String(index === chosen));
       row.id = `${label}-${index}`;
-      row.addEventListener("click", () => pick(index));
+      // Not "click": whoever holds the button down while the list is painted anew would let go of another row.
+      row.addEventListener("mousedown", (event) => { if (event.button === 0) pick(index); });
       return row;
     }));
   }
