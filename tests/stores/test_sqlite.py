@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.stores import SqliteStore, Store, StoreFull, StoreUnavailable, StoreUnreadable, from_url
+from dovetail.stores import sqlite as sqlite_store
 from tests.support.aio import run
 from tests.support.waiting import HANG, found, turns, until
 
@@ -159,6 +160,27 @@ async def tell_and_kill(tmp_path: Path) -> None:
             assert child.stdout is not None
             child.stdout.close()
         await store.close()
+
+
+@run
+async def test_a_new_file_that_another_process_sets_up_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")  # of a file without a log SQLite says at once that it is locked
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        other.execute("rollback")
+
+    monkeypatch.setattr(sqlite_store.time, "sleep", wait)
+    store = SqliteStore(path)
+    await store.open()
+    assert len(waited) == 1
+    other.close()
+    await store.close()
 
 
 @run

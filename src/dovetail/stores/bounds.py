@@ -10,6 +10,8 @@ SQLITE_STORE_BYTES: Final = 4 << 30
 """What a store in a file holds unless told otherwise."""
 SQLITE_BUSY_SECONDS: Final = 5.0
 """How long another process may hold the lock of the file."""
+SQLITE_LOOK: Final = 0.01
+"""How often a new file is tried that another process is about to set up."""
 SQLITE_SWEEP: Final = 500
 SQLITE_SWEEP_SECONDS: Final = 5.0
 """Entries whose time is over that are taken away at once, and how often that is done."""

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 from ..settings import SCAN_PAGE
 from .base import StoreFull, StoreUnavailable, StoreUnreadable, Take, entry_name, split
-from .bounds import SQLITE_BUSY_SECONDS, SQLITE_STORE_BYTES, SQLITE_SWEEP, SQLITE_SWEEP_SECONDS
+from .bounds import SQLITE_BUSY_SECONDS, SQLITE_LOOK, SQLITE_STORE_BYTES, SQLITE_SWEEP, SQLITE_SWEEP_SECONDS
 from .bus import Bus
-from .writer import Writer, explained
+from .writer import Writer, explained, locked
 
 T = TypeVar("T")
 
@@ -176,7 +176,7 @@ class SqliteStore:
             connection = sqlite3.connect(
                 self.path, timeout=self._busy, isolation_level=None, check_same_thread=False
             )
-            connection.execute("pragma journal_mode = wal")
+            _write_ahead(connection, self._busy)
             connection.execute(f"pragma synchronous = {'full' if self._durable else 'normal'}")
             connection.execute(f"pragma max_page_count = {max(self.most_bytes // _PAGE, 16)}")
             _prepare(connection)
@@ -224,6 +224,20 @@ class SqliteStore:
         query = "select number from leases where key = ? and expires > ?"
         found = connection.execute(query, (key, self._clock())).fetchone()
         return 0 if found is None else found[0]
+
+
+def _write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
+    """Keep a log of what is written. SQLite does not wait for the lock here: of several processes that begin with a new
+    file together some would be told that it is locked."""
+    last = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if not locked(error) or time.monotonic() >= last:
+                raise
+            time.sleep(SQLITE_LOOK)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

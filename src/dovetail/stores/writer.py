@@ -108,7 +108,7 @@ class Writer:
         except sqlite3.Error as error:
             if len(work) == 1:
                 return [explained(error)]
-            if _locked(error):
+            if locked(error):
                 return self._locked_out(work, explained(error))
         # One of them failed and took the others with it: each alone, then.
         return [outcome for item in work for outcome in self._do([item])]
@@ -171,7 +171,7 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-def _locked(error: sqlite3.Error) -> bool:
+def locked(error: sqlite3.Error) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -182,7 +182,7 @@ def explained(error: sqlite3.Error) -> StoreError:
         found: StoreError = StoreFull()
     elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT):
         found = StoreUnreadable("what is in the store is damaged")
-    elif _locked(error):
+    elif locked(error):
         found = StoreUnavailable("the store is locked by another process")
     else:
         found = StoreUnavailable("the store cannot be read or written")
