@@ -4,6 +4,10 @@ On stdio: asyncio pipes, one task per request, the arguments decoded, the answer
 a turn. On TCP: the same lines, the same tasks, on sockets. On HTTP: the same as a bare RSGI application on granian, or
 as a bare ASGI application on uvicorn with httptools, both with uvloop. Nothing here validates anything: it is no server
 to use.
+
+It says what Dovetail says in the same exchanges, in as many bytes: structured output, the name of the server in modern
+results, a state as long as a sealed one, the id of a session, events with ids and one to resume from. What is always
+the same of it is written once.
 """
 
 import asyncio
@@ -86,6 +90,7 @@ class Result(Struct, omit_defaults=True):
     content: list[Block]
     structuredContent: Any = UNSET  # noqa: N815  as on the wire
     resultType: str | UnsetType = UNSET  # noqa: N815
+    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
 class Reply(Struct):
@@ -104,6 +109,7 @@ NAMES = [*BASIC, *(f"filler_{number}" for number in range(TOOLS - len(BASIC)))][
 TOOL_LIST = [{"name": n, "description": "One of many.", "inputSchema": SCHEMA} for n in NAMES]
 LISTED = Raw(encode({"tools": TOOL_LIST, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}))
 INFO = {"name": "limit", "version": "1.0.0"}
+NAMED = Raw(encode({"io.modelcontextprotocol/serverInfo": INFO}))
 CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}}
 DISCOVERED = {
     "supportedVersions": ["2026-07-28"],
@@ -123,14 +129,14 @@ CANNED = {
     "prompts/list": {"prompts": [{"name": "greet", "arguments": [{"name": "name", "required": True}]}]},
 }
 QUESTION = {
-    "mode": "form",
     "message": "Shall I?",
     "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
 }
 INPUT_REQUIRED = {
     "resultType": "input_required",
-    "inputRequests": {"ok": {"method": "elicitation/create", "params": QUESTION}},
-    "requestState": "asked",
+    "inputRequests": {"input_1": {"method": "elicitation/create", "params": QUESTION}},
+    "requestState": "v2." + "s" * 167,
+    "_meta": NAMED,
 }
 numbers = itertools.count(1)
 asked: dict[Any, asyncio.Future[Consent]] = {}
@@ -145,20 +151,26 @@ async def call(frame: Frame, out: Any, modern: bool) -> Any:
         return Result([Block(encode(total).decode())], total)
     if name == "nested":
         order = read[Nested](params.arguments).order
-        return Result([Block(str(sum(line.count for line in order.lines)))])
+        return said(str(count := sum(line.count for line in order.lines)), count, modern)
     if name == "nap":
         await asyncio.sleep(read[Nap](params.arguments).seconds)
-        return Result([Block("rested")])
+        return said("rested", "rested", modern)
     if name == "ask":
         if modern and params.answers is UNSET:
             return INPUT_REQUIRED
-        consent = params.answers["ok"] if modern else await question(out)
-        return Result([Block("yes" if consent.action == "accept" and consent.content.ok else "no")])
+        consent = params.answers["input_1"] if modern else await question(out)
+        word = "yes" if consent.action == "accept" and consent.content.ok else "no"
+        return said(word, word, modern)
     text = read[Text](params.arguments).text
     if name == "tell" and params.meta is not UNSET:
         progress = {"progressToken": params.meta.progressToken, "progress": 1, "total": 1}
         out.notify(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}))
-    return Result([Block(text)])
+    return said(text, text, modern)
+
+
+def said(text: str, value: Any, modern: bool) -> Result:
+    """A value as text and as structured output, which was an object in older revisions."""
+    return Result([Block(text)], value if modern else {"result": value})
 
 
 async def question(out: Any) -> Consent:
@@ -173,7 +185,7 @@ async def answer(frame: Frame, out: Any, modern: bool = False) -> bytes:
     if frame.method == "tools/call":
         result: Any = await call(frame, out, modern)
         if modern and result is not INPUT_REQUIRED:
-            result.resultType = "complete"
+            result.resultType, result.meta = "complete", NAMED
     elif frame.method == "initialize":
         version = msgspec.json.decode(frame.params)["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": INFO}
@@ -250,26 +262,59 @@ async def over_tcp(port: int) -> None:
     await server.serve_forever()
 
 
-JSON = [(b"content-type", b"application/json")]
-STREAM = [(b"content-type", b"text/event-stream")]
-EVENT = b"event: message\ndata: %s\n\n"
+SESSION = "v2." + "s" * 235
+JSON_LINES = [("content-type", "application/json")]
+OPENED_LINES = [*JSON_LINES, ("mcp-session-id", SESSION)]
+STREAM_LINES = [
+    ("content-type", "text/event-stream"),
+    ("cache-control", "no-cache"),
+    ("x-accel-buffering", "no"),
+]
+JSON, OPENED, STREAM = (
+    [(name.encode(), value.encode()) for name, value in lines]
+    for lines in (JSON_LINES, OPENED_LINES, STREAM_LINES)
+)
+EVENT = b"data: %b\n\n"
+NUMBERED = b"id: 0123abcd-%d.%d\n" + EVENT
+PRIMER = b"id: 0123abcd-%d.0\nretry: 1000\n" + EVENT % b""
+streams = itertools.count(1)
 
 
-class Exchange:
-    """One POST: what is told goes out with the reply, a question goes out at once."""
+class Events:
+    """The events of one POST: in a session they have ids, and a first one to resume from."""
 
-    def __init__(self, send: Any) -> None:
-        self.send = send
+    def __init__(self, modern: bool) -> None:
+        self.modern = modern
         self.told = b""
-        self.begun = False
+        self.stream = self.written = 0
 
     def notify(self, message: bytes) -> None:
-        self.told += EVENT % message
+        """What is told goes out with the reply."""
+        self.told += self.event(message)
+
+    def event(self, message: bytes) -> bytes:
+        if self.modern:
+            return EVENT % message
+        if not self.written:
+            self.stream = next(streams)
+            self.written = 1
+            return PRIMER % self.stream + NUMBERED % (self.stream, 1, message)
+        self.written += 1
+        return NUMBERED % (self.stream, self.written, message)
+
+
+class Exchange(Events):
+    """A question goes out at once."""
+
+    def __init__(self, send: Any, modern: bool) -> None:
+        super().__init__(modern)
+        self.send = send
+        self.begun = False
 
     async def ask(self, message: bytes) -> None:
         self.begun = True
         await self.send({"type": "http.response.start", "status": 200, "headers": STREAM})
-        await self.send({"type": "http.response.body", "body": EVENT % message, "more_body": True})
+        await self.send({"type": "http.response.body", "body": self.event(message), "more_body": True})
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -292,40 +337,34 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
         return
-    exchange = Exchange(send)
     modern = False
     for name, value in scope["headers"]:
         if name == b"mcp-protocol-version":
             modern = value == b"2026-07-28"
+    exchange = Exchange(send, modern)
     reply = await answer(frame, exchange, modern)
     if exchange.told or exchange.begun:
         if not exchange.begun:
             await send({"type": "http.response.start", "status": 200, "headers": STREAM})
-        await send({"type": "http.response.body", "body": exchange.told + EVENT % reply})
+        await send({"type": "http.response.body", "body": exchange.told + exchange.event(reply)})
         return
-    headers = [*JSON, (b"content-length", b"%d" % len(reply))]
+    lines = OPENED if frame.method == "initialize" else JSON
+    headers = [*lines, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})
 
 
-JSON_LINES = [("content-type", "application/json")]
-STREAM_LINES = [("content-type", "text/event-stream")]
-
-
-class RsgiExchange:
+class RsgiExchange(Events):
     """The same over RSGI."""
 
-    def __init__(self, protocol: Any) -> None:
+    def __init__(self, protocol: Any, modern: bool) -> None:
+        super().__init__(modern)
         self.protocol = protocol
-        self.told = b""
-        self.stream: Any = None
-
-    def notify(self, message: bytes) -> None:
-        self.told += EVENT % message
+        self.response: Any = None
 
     async def ask(self, message: bytes) -> None:
-        self.stream = self.protocol.response_stream(200, STREAM_LINES)
-        await self.stream.send_bytes(EVENT % message)
+        self.response = self.protocol.response_stream(200, STREAM_LINES)
+        await self.response.send_bytes(self.event(message))
 
 
 async def rsgi(scope: Any, protocol: Any) -> None:
@@ -338,14 +377,15 @@ async def rsgi(scope: Any, protocol: Any) -> None:
             asked.pop(frame.id).set_result(read[Consent](frame.result))
         protocol.response_empty(202, [])
         return
-    exchange = RsgiExchange(protocol)
-    reply = await answer(frame, exchange, scope.headers.get("mcp-protocol-version") == "2026-07-28")
-    if exchange.stream is not None:
-        await exchange.stream.send_bytes(exchange.told + EVENT % reply)
+    modern = scope.headers.get("mcp-protocol-version") == "2026-07-28"
+    exchange = RsgiExchange(protocol, modern)
+    reply = await answer(frame, exchange, modern)
+    if exchange.response is not None:
+        await exchange.response.send_bytes(exchange.told + exchange.event(reply))
     elif exchange.told:
-        protocol.response_bytes(200, STREAM_LINES, exchange.told + EVENT % reply)
+        protocol.response_bytes(200, STREAM_LINES, exchange.told + exchange.event(reply))
     else:
-        protocol.response_bytes(200, JSON_LINES, reply)
+        protocol.response_bytes(200, OPENED_LINES if frame.method == "initialize" else JSON_LINES, reply)
 
 
 class Behind(asyncio.Protocol):
