@@ -186,7 +186,7 @@ def encode_event(
     if retry is not None:
         text = b"retry: %d\n%b" % (retry, text)
     if id is not None:
-        text = b"id: %b\n%b" % (_one_line(id), text)
+        text = b"id: %b\n%b" % (id.encode() if id.isprintable() else _one_line(id), text)
     return text if event is None else b"event: %b\n%b" % (_one_line(event), text)
 
 

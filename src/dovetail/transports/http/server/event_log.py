@@ -169,9 +169,6 @@ class EventLog:
     def keep(self, stream: LoggedStream, event: bytes, *, lasting: bool = True) -> None:
         if lasting and self._journal is not None:
             self._journal.keep(stream, event)
-        self._hold(stream, event)
-
-    def _hold(self, stream: LoggedStream, event: bytes) -> None:
         limits, events, budget = self._limits, self._events, self._budget
         events.append((stream, stream.written, event))
         stream.kept += 1
@@ -227,7 +224,7 @@ class EventLog:
         general.kept, general.dropped = 0, events[0][0] - 1 if events else written
         for number, text in events:
             general.written = number
-            self._hold(general, text)
+            self.keep(general, text, lasting=False)
         general.written = written
 
     def close(self) -> None:
