@@ -79,3 +79,27 @@ def test_forms_read_answers_into_their_type() -> None:
 def test_what_does_not_fit_into_a_form_is_refused_by_name(kind: Any) -> None:
     with pytest.raises(TypeError, match="form"):
         form_of(msgspec.defstruct("Form", [("odd", kind)]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "read"),
+    [
+        (int, "12", 12),
+        (int, 12.0, 12),
+        (int, 10**30, 10**30),
+        (bool, "true", True),
+        (float, "0.5", 0.5),
+        (str, "\u2028é", "\u2028é"),
+        (Colour, "blue", Colour.BLUE),
+    ],
+)
+def test_what_was_filled_in_as_text_is_read_as_what_was_asked_for(kind: Any, given: Any, read: Any) -> None:
+    found = form_of(kind).read({"value": given})
+    assert found == read
+    assert type(found) is type(read)
+
+
+@pytest.mark.parametrize("content", [{}, {"value": "many"}, {"value": None}, {"value": 1.5}])
+def test_what_is_no_answer_to_a_form_is_a_value_error(content: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"Expected|required"):
+        form_of(int).read(content)
