@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
-from typing import Any, Final, TypedDict, Unpack, cast
+from typing import Any, Final, TypedDict, Unpack
 
 from msgspec import UNSET, Raw, Struct
 
@@ -161,7 +161,7 @@ class Requests:
             answer = await sent.future
             if answer.error is not None:
                 raise answer.error
-            result = answer.result
+            result: Any = answer.result
         except BaseException as reason:
             if sent.over is not None:
                 sent.over = sent.over(reason)
@@ -178,7 +178,7 @@ class Requests:
         row = METHODS.get(method) or options.get("row")
         if row is None or options.get("raw"):
             return result
-        return codec.decode_result(row, cast("Raw", result))
+        return codec.decode_result(row, result)
 
     def _begin(
         self, method: str, params: Struct | Raw | None, limits: Timeouts, codec: Codec, options: Asking

@@ -91,9 +91,9 @@ class ClientCapabilities(Capabilities):
         if path != "elicitation.form":
             return super().has(path)
         # Named, or elicitation declared without naming any mode.
-        modes: Any = self.get("elicitation")
-        if isinstance(modes, dict):
-            modes = cast("Any", modes).get("form", "url" not in modes)
+        modes: Any = (declared := self.get("elicitation"))
+        if isinstance(declared, dict):
+            modes = modes.get("form", "url" not in modes)
         return modes is not None and modes is not False
 
     @property

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
-    nullcontext,
 )
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from weakref import WeakSet
 
 from ..core.channel import Session
@@ -92,22 +89,12 @@ handler_time: ContextVar[HandlerTime | None] = ContextVar("dovetail_handler_time
 """The innermost time that runs here."""
 
 
-def off_the_clock() -> AbstractContextManager[None]:
-    """The handler that runs here waits for somebody else: its own time stands still."""
+def stop_clock() -> HandlerTime | None:
+    """The handler that runs here waits for somebody else: its own time stands still until it is resumed."""
     time = handler_time.get()
-    return _UNTIMED if time is None else _stopped(time)
-
-
-@contextmanager
-def _stopped(time: HandlerTime) -> Generator[None, None, None]:
-    time.pause()
-    try:
-        yield
-    finally:
-        time.resume()
-
-
-_UNTIMED: Final = nullcontext()
+    if time is not None:
+        time.pause()
+    return time
 
 
 class Runner:

@@ -23,7 +23,7 @@ from ...core.rounds import MISSING, Rounds, Wanted, put
 from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
 from ...model import InputRequest, InputRequiredResult, Result
 from ...wire.methods import METHODS
-from ..running import Runner, off_the_clock
+from ..running import Runner, stop_clock
 from ..signatures.plain_types import encode
 from .questions import Question
 
@@ -146,11 +146,14 @@ class LegacyAsking:
         params = self._checked(question)
         if question.method == ELICIT and params.mode == "url" and params.elicitation_id is UNSET:
             params = msgspec.structs.replace(params, elicitation_id=uuid.uuid4().hex)
+        stopped = stop_clock()
         try:
-            with off_the_clock():
-                result = await self._channel.request(question.method, params)
+            result = await self._channel.request(question.method, params)
         except ProtocolError as error:
             raise Unanswered(error.kind, error.message, data=error.data, code=error.code) from error
+        finally:
+            if stopped is not None:
+                stopped.resume()
         return question.read(result)
 
     async def step(self, key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -218,7 +221,7 @@ class ModernAsking:
             now=server.clock(),
             limits=server.limits,
             lifetime=server.state_lifetime,
-            row=METHODS.get(call.method) or server.admission.offers.added.get(call.method),
+            row=server.admission.offers.added.get(call.method),
         )
 
     @property

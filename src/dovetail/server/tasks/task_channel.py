@@ -19,7 +19,7 @@ from ...wire.methods import METHODS
 from ...wire.seal import digest
 from ..asking.ask import Asking, InputRequired, LegacyAsking, Unwind, plain
 from ..asking.questions import Question
-from ..running import off_the_clock
+from ..running import stop_clock
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -78,10 +78,12 @@ class TaskAsking(LegacyAsking):
 
     async def _wait(self, questions: Sequence[Question[Any]]) -> list[Raw]:
         answers = await self._put({self._key(question.key): question.request for question in questions})
+        stopped = stop_clock()
         try:
-            with off_the_clock():
-                raws = await asyncio.gather(*answers.values())
+            raws = await asyncio.gather(*answers.values())
         finally:
+            if stopped is not None:
+                stopped.resume()
             for answer in answers.values():
                 answer.cancel()
         if self._steps is not None:
