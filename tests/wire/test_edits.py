@@ -453,3 +453,25 @@ def test_questions_inside_an_input_required_result_are_edited_too() -> None:
     validate(message, R5, method="tools/call")
     assert b"elicitationId" not in message
     assert question.params.elicitation_id == "id"
+
+
+RUNNABLE = m.Tool("t", input_schema={"type": "object"}, execution=m.ToolExecution("optional"))
+SAMPLE = m.CreateMessageRequestParams([m.SamplingMessage("user", m.TextContent("hi"))], 9)
+FORM = m.ElicitRequestParams.form("task?", {"type": "object", "properties": {"task": {"type": "string"}}})
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        m.ElicitRequest(FORM),
+        m.ElicitRequest(msgspec.structs.replace(FORM, task=m.TaskMetadata(5))),
+        m.ElicitRequest(msgspec.structs.replace(FORM, meta={"a": 1})),
+        m.CreateMessageRequest(msgspec.structs.replace(SAMPLE, task=m.TaskMetadata(5))),
+        m.CreateMessageRequest(msgspec.structs.replace(SAMPLE, meta={"a": 1})),
+        m.CreateMessageRequest(msgspec.structs.replace(SAMPLE, tools=[RUNNABLE])),
+    ],
+)
+def test_a_question_is_written_as_if_it_had_been_edited_before_whatever_is_in_it(question: Any) -> None:
+    codec = codec_for(R5)
+    written = json.loads(codec.encode_result(1, m.InputRequiredResult(input_requests={"a": question})))
+    assert written["result"]["inputRequests"]["a"] == json.loads(msgspec.json.encode(codec.edit(question)))

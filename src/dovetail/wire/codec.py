@@ -54,8 +54,8 @@ class _Opening(Struct, eq=False):
 
     members: bytes
     result_type: str | UnsetType
-    edited: bool
-    """Something in it may have to go first."""
+    needles: tuple[bytes, ...]
+    """What is written of a result in which something has to go first."""
 
 
 class Codec:
@@ -205,7 +205,11 @@ class Codec:
             opening = self._learn(kind)
         try:
             if opening is not None and result.meta is UNSET and result.result_type == opening.result_type:
-                body = encode(self._sieve.edit(result) if opening.edited else result)
+                body = encode(result)
+                for needle in opening.needles:
+                    if body.find(needle) >= 0:
+                        body = encode(self._sieve.edit(result))
+                        break
                 members = opening.members if len(body) > 2 else opening.members[:-1]
                 data = b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}' % (encode(id), members, body[1:])
             else:
@@ -314,7 +318,7 @@ class Codec:
             if self._server_meta:
                 members["_meta"] = self._server_meta
             written = encode(members)[1:-1] + b"," if members else b""
-            opening = _Opening(written, own, self._sieve.touches(kind))
+            opening = _Opening(written, own, self._sieve.needles(kind))
         self._openings[kind] = opening
         return opening
 

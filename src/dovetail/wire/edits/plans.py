@@ -99,6 +99,13 @@ class Sieve:
             for table in self._tables
         )
 
+    def needles(self, kind: type) -> tuple[bytes, ...]:
+        """What values of ``kind`` hold, as we write them, in which something may have to be edited."""
+        short = self._shortcut(kind)
+        if short is None or short.rewrite:
+            return (b"",)  # all of them do
+        return (*short.needles, *(b'"%b"' % name.encode() for name in short.without))
+
     def passed(self, kind: type, data: bytes) -> bytes | None:
         """``data``, a value of ``kind`` as its peer wrote it, as the revision knows it; None: it has to be read."""
         try:
@@ -173,10 +180,10 @@ class Sieve:
                 yield from table.without.get(base, ())
 
 
-def _travelling(kind: type, names: Iterable[str]) -> Iterator[str]:
+def _travelling(kind: type, names: Iterable[str]) -> list[str]:
     """Members as they travel."""
-    found = {field.name: field.encode_name for field in fields(kind)} if issubclass(kind, Struct) else {}
-    return (found[name] for name in names)
+    wanted = set(names)
+    return [field.encode_name for field in fields(kind) if field.name in wanted] if wanted else []
 
 
 def _member_types(kind: type) -> dict[str, set[type]]:
