@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.machinery
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,12 @@ ADVICE: Final = {
     **{f"{name}(": _SESSION for name in NOT_MADE},
 }
 """What to do about names that begin so."""
+_FAMILIES: Final = re.compile(rf"\b(?:{'|'.join(FAMILIES)})\b")
+_INDENTED: Final = re.compile(r"^[ \t]+(?:from|import)\b", re.MULTILINE)
+"""An import that may be expected to fail, or not to happen."""
+_IMPORTS: Final = re.compile(
+    r"^(?:from\s+[\w.]+\s+import\s*(?:\([^)]*\)|(?:[^\\\n]|\\\n)*)|import\s(?:[^\\\n]|\\\n)*)", re.MULTILINE
+)
 MOST_FILES: Final = 2000
 """Files of a program that are read. What lies beyond is found when it is imported."""
 
@@ -97,7 +104,7 @@ def look(path: Path, module: str | None = None) -> list[Missing]:
         seen.add(source.path)
         try:
             text = source.path.read_text(encoding="utf-8")
-            tree = ast.parse(text)
+            tree = parsed(text)
         except (OSError, SyntaxError, ValueError):
             continue  # Python says so itself, when it comes there
         reading = Reading(source, text.splitlines())
@@ -105,6 +112,20 @@ def look(path: Path, module: str | None = None) -> list[Missing]:
         lacking += reading.missing
         waiting += reading.followed
     return sorted(set(lacking), key=lambda one: (one.file, one.line, one.name))
+
+
+def parsed(text: str) -> ast.Module:
+    """A file as a tree; of one that has nothing of the families in it, the imports alone.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    if not _FAMILIES.search(text) and not _INDENTED.search(text):
+        try:
+            return ast.parse("\n".join(_IMPORTS.findall(text)))
+        except SyntaxError:
+            pass  # a line of some text begins like an import
+    return ast.parse(text)
 
 
 class Reading:
@@ -262,7 +283,9 @@ def _counted(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
             yield node
         elif isinstance(node, ast.Try) and any(_forgiving(handler) for handler in node.handlers):
             yield from _counted((*node.handlers, *node.orelse, *node.finalbody))
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        elif isinstance(node, ast.If) and any(
+            getattr(part, "id", getattr(part, "attr", "")) == "TYPE_CHECKING" for part in ast.walk(node.test)
+        ):
             yield from _counted(node.orelse)
         else:
             yield from _counted(_statements(node))

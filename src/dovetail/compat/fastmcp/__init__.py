@@ -1,8 +1,8 @@
 """The module tree of FastMCP 2 and 3 (``fastmcp``) over ours."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..later import later
 from .exceptions import FastMCPDeprecationWarning
 from .generation import generation as _generation
 from .server.context import Context
@@ -14,13 +14,5 @@ if TYPE_CHECKING:
     from .client import Client
 
 __version__ = VERSIONS[_generation()]
-
-
-def __getattr__(name: str) -> Any:
-    """Few servers are clients, too."""
-    if name == "Client":
-        return vars(import_module(".client", __name__))[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
+__getattr__ = later(__name__, {"Client": ".client"})
 __all__ = ["Audio", "Client", "Context", "FastMCP", "FastMCPDeprecationWarning", "File", "Image", "settings"]

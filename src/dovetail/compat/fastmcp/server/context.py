@@ -21,7 +21,6 @@ from ...mcp.shared.context import RequestContext
 from ..generation import generation
 from ..injection import current
 from . import sampling
-from .elicitation import AcceptedElicitation, CancelledElicitation, DeclinedElicitation, Form
 from .kept_state import KeptState
 from .transforms.visibility import rules
 
@@ -257,6 +256,8 @@ class Context:
         response_description: str | None = None,
     ) -> Any:  # fmt: skip
         """Ask the user to fill in a form."""
+        from .elicitation import AcceptedElicitation, CancelledElicitation, DeclinedElicitation, Form
+
         form = Form(response_type, response_title, response_description)
         try:
             answer = await self.session.elicit(message, form.schema)

@@ -13,10 +13,10 @@ from ....errors import ProtocolError
 from ...common.asking import unasked
 from ...common.wire import failed, tool_result
 from ...mcp import types as t
-from ...mcp.server.lowlevel.bridge import Bridge, Handler
+from ...mcp.server.lowlevel.bridge import Bridge
+from ...mcp.server.lowlevel.handlers import Handler
 from ...mcp.server.lowlevel.server import NotificationOptions, Server
 from ...mcp.server.lowlevel.tool_calls import Checks
-from ...mcp.server.models import InitializationOptions
 from ...mcp.server.session import ServerSession as MiddlewareServerSession
 from ...mcp.server.session import current as native_current
 from ...mcp.shared.exceptions import McpError, UrlElicitationRequiredError
@@ -27,6 +27,7 @@ from .context import Context
 from .middleware.middleware import MiddlewareContext, through
 
 if TYPE_CHECKING:
+    from ...mcp.server.models import InitializationOptions
     from .server import FastMCP
 
 __all__ = ["LowLevelServer", "MiddlewareServerSession"]
@@ -50,15 +51,15 @@ class LowLevelServer(Server[Any, Any]):
         self.fastmcp = fastmcp
         self._checks = Checks()
         self.notification_options = NotificationOptions(True, True, True)
-        self.request_handlers |= {
-            t.ListToolsRequest: _answering(self._list_tools),
-            t.ListResourcesRequest: _answering(self._list_resources),
-            t.ListResourceTemplatesRequest: _answering(self._list_templates),
-            t.ListPromptsRequest: _answering(self._list_prompts),
-            t.CallToolRequest: self._call_tool,
-            t.ReadResourceRequest: _answering(self._read_resource),
-            t.GetPromptRequest: _answering(self._get_prompt),
-            t.SetLevelRequest: self._set_level,
+        self._handlers.by_name |= {
+            "ListToolsRequest": _answering(self._list_tools),
+            "ListResourcesRequest": _answering(self._list_resources),
+            "ListResourceTemplatesRequest": _answering(self._list_templates),
+            "ListPromptsRequest": _answering(self._list_prompts),
+            "CallToolRequest": self._call_tool,
+            "ReadResourceRequest": _answering(self._read_resource),
+            "GetPromptRequest": _answering(self._get_prompt),
+            "SetLevelRequest": self._set_level,
         }
 
     @property
@@ -87,7 +88,7 @@ class LowLevelServer(Server[Any, Any]):
 
     async def _quick_call(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call`` without a model of the request, as long as nobody has put another handler in our place."""
-        if self.request_handlers.get(t.CallToolRequest) != self._call_tool or self._native is None:
+        if self._handlers.by_name.get("CallToolRequest") != self._call_tool or self._native is None:
             return await self._plain_call(call, channel)
         return await self._native.run_handler(self._call, call.params, call, channel)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
-from .providers.fastmcp_provider import FastMCPProvider
 from .providers.local import LocalProvider
 from .transforms.namespace import Namespace
 from .transforms.tool_transform import ToolTransform
 
 if TYPE_CHECKING:
+    from .providers.fastmcp_provider import FastMCPProvider
     from .server import FastMCP
 
 
@@ -33,7 +33,7 @@ class Mounting:
         """Show what ``server`` has as if it were registered here, with a prefix before its names."""
         if isinstance(server, str):  # FastMCP 2 once took the prefix first
             server, namespace = cast("Any", namespace), server
-        provider = FastMCPProvider(server)
+        provider = _provider(server)
         if tool_names:
             from ..tools.tool_transform import ToolTransformConfig
 
@@ -61,7 +61,7 @@ class Mounting:
         """Take in what ``server`` has now; what it gains later does not show."""
         if isinstance(server, str):
             server, prefix = cast("Any", prefix), server
-        provider = FastMCPProvider(server)
+        provider = _provider(server)
         for kind in ("tools", "resources", "resource_templates", "prompts"):
             for one in await provider.provided(kind):
                 self._local_provider.add(Namespace(prefix).change(one) if prefix else one)
@@ -72,8 +72,12 @@ class Mounting:
 
     def mounted(self) -> list[Any]:
         """The servers whose components this one shows."""
-        providers = cast("FastMCP[Any]", self).providers
-        return [one.server for one in providers if isinstance(one, FastMCPProvider)]
+        others = [one for one in self.providers if not isinstance(one, LocalProvider)]
+        if not others:
+            return []
+        from .providers.fastmcp_provider import FastMCPProvider
+
+        return [one.server for one in others if isinstance(one, FastMCPProvider)]
 
     def has_tasks(self) -> bool:
         """Whether a tool of it, or of what it shows, may run as a task."""
@@ -116,6 +120,12 @@ class Mounting:
         """As `as_proxy`."""
         warnings.warn("from_client() is now as_proxy()", DeprecationWarning, stacklevel=2)
         return cls.as_proxy(client, **settings)
+
+
+def _provider(server: Any) -> FastMCPProvider:
+    from .providers.fastmcp_provider import FastMCPProvider  # few servers show another
+
+    return FastMCPProvider(server)
 
 
 class _Around(Namespace):

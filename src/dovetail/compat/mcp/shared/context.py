@@ -8,8 +8,6 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from ..types import RequestId, RequestParams
-
 SessionT = TypeVar("SessionT", default=Any)
 LifespanContextT = TypeVar("LifespanContextT", default=Any)
 RequestT = TypeVar("RequestT", default=Any)
@@ -23,8 +21,9 @@ def _none() -> None:
 class RequestContext(Generic[SessionT, LifespanContextT, RequestT]):
     """One request, seen from its handler."""
 
-    request_id: RequestId
-    meta: RequestParams.Meta | None
+    request_id: str | int
+    meta: Any
+    """A `RequestParams.Meta`, or None: not named, since to name it is to make all types of requests."""
     session: SessionT
     lifespan_context: LifespanContextT
     # Made by a factory, so that the class has no attributes of these names: see `LazyRequestContext`.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import types
-from ..types import URL_ELICITATION_REQUIRED, ErrorData
+
+if TYPE_CHECKING:
+    from ..types import ErrorData
 
 
 class McpError(Exception):
@@ -24,7 +26,9 @@ class UrlElicitationRequiredError(McpError):
     def __init__(self, elicitations: list[types.ElicitRequestURLParams], message: str | None = None) -> None:
         words = f"URL elicitation{'s' if len(elicitations) > 1 else ''} required"
         data = {"elicitations": [one.model_dump(by_alias=True, exclude_none=True) for one in elicitations]}
-        super().__init__(ErrorData(code=URL_ELICITATION_REQUIRED, message=message or words, data=data))
+        super().__init__(
+            types.ErrorData(code=types.URL_ELICITATION_REQUIRED, message=message or words, data=data)
+        )
         self._elicitations = elicitations
 
     @property
@@ -34,8 +38,8 @@ class UrlElicitationRequiredError(McpError):
     @classmethod
     def from_error(cls, error: ErrorData) -> UrlElicitationRequiredError:
         """The exception that an error of this code stands for."""
-        if error.code != URL_ELICITATION_REQUIRED:
-            raise ValueError(f"Expected error code {URL_ELICITATION_REQUIRED}, got {error.code}")
+        if error.code != types.URL_ELICITATION_REQUIRED:
+            raise ValueError(f"Expected error code {types.URL_ELICITATION_REQUIRED}, got {error.code}")
         data = cast("dict[str, Any]", error.data or {})
         asked = [types.ElicitRequestURLParams.model_validate(one) for one in data.get("elicitations", [])]
         return cls(asked, error.message)

@@ -1,19 +1,12 @@
 """How a client shows who it is."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ....later import later
 from .bearer import BearerAuth
 
 if TYPE_CHECKING:
     from .oauth import OAuth
 
-
-def __getattr__(name: str) -> Any:
-    """Most clients log in nowhere."""
-    if name == "OAuth":
-        return vars(import_module(".oauth", __name__))[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
+__getattr__ = later(__name__, {"OAuth": ".oauth"})
 __all__ = ["BearerAuth", "OAuth"]

@@ -1,7 +1,8 @@
 """Who may call. Loaded name by name: most servers let in everybody, and need none of it."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ....later import later
 
 if TYPE_CHECKING:
     from .access import AccessToken
@@ -22,15 +23,7 @@ _NAMES = {
     ".providers.jwt": ("JWTVerifier", "StaticTokenVerifier"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _NAMES.items():
-        if name in names:
-            value = globals()[name] = vars(import_module(module, __name__))[name]
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
+__getattr__ = later(__name__, {name: module for module, names in _NAMES.items() for name in names})
 __all__ = [
     "AccessToken", "AuthCheck", "AuthContext", "AuthProvider", "DebugTokenVerifier", "JWTVerifier", "MultiAuth",
     "OAuthProvider", "OAuthProxy", "OIDCProxy", "RemoteAuthProvider", "StaticTokenVerifier", "TokenVerifier",

@@ -14,6 +14,7 @@ from ..session import ServerSession, current
 if TYPE_CHECKING:
     from pydantic import AnyUrl
 
+    from ...types import RequestParams
     from ..elicitation import ElicitationResult, UrlElicitationResult
     from .server import FastMCP
 
@@ -57,7 +58,7 @@ class Context(Generic[SessionT, LifespanT, RequestT]):
 
     @property
     def client_id(self) -> str | None:
-        meta = self.request_context.meta
+        meta: RequestParams.Meta | None = self.request_context.meta
         return None if meta is None else (meta.model_extra or {}).get("client_id")
 
     async def report_progress(

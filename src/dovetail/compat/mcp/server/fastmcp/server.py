@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -24,16 +24,21 @@ from ...shared.exceptions import UrlElicitationRequiredError
 from ..lowlevel.bridge import Bridge, request_ctx
 from ..lowlevel.helper_types import ReadResourceContents
 from ..lowlevel.server import Server
-from ..models import InitializationOptions
 from .context import Context
 from .exceptions import ResourceError
-from .prompts import Prompt, PromptManager
-from .resources import FunctionResource, Resource, ResourceManager
+from .prompts import PromptManager
+from .resources import ResourceManager
 from .running import Running
 from .settings import Settings
-from .tools import Tool, ToolManager
+from .tools import ToolManager
 from .utilities.context_injection import find_context_parameter
 from .utilities.logging import configure_logging, get_logger
+
+if TYPE_CHECKING:
+    from ..models import InitializationOptions
+    from .prompts import Prompt
+    from .resources import Resource
+    from .tools import Tool
 
 LifespanResultT = TypeVar("LifespanResultT", default=Any)
 log = logging.getLogger("mcp.server.fastmcp")
@@ -64,7 +69,7 @@ class LowLevelServer(Server[Any, Any]):
 
     async def _quick_call(self, call: Call, channel: Channel) -> Struct | Raw:
         """``tools/call`` without a model of the request, as long as nobody has put another handler in our place."""
-        if self.request_handlers.get(t.CallToolRequest) is not self.own_call or self._native is None:
+        if self._handlers.by_name.get("CallToolRequest") is not self.own_call or self._native is None:
             return await self._plain_call(call, channel)
         return await self._native.run_handler(self._call, call.params, call, channel)
 
@@ -128,7 +133,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
         server = self._mcp_server
         server.list_tools()(self.list_tools)
         server.call_tool(validate_input=False)(self.call_tool)
-        server.own_call = server.request_handlers[t.CallToolRequest]
+        server.own_call = server.request_handlers.by_name["CallToolRequest"]
         server.list_resources()(self.list_resources)
         server.read_resource()(self.read_resource)
         server.list_prompts()(self.list_prompts)
@@ -163,6 +168,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
 
     async def list_tools(self) -> list[t.Tool]:
         """The tools as clients see them."""
+        await self._tool_manager.make()
         return [
             t.Tool(
                 name=one.name, title=one.title, description=one.description, inputSchema=one.parameters,
@@ -180,7 +186,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
         """Register a function as a tool."""
         words = ("title", "description", "annotations", "icons", "meta", "structured_output")
-        self._tool_manager.add_tool(fn, name, **dict(zip(words, args, strict=False)), **options)
+        self._tool_manager.register(fn, name, **dict(zip(words, args, strict=False)), **options)
         self._changed("tools")
 
     def remove_tool(self, name: str) -> None:
@@ -263,6 +269,8 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
                 self._resource_manager.add_template(function, uri, **options)
                 self._changed("resources")
             else:
+                from .resources import FunctionResource  # known to whoever has resources
+
                 self.add_resource(FunctionResource.from_function(function, uri, **options))
             return function
 
@@ -312,6 +320,8 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
             )
 
         def add(function: Any) -> Any:
+            from .prompts import Prompt  # known to whoever has prompts
+
             self.add_prompt(Prompt.from_function(function, name, title, description, icons))
             return function
 

@@ -30,13 +30,12 @@ from ... import types
 from ...shared.context import RequestContext
 from ...shared.exceptions import McpError
 from ..session import Unasked, current, session_of
+from .handlers import Handler
 
 if TYPE_CHECKING:
     from .....server.tasks.task_channel import TaskChannel
     from .....server.tasks.task_methods import TaskMethods
     from .server import Server as LowLevel
-
-Handler = Callable[[Any], Awaitable[Any]]
 
 request_ctx: ContextVar[RequestContext[Any, Any, Any]] = ContextVar("request_ctx")
 """The request that is being served here."""
@@ -152,9 +151,9 @@ class Bridge(Server):
             self.methods[method] = partial(self.answer, method)
         self.methods["subscriptions/listen"] = self.listen
 
-    def declare(self, capabilities: types.ServerCapabilities) -> None:
+    def declare(self, capabilities: dict[str, Any]) -> None:
         """Offer exactly this."""
-        told = ServerCapabilities(_plain(capabilities))
+        told = ServerCapabilities(capabilities)
         kinds = self.front.handled
         handled = {method.partition("/")[0] for method, kind in REQUESTS.items() if kind in kinds}
         for name in ("tools", "resources", "prompts"):
@@ -187,10 +186,10 @@ class Bridge(Server):
 
     async def answer(self, method: str, call: Call, channel: Channel) -> Struct | Raw:
         """Have the handler of ``method`` answer."""
-        kind: Any = getattr(types, REQUESTS[method])
-        handler = self.front.request_handlers.get(kind)
+        handler = self.front.request_handlers.by_name.get(REQUESTS[method])
         if handler is None:
             raise ProtocolError("method_not_found", "Method not found")
+        kind: Any = getattr(types, REQUESTS[method])
         wire: Any = msgspec.json.decode(msgspec.json.encode(call.params))
         for name in _OURS:
             wire.pop(name, None)
@@ -234,15 +233,16 @@ class Bridge(Server):
         """Subscriptions of 2026-07-28: the handlers hear of them as of those before."""
         uris = call.params.notifications.resource_subscriptions
         watched: list[str] = [] if uris is UNSET else list(uris)
-        await self._subscribe(types.SubscribeRequest, watched, call, channel)
+        await self._subscribe("SubscribeRequest", watched, call, channel)
         try:
             return await self._own["subscriptions/listen"](call, channel)
         finally:
-            await self._subscribe(types.UnsubscribeRequest, watched, call, channel)
+            await self._subscribe("UnsubscribeRequest", watched, call, channel)
 
-    async def _subscribe(self, kind: Any, uris: list[str], call: Call, channel: Channel) -> None:
-        handler = self.front.request_handlers.get(kind)
+    async def _subscribe(self, name: str, uris: list[str], call: Call, channel: Channel) -> None:
+        handler = self.front.request_handlers.by_name.get(name)
         if handler is not None:
+            kind: Any = getattr(types, name)
             for uri in uris:
                 await self.run_handler(handler, kind.model_validate({"params": {"uri": uri}}), call, channel)
 
@@ -264,10 +264,10 @@ class Bridge(Server):
         task.add_done_callback(self._notes.discard)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Capabilities as they are written; `model_dump` would build a serializer for each of their models."""
     if isinstance(value, BaseModel):
-        return {name: _plain(one) for name, one in value if one is not None}
+        return {name: plain(one) for name, one in value if one is not None}
     return value
 
 

@@ -6,7 +6,7 @@ import base64
 import inspect
 import typing
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
@@ -20,14 +20,16 @@ from ....hook import installed
 from ....serving import Served
 from ... import types
 from ...shared.context import RequestContext
-from ..models import InitializationOptions
 from ..session import ServerSession
-from .bridge import Bridge, Handler, request_ctx
+from .bridge import Bridge, plain, request_ctx
+from .handlers import Handler, Handlers
 from .helper_types import ReadResourceContents
 from .tool_calls import ToolCall
 
 if TYPE_CHECKING:
     from pydantic import AnyUrl
+
+    from ..models import InitializationOptions
 
 LifespanResultT = TypeVar("LifespanResultT", default=Any)
 RequestT = TypeVar("RequestT", default=Any)
@@ -36,6 +38,14 @@ Decorator = Callable[[F], F]
 
 _TEXT: Final = "text/plain"
 _BINARY: Final = "application/octet-stream"
+_OFFERED: Final = {
+    "ListPromptsRequest": "prompts",
+    "ListResourcesRequest": "resources",
+    "ListToolsRequest": "tools",
+    "SetLevelRequest": "logging",
+    "CompleteRequest": "completions",
+}
+"""What a server offers, by the request that it then has a handler for."""
 
 
 class NotificationOptions:
@@ -69,7 +79,8 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         self.website_url = website_url
         self.icons = icons
         self.lifespan = lifespan
-        self.request_handlers: dict[type, Handler] = {types.PingRequest: _pong}
+        self._handlers = Handlers()
+        self._handlers.by_name["PingRequest"] = _pong
         self.notification_handlers: dict[type, Handler] = {}
         self.notification_options = NotificationOptions()
         self._tool_cache: dict[str, types.Tool] = {}
@@ -88,25 +99,36 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     def bridge(self, options: InitializationOptions | None = None) -> Bridge:
         """As `native`, with what ``options`` say about it."""
-        options = options or self.create_initialization_options()
+        if options is None and not self._describes_itself():
+            options = self.create_initialization_options()
         if self._native is None:
-            icons = [icon.model_dump(by_alias=True, exclude_none=True) for icon in options.icons or ()]
-            self._native = Bridge(
-                self,
-                {
-                    "name": options.server_name,
-                    "version": options.server_version,
-                    "instructions": options.instructions,
-                    "website_url": options.website_url,
-                    "icons": msgspec.convert(icons, list[Icon]) or None,
-                    "lifespan": None if self.lifespan is lifespan else self._live,
-                },
-            )
+            self._native = Bridge(self, self._about(options or self))
             self._native.event_keeper = self.event_keeper
         if self.with_tasks is not None:
             self.with_tasks(self._native)
-        self._native.declare(options.capabilities)
+        self._native.declare(
+            self._offers(self.notification_options) if options is None else plain(options.capabilities)
+        )
         return self._native
+
+    def _describes_itself(self) -> bool:
+        """Nobody has replaced what says what this server is: no types have to be made to ask it."""
+        return all(
+            name not in vars(self) and getattr(type(self), name) is own for name, own in _DESCRIBES.items()
+        )
+
+    def _about(self, told: Any) -> dict[str, Any]:
+        """Options of ours, from options of theirs or from the server itself."""
+        icons = [icon.model_dump(by_alias=True, exclude_none=True) for icon in told.icons or ()]
+        own = told is self
+        return {
+            "name": self.name if own else told.server_name,
+            "version": (self.version or _library_version()) if own else told.server_version,
+            "instructions": told.instructions,
+            "website_url": told.website_url,
+            "icons": msgspec.convert(icons, list[Icon]) or None,
+            "lifespan": None if self.lifespan is lifespan else self._live,
+        }
 
     @cached_property
     def experimental(self) -> Any:
@@ -124,6 +146,8 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """What this server says about itself when a session begins."""
+        from ..models import InitializationOptions  # known to whoever calls this
+
         return InitializationOptions.model_construct(
             server_name=self.name,
             server_version=self.version or _library_version(),
@@ -139,27 +163,29 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         self, notification_options: NotificationOptions, experimental_capabilities: dict[str, dict[str, Any]]
     ) -> types.ServerCapabilities:
         """What there are handlers for; nothing of it has to be validated, so no validator is built for it."""
-        handled, changed = self.handled, notification_options
-        prompts = types.PromptsCapability.model_construct(listChanged=changed.prompts_changed)
-        resources = types.ResourcesCapability.model_construct(
-            subscribe=False, listChanged=changed.resources_changed
-        )
-        tools = types.ToolsCapability.model_construct(listChanged=changed.tools_changed)
+        offers = self._offers(notification_options)
+        found: dict[str, Any] = {
+            name: getattr(types, f"{name.capitalize()}Capability").model_construct(**told)
+            for name, told in offers.items()
+        }
         return types.ServerCapabilities.model_construct(
-            prompts=prompts if "ListPromptsRequest" in handled else None,
-            resources=resources if "ListResourcesRequest" in handled else None,
-            tools=tools if "ListToolsRequest" in handled else None,
-            logging=types.LoggingCapability.model_construct() if "SetLevelRequest" in handled else None,
-            completions=types.CompletionsCapability.model_construct()
-            if "CompleteRequest" in handled
-            else None,
-            experimental=experimental_capabilities,
+            **{**dict.fromkeys(_OFFERED.values()), **found}, experimental=experimental_capabilities
         )
+
+    def _offers(self, changed: NotificationOptions) -> dict[str, dict[str, Any]]:
+        """What there are handlers for, as it is written."""
+        said: dict[str, dict[str, Any]] = {
+            "prompts": {"listChanged": changed.prompts_changed},
+            "resources": {"subscribe": False, "listChanged": changed.resources_changed},
+            "tools": {"listChanged": changed.tools_changed},
+        }
+        handled = self.handled
+        return {name: said.get(name, {}) for kind, name in _OFFERED.items() if kind in handled}
 
     @property
     def handled(self) -> set[str]:
         """The names of the requests that there are handlers for: no other type has to be made to know them."""
-        return {kind.__name__ for kind in self.request_handlers}
+        return self._handlers.names
 
     @property
     def request_context(self) -> RequestContext[ServerSession, LifespanResultT, RequestT]:
@@ -172,12 +198,21 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     # --- handlers -------------------------------------------------------------------------------------------
 
-    def _handle(self, kind: type, handler: Handler) -> None:
-        self.request_handlers[kind] = handler
-        if self._native is not None:
-            self._native.declare(self.create_initialization_options().capabilities)
+    @property
+    def request_handlers(self) -> Handlers:
+        """Who answers which request; programs look here, put in and take out."""
+        return self._handlers
 
-    def _listed(self, kind: Any, name: str, member: str) -> Decorator[Any]:
+    @request_handlers.setter
+    def request_handlers(self, given: Mapping[type, Handler]) -> None:
+        self._handlers = Handlers(given)
+
+    def _handle(self, name: str, handler: Handler) -> None:
+        self._handlers.by_name[name] = handler
+        if self._native is not None:
+            self.bridge()
+
+    def _listed(self, kind: str, name: str, member: str) -> Decorator[Any]:
         """A decorator for who makes lists; the result's type is asked for by its ``name`` once there is one."""
 
         def decorate(function: F) -> F:
@@ -198,27 +233,27 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     def list_prompts(self) -> Decorator[Any]:
         """Register who lists prompts."""
-        return self._listed(types.ListPromptsRequest, "ListPromptsResult", "prompts")
+        return self._listed("ListPromptsRequest", "ListPromptsResult", "prompts")
 
     def list_resources(self) -> Decorator[Any]:
         """Register who lists resources."""
-        return self._listed(types.ListResourcesRequest, "ListResourcesResult", "resources")
+        return self._listed("ListResourcesRequest", "ListResourcesResult", "resources")
 
     def list_resource_templates(self) -> Decorator[Any]:
         """Register who lists templates of resources."""
         return self._listed(
-            types.ListResourceTemplatesRequest, "ListResourceTemplatesResult", "resourceTemplates"
+            "ListResourceTemplatesRequest", "ListResourceTemplatesResult", "resourceTemplates"
         )
 
     def list_tools(self) -> Decorator[Any]:
         """Register who lists tools."""
-        return self._listed(types.ListToolsRequest, "ListToolsResult", "tools")
+        return self._listed("ListToolsRequest", "ListToolsResult", "tools")
 
     def call_tool(self, *, validate_input: bool = True) -> Decorator[Any]:
         """Register who calls tools: ``async def call(name, arguments)``."""
 
         def decorate(function: F) -> F:
-            self._handle(types.CallToolRequest, ToolCall(self, function, validate=validate_input))
+            self._handle("CallToolRequest", ToolCall(self, function, validate=validate_input))
             return function
 
         return decorate
@@ -229,12 +264,12 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     async def tool_definition(self, name: str) -> types.Tool | None:
         """A tool as it was listed last; one that was not is looked for in a list made anew."""
-        lister = self.request_handlers.get(types.ListToolsRequest)
+        lister = self._handlers.by_name.get("ListToolsRequest")
         if name not in self._tool_cache and lister is not None:
             await lister(None)
         return self._tool_cache.get(name)
 
-    def _simple(self, kind: Any, call: Callable[[Any, Any], Awaitable[Any]]) -> Decorator[Any]:
+    def _simple(self, kind: str, call: Callable[[Any, Any], Awaitable[Any]]) -> Decorator[Any]:
         """A decorator whose function is called by ``call(function, params)``; None becomes an empty result."""
 
         def decorate(function: F) -> F:
@@ -249,7 +284,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
     def get_prompt(self) -> Decorator[Any]:
         """Register who renders prompts: ``async def get(name, arguments)``."""
-        return self._simple(types.GetPromptRequest, lambda get, asked: get(asked.name, asked.arguments))
+        return self._simple("GetPromptRequest", lambda get, asked: get(asked.name, asked.arguments))
 
     def read_resource(self) -> Decorator[Any]:
         """Register who reads resources: ``async def read(uri)``."""
@@ -257,19 +292,19 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         async def call(read: Any, asked: Any) -> types.ReadResourceResult:
             return _read_result(asked.uri, await read(asked.uri))
 
-        return self._simple(types.ReadResourceRequest, call)
+        return self._simple("ReadResourceRequest", call)
 
     def set_logging_level(self) -> Decorator[Any]:
         """Register who hears which messages of the log a client wants."""
-        return self._simple(types.SetLevelRequest, lambda hear, asked: hear(asked.level))
+        return self._simple("SetLevelRequest", lambda hear, asked: hear(asked.level))
 
     def subscribe_resource(self) -> Decorator[Any]:
         """Register who hears that a client wants to know of changes."""
-        return self._simple(types.SubscribeRequest, lambda hear, asked: hear(asked.uri))
+        return self._simple("SubscribeRequest", lambda hear, asked: hear(asked.uri))
 
     def unsubscribe_resource(self) -> Decorator[Any]:
         """Register who hears that it does not want to any more."""
-        return self._simple(types.UnsubscribeRequest, lambda hear, asked: hear(asked.uri))
+        return self._simple("UnsubscribeRequest", lambda hear, asked: hear(asked.uri))
 
     def completion(self) -> Decorator[Any]:
         """Register who completes arguments: ``async def complete(ref, argument, context)``."""
@@ -280,7 +315,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
                 completion=found or types.Completion(values=[], total=None, hasMore=None)
             )
 
-        return self._simple(types.CompleteRequest, call)
+        return self._simple("CompleteRequest", call)
 
     def progress_notification(self) -> Decorator[Any]:
         """Register who hears of the progress of a client's own work."""
@@ -314,6 +349,11 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         await read_stream.serve(self.bridge(initialization_options))
 
 
+_DESCRIBES: Final = {
+    name: vars(Server)[name] for name in ("create_initialization_options", "get_capabilities")
+}
+
+
 def _library_version() -> str:
     return installed("mcp") or installed("dovetail_mcp") or "0.0.0"
 
@@ -322,11 +362,12 @@ async def _pong(_: Any) -> types.ServerResult:
     return types.ServerResult.model_construct(types.EmptyResult())
 
 
-def _with_request(function: Callable[..., Any], kind: type) -> Handler:
-    """Call ``function`` with the request if it takes one, and without if it takes nothing."""
+def _with_request(function: Callable[..., Any], name: str) -> Handler:
+    """Call ``function`` with the request of the type ``name`` if it takes one, and without if it takes nothing."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         return lambda _: function()
+    kind = getattr(types, name)
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):

@@ -1,6 +1,12 @@
 """Prompts."""
 
-from .base import Prompt
+from typing import TYPE_CHECKING
+
+from .....later import later
 from .manager import PromptManager
 
+if TYPE_CHECKING:
+    from .base import Prompt
+
+__getattr__ = later(__name__, {"Prompt": ".base"})
 __all__ = ["Prompt", "PromptManager"]

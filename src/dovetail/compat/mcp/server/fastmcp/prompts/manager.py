@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .base import Message, Prompt
+if TYPE_CHECKING:
+    from .base import Message, Prompt
 
 log = logging.getLogger("mcp.server.fastmcp")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .base import Resource
-from .templates import ResourceTemplate
+if TYPE_CHECKING:
+    from .base import Resource
+    from .templates import ResourceTemplate
 
 log = logging.getLogger("mcp.server.fastmcp")
 
@@ -26,6 +27,8 @@ class ResourceManager:
         return self._resources.setdefault(str(resource.uri), resource)
 
     def add_template(self, fn: Callable[..., Any], uri_template: str, **options: Any) -> ResourceTemplate:
+        from .templates import ResourceTemplate  # known to whoever has templates
+
         template = ResourceTemplate.from_function(fn, uri_template, **options)
         self._templates[template.uri_template] = template
         return template

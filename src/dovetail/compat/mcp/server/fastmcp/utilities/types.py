@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .....common.media import Audio as _Audio
 from .....common.media import Image as _Image
-from ....types import AudioContent, ImageContent
+
+if TYPE_CHECKING:
+    from ....types import AudioContent, ImageContent
 
 
 class Image(_Image):
