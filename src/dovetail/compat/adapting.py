@@ -28,13 +28,14 @@ def uvicorn(module: ModuleType) -> None:
     @wraps(serve)
     async def served(self: Any, *args: Any, **options: Any) -> None:
         command = serving.command()
-        if command is None or not serving.prepared:
-            await serve(self, *args, **options)
-        elif command.http:
+        if command is not None and not command.http:
+            server = serving.of_application()
+            if server is not None:
+                await serving.serve(server, "streamable-http")
+                return
+        if command is not None and serving.prepared:
             serving.begin(serving.prepared[-1](), "streamable-http", command)
-            await serve(self, *args, **options)
-        else:
-            await serving.serve(serving.prepared[-1](), "streamable-http")
+        await serve(self, *args, **options)
 
     def run(self: Any, *args: Any, **options: Any) -> None:
         asyncio.run(self.serve(*args, **options))

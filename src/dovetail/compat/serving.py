@@ -11,9 +11,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+from weakref import WeakSet
 
 from msgspec import Struct, field
 
+from ..errors import DovetailError
 from ..server import Server
 
 log = logging.getLogger("dovetail.compat")
@@ -54,6 +56,12 @@ _command: Command | None = None
 prepared: Final[list[Callable[[], Server]]] = []
 """Give the servers for which the program has made an HTTP application that it may serve itself."""
 
+unbound: Final[list[Any]] = []
+"""HTTP transports of the program's that learn of their server when a client comes."""
+
+servers: Final[WeakSet[Served]] = WeakSet()
+"""All low-level servers of the program; one of FastMCP has one."""
+
 
 def command() -> Command | None:
     """The command line that this process obeys; None when a program runs on its own."""
@@ -64,6 +72,25 @@ def obey(given: Command | None) -> None:
     """Let this command line win from now on."""
     global _command
     _command = given
+
+
+def of_application() -> Server | None:
+    """The server that an HTTP application of the program's serves; None where it is an application without one.
+
+    Raises:
+        DovetailError: nobody knows which of several it is.
+    """
+    if prepared:
+        return prepared[-1]()
+    if not unbound or not servers:
+        return None
+    if len(servers) > 1:
+        names = ", ".join(sorted(getattr(one, "name", "?") for one in servers))
+        raise DovetailError(
+            f"the program has an HTTP application and {len(servers)} servers ({names}), and only a client shows which "
+            "one is meant: serve it with --http, or with the program's own option for stdio after --"
+        )
+    return next(iter(servers)).native
 
 
 def strict() -> bool:

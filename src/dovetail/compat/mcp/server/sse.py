@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ....server import Server
+from ... import serving
 from ...common.bounds import bound
 from .http_face import Face, Receive, Scope, Send
 from .transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
@@ -43,6 +44,7 @@ class SseServerTransport:
         self._security = security_settings
         self._most = max_request_body_size
         self._face: Face | None = None
+        serving.unbound.append(self)
 
     @asynccontextmanager
     async def connect_sse(

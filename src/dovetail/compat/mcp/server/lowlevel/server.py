@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 
 from .....model import Icon
 from .....server import Server as Native
+from .... import serving
 from ....hook import installed
 from ....serving import Served
 from ... import types
@@ -89,6 +90,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         """Set by `enable_tasks`."""
         self.event_keeper: Any = None
         """The program's own place for events."""
+        serving.servers.add(self)
 
     # --- what it is -----------------------------------------------------------------------------------------
 
