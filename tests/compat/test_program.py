@@ -190,6 +190,11 @@ BEHIND_THE_BACK = {
         "    except Exception:\n        pass\nasyncio.run(main())",
         SESSION,
     ),
+    "in its lifespan": (
+        "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def live(_):\n"
+        "    setattr(ServerSession, '_received_' + 'request', hear)\n    yield {}\nserver.lifespan = live",
+        SESSION,
+    ),
 }
 
 

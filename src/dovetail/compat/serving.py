@@ -124,6 +124,16 @@ async def serve(server: Server, transport: str = "stdio", **options: Any) -> Non
         await _command.serve(server)
 
 
+def look_again(server: Server) -> None:
+    """To be called when a lifespan has begun, which is code of the program's as well; nothing is answered by then.
+
+    Raises:
+        SystemExit: the server would do only half of what is meant.
+    """
+    if _command is not None:
+        _command.check(server)
+
+
 def begin(server: Server, transport: str, command: Command) -> None:
     """To be called before ``server`` is served: the program asked for it.
 

@@ -139,8 +139,11 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
 
         return ExperimentalHandlers(self)
 
-    def _live(self, _: Native) -> AbstractAsyncContextManager[Any]:
-        return self.lifespan(self)
+    @asynccontextmanager
+    async def _live(self, native: Native) -> AsyncGenerator[Any, None]:
+        async with self.lifespan(self) as value:
+            serving.look_again(native)
+            yield value
 
     def create_initialization_options(
         self,
