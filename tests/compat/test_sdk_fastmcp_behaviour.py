@@ -22,7 +22,10 @@ from dovetail.compat.mcp.server.fastmcp import Context, FastMCP
 from dovetail.compat.mcp.server.fastmcp.exceptions import ToolError
 from dovetail.compat.mcp.server.fastmcp.prompts import Prompt
 from dovetail.compat.mcp.server.fastmcp.resources import TextResource
+from dovetail.compat.mcp.server.fastmcp.tools import ToolManager
 from dovetail.compat.mcp.types import Completion
+from tests.support.aio import run
+from tests.support.waiting import HANG
 
 ERAS = ("2025-06-18", "2025-11-25", "2026-07-28")
 
@@ -184,3 +187,28 @@ def test_a_token_verifier_lets_in_whoever_it_knows() -> None:
     bad, good = initialize(authorization="Bearer bad"), initialize(authorization="Bearer good")
     answers = ask(mcp.http_app(json_response=True), initialize(), bad, good)
     assert [one.status_code for one in answers] == [401, 401, 200]
+
+
+@pytest.mark.parametrize("kind", ["tools", "resources", "prompts"])
+@run
+async def test_a_changed_list_that_a_handler_tells_of_is_heard_though_nobody_declared_it(kind: str) -> None:
+    mcp, heard = FastMCP("changing"), asyncio.Queue[str]()
+
+    @mcp.tool()
+    async def change(ctx: Context[Any, Any, Any]) -> str:
+        await getattr(ctx.session, f"send_{kind.removesuffix('s')}_list_changed")()
+        return "changed"
+
+    client = Client(mcp.native, revision="2025-06-18", on_list_changed=heard.put_nowait)
+    async with client, asyncio.timeout(HANG):
+        assert not client.server_capabilities.has(f"{kind}.listChanged")
+        await client.call_tool("change", {})
+        assert await heard.get() == kind
+        assert heard.empty()
+
+
+def test_what_cannot_be_called_is_no_tool_and_is_said_as_theirs_does() -> None:
+    one: Any = 1
+    for add in (FastMCP("broken").add_tool, ToolManager().add_tool):
+        with pytest.raises(AttributeError, match="__name__"):
+            add(one)

@@ -207,15 +207,21 @@ class ServerSession:
 
     async def send_tool_list_changed(self) -> None:
         """Tell clients that the tools are others now."""
-        self._server.changed("tools")
+        await self._list_changed("tools", types.ToolListChangedNotification)
 
     async def send_resource_list_changed(self) -> None:
         """Tell clients that the resources are others now."""
-        self._server.changed("resources")
+        await self._list_changed("resources", types.ResourceListChangedNotification)
 
     async def send_prompt_list_changed(self) -> None:
         """Tell clients that the prompts are others now."""
-        self._server.changed("prompts")
+        await self._list_changed("prompts", types.PromptListChangedNotification)
+
+    async def _list_changed(self, kind: Any, notification: Any) -> None:
+        self._server.changed(kind)
+        if self._session is not None and not self._server.capabilities.get(kind, {}).get("listChanged"):
+            # Theirs declares such changes only when it is told to, and sends what a handler wants sent all the same.
+            await self.send_notification(notification())
 
     async def send_elicit_complete(
         self, elicitation_id: str, related_request_id: types.RequestId | None = None

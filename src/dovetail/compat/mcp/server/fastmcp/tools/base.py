@@ -45,6 +45,10 @@ class Tool(BaseModel):
         meta: dict[str, Any] | None = None, structured_output: bool | None = None,
     ) -> Tool:  # fmt: skip
         """A tool that calls ``fn``; name, description and schemas are the function's unless given."""
+        if not callable(fn):
+            raise AttributeError(
+                f"{type(fn).__name__!r} object has no attribute '__name__'"
+            )  # as theirs finds out
         name = name or name_of(fn)
         if name == "<lambda>":
             raise ValueError("You must provide a name for lambda functions")
