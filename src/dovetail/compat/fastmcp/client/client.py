@@ -318,7 +318,9 @@ def _tool_result(result: Any) -> t.CallToolResult:
     content = msgspec.to_builtins(result.content)
     members: dict[str, Any] = {"content": content, "isError": failed, "_meta": meta}
     if result.structured_content is not None:
-        members["structuredContent"] = result.structured_content
+        # Any JSON since 2026-07-28; theirs know objects only, as the revisions before had it.
+        value = result.structured_content
+        members["structuredContent"] = value if isinstance(value, dict) else {"result": value}
     return t.CallToolResult.model_validate(members)
 
 

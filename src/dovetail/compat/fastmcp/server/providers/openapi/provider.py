@@ -13,6 +13,7 @@ from ......shapes import is_object
 from ....client.client import Client
 from ....client.transports import ClientTransport
 from ..proxy import ProxyProvider
+from .collisions import told_apart
 from .routing import ComponentFn, HTTPRoute, MCPType, RouteMap, RouteMapFn, routes_of
 
 
@@ -38,10 +39,11 @@ class OpenAPIProvider(ProxyProvider):
         self._maps, self._tags = list(route_maps or ()), tags or set[str]()
         self._names: dict[str, str] = mcp_names or {}
         self._component_fn = mcp_component_fn
-        rules = _decided(self._routes.values(), self._maps, route_map_fn)
+        written, openapi_spec = openapi_spec, told_apart(openapi_spec)
+        rules = _decided(routes_of(openapi_spec), self._maps, route_map_fn)
         options: dict[str, Any] = {"routes": rules, "names": self._names, "name": "OpenAPI"}
         application = "openapi" in dir(client)  # of FastAPI, run in this process
-        if application and validate_output:
+        if application and validate_output and openapi_spec == written:
             self._server = Server.from_fastapi(client, **options)
         else:
             reached = _client_of(client) if application else client
