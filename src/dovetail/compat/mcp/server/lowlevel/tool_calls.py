@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from .....errors import DovetailError, Refusal
 from .....json_schema.problem import SchemaError
-from .....json_schema.validator import Validator
 from .... import serving
 from ... import types
 from ...shared.exceptions import UrlElicitationRequiredError
@@ -17,6 +15,7 @@ from ..session import Unasked
 from .bridge import task_work
 
 if TYPE_CHECKING:
+    from .....json_schema.validator import Validator
     from .server import Server
 
 log = logging.getLogger("dovetail.compat")
@@ -42,6 +41,8 @@ class Checks:
 
 
 def _validator(schema: dict[str, Any]) -> Validator | None:
+    from .....json_schema.validator import Validator  # by now a tool is called
+
     try:
         return Validator(schema, trusted=True)
     except SchemaError:
@@ -123,6 +124,8 @@ class ToolCall:
         if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
             content, structured = cast("tuple[Any, Any]", value)
         elif isinstance(value, dict):
+            import json  # as above
+
             structured = cast("dict[str, Any]", value)
             content = [types.TextContent(type="text", text=json.dumps(value, indent=2))]
         elif isinstance(value, Iterable):
