@@ -360,7 +360,11 @@ class Codec:
         elif isinstance(params, OpenParams):
             params = params.together()
         elif self.keeps and not alone:
-            params = _unknown().written(params, lambda one: self._outgoing(method, one, alone=True)[1])
+
+            def edited(one: Any) -> Any:
+                return self._outgoing(method, one, alone=True)[1]
+
+            params = _unknown().written(params, edited)
         elif type(params) is not Raw:
             params = self._sieve.edit(params)
             edit = self._outbound.get(method)
