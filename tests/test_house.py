@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 96_104
-CENTRE = 44_072
+WHOLE = 96_102
+CENTRE = 44_070
 AROUND = (
     "auth",
     "compat",

@@ -169,10 +169,8 @@ class Http1(asyncio.BufferedProtocol):
         self._fields = None
         headers = {name.decode("latin-1"): value.decode("latin-1").strip(" \t") for name, value in fields}
         target, _, query = self._url.partition(b"?")
-        if not target.startswith(
-            b"/"
-        ):  # RFC 9112, 3.2.2: a whole URL is taken, too, and "Host" is ignored then
-            if b"://" in target:
+        if not target.startswith(b"/"):
+            if b"://" in target:  # RFC 9112, 3.2.2: a whole URL is taken, too, and "Host" is ignored then
                 headers["host"] = target.partition(b"://")[2].partition(b"/")[0].decode("latin-1")
             target = httptools.parse_url(target).path or b"/"
         path, method = target.decode("latin-1"), parser.get_method().decode()
