@@ -219,13 +219,11 @@ def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
     go(page, "wire")
     page.select_option('[aria-label="Kind"]', "request")
     row = page.locator('.frame:has(.method:text-is("tools/list"))').first
-    box = row.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    # As it is whenever frames come: all rows are built again with the next picture.
-    page.evaluate("() => document.querySelector('.virtual').dispatchEvent(new Event('scroll'))")
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    page.mouse.up()
+    # As it is whenever frames come: all rows are built again with the next picture. In one go, so that none comes.
+    row.evaluate("""(row) => {
+        row.dispatchEvent(new MouseEvent("mousedown", {bubbles: true, button: 0}));
+        document.querySelector(".virtual").dispatchEvent(new Event("scroll"));
+    }""")
     page.wait_for_selector(".detail .block-head:has-text('request tools/list')")
 
 

@@ -32,6 +32,7 @@ export function virtual(label, height, draw, picked) {
       row.id = `${label}-${index}`;
       // Not "click": whoever holds the button down while the list is painted anew would let go of another row.
       row.addEventListener("mousedown", (event) => { if (event.button === 0) pick(index); });
+      row.addEventListener("click", (event) => { if (!event.detail) pick(index); }); // without a mouse
       return row;
     }));
   }
