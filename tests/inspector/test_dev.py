@@ -169,6 +169,31 @@ async def slow() -> str:
     asyncio.run(test())
 
 
+def test_two_edits_of_one_size_within_a_second_are_both_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    file = tmp_path / "notes.py"
+    second = 1_900_000_000 * 10**9
+
+    async def test() -> None:
+        write(file, text="first")
+        os.utime(file, ns=(second, second))
+        async with dev(tmp_path, "notes.py", "--port", "0", "--no-browser") as running:
+            url = (await running.hear(r"serving on (\S+)"))[1]
+            async with Client(url) as client:
+                for number, text in enumerate(("other", "third"), 1):
+                    await client.call_tool("hello")
+                    changed = file.with_suffix(".new")
+                    write(changed, text=text)
+                    os.utime(changed, ns=(second + number, second + number))
+                    changed.rename(file)
+                    await running.hear("reloaded in")
+                    assert (await client.call_tool("hello")).text == f"{text} "
+
+    asyncio.run(test())
+
+
 def test_a_file_that_is_broken_from_the_start_is_served_when_it_is_mended(tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
     file.write_text("import nothing_of_this_name\n")

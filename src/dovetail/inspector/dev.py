@@ -105,7 +105,9 @@ class Reloading:
         return [*run, "--", *self._arguments]
 
     def _options(self) -> ClientOptions:
-        return {} if self._nursery is not None else {"env": self._environment(), "on_stderr": self._heard}
+        if self._nursery is not None:
+            return {}
+        return {"env": self._environment() | {"PYTHONDONTWRITEBYTECODE": "1"}, "on_stderr": self._heard}
 
     def _heard(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")

@@ -172,6 +172,7 @@ def main() -> None:
     from ..server.server import Server as Server
     from ..transports import stdio as stdio
 
+    sys.dont_write_bytecode = True  # Python takes one of the same second and size for that of the next edit
     children: dict[int, str] = {}
 
     def ended(number: int, frame: FrameType | None) -> None:
