@@ -36,9 +36,9 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """What glibc's ``mallopt`` can be told."""
-APART_BYTES: Final = 32 << 20
-SPARE_BYTES: Final = 128 << 20
-"""From which size on a block is mapped by itself, and how much of what is free the C library keeps while we serve."""
+APART_BYTES: Final = 1 << 20
+SPARE_BYTES: Final = 16 << 20
+"""From which size on a block is mapped by itself, and how much of what is free the C library keeps."""
 
 
 class Stop:
@@ -175,29 +175,18 @@ def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-_trim: Callable[[int], object] | None = None
+def keep_blocks_apart() -> None:
+    """Have the C library map each large block by itself, in a process that does nothing but serve.
 
-
-def keep_blocks() -> None:
-    """Have the C library use large blocks again, in a process that does nothing but serve; `give_back` ends that.
-
-    By default it maps them anew, and the kernel empties each page when it is first written to: on a virtual machine
-    a text of 8 MiB took six milliseconds instead of one, in which nobody else is served.
+    By default it stops doing so once one was given back: then a large answer that grows is copied again and again, ten
+    milliseconds each, and what was freed stays with the process.
     """
-    global _trim
     import ctypes  # slow to load
 
     with suppress(OSError, AttributeError):  # only glibc has it
-        library = ctypes.CDLL(None)
-        library.mallopt(M_MMAP_THRESHOLD, APART_BYTES)
-        library.mallopt(M_TRIM_THRESHOLD, SPARE_BYTES)
-        _trim = library.malloc_trim
-
-
-def give_back() -> None:
-    """Let the system have what `keep_blocks` has kept: call it when nothing large is left."""
-    if _trim is not None:
-        _trim(0)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, APART_BYTES)
+        mallopt(M_TRIM_THRESHOLD, SPARE_BYTES)
 
 
 @contextmanager

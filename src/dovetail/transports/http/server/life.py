@@ -23,7 +23,6 @@ from ....settings import (
     UNSENT_YOUNG,
     HttpOptions,
 )
-from ...running import give_back
 from .connections import Connections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
@@ -61,15 +60,12 @@ class Life:
         self.unread: dict[Duplex, SocketLink] = {}
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
-        self._accounts = budget.answers, budget.messages
         self.connections = Connections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget.abandoned, self.connections)
         self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
         self._growing: asyncio.TimerHandle | None = None
         self._swept = 0.0
-        self._large = False
-        """There was something large at the last tick."""
         self._sweeping: asyncio.Task[None] | None = None
         self.legacy: Legacy
         self.modern: Modern
@@ -116,10 +112,6 @@ class Life:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
-        large = any(account.taken for account in self._accounts)
-        if self._large and not large:
-            give_back()
-        self._large = large
         if now - self._kept_alive >= self._options.keep_alive:
             self._kept_alive = now
             for stream in list(self.streams):
