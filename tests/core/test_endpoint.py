@@ -23,7 +23,7 @@ from dovetail.model import (
     Result,
     TextContent,
 )
-from dovetail.settings import CALLS_FREE, Limits
+from dovetail.settings import CALLS_FREE, SMALL_MESSAGE, Limits
 from dovetail.wire.dialects import ERLMCP
 from dovetail.wire.revisions import R4, R5
 from tests.core.messages import (
@@ -170,6 +170,16 @@ def test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole
     for call in calls:
         first.send_result(call, DONE)
     assert len(calls_of(third.receive(array))) == CALLS_FREE + 100
+
+
+def test_an_array_counts_among_the_messages_of_all_peers_until_it_is_over() -> None:
+    first, second = together(2, all_messages=2 * SMALL_MESSAGE, revision="2025-03-26")
+    array = batch(*(request("tools/list", {}, id) for id in range(2 * CALLS_FREE)))
+    calls = calls_of(first.receive(array))
+    assert read(second.receive(array), "2025-03-26")["code"] == 1004
+    while calls:
+        first.send_result(calls.pop(), DONE)
+    assert len(calls_of(second.receive(array))) == 2 * CALLS_FREE
 
 
 # --- cancellation -------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ..errors import ProtocolError
-from ..settings import LARGE_ANSWER
+from ..settings import CALLS_FREE, LARGE_ANSWER, SMALL_MESSAGE
 from ..wire.frames import encode_batch
 from ..wire.long_results import Body, batch_in_pieces, batch_in_steps
 from .admit import INITIALIZE
-from .budget import Account
+from .budget import Account, Budget
 from .channel import Call, Session
 
 T = TypeVar("T")
@@ -31,6 +31,9 @@ class Batch(Struct, eq=False):
     """The whole array has been looked at; before that nothing is written."""
     account: Account | None = None
     """What all arrays together may gather."""
+    messages: Account | None = None
+    held: int = 0
+    """Bytes it counts for among the messages of all peers, until nobody holds it any more."""
     full: bool = False
     """A result had no room: those that come later have none either."""
     size: int = 0
@@ -41,6 +44,8 @@ class Batch(Struct, eq=False):
     def __del__(self) -> None:
         if self.account is not None:
             self.account.give(self.size)
+        if self.messages is not None:
+            self.messages.give(self.held)
 
     def takes(self, size: int, most: int) -> bool:
         """Whether there is room for one more result of ``size`` bytes in an array of ``most`` bytes."""
@@ -85,6 +90,20 @@ class Batch(Struct, eq=False):
             return at_once(self.joined())
         replies, self.replies = self.replies, []
         return batch_in_pieces(replies)
+
+
+def begun(budget: Budget, count: int) -> Batch | None:
+    """The array of so many messages; None: all peers together have no room for it.
+
+    A hundred bytes become kilobytes once they are calls, and those wait for their turn: sixteen count as much as what
+    is just small.
+    """
+    held = count * SMALL_MESSAGE // CALLS_FREE
+    if held <= SMALL_MESSAGE:
+        return Batch(account=budget.answers)
+    if not budget.messages.take(held):
+        return None
+    return Batch(account=budget.answers, messages=budget.messages, held=held)
 
 
 def at_once(steps: Generator[None, None, T]) -> T:

@@ -29,7 +29,7 @@ from ..wire.methods import METHODS
 from ..wire.revisions import Revision
 from . import metadata, phases
 from .admit import INITIALIZE, Admission
-from .batch import Batch, at_once, may_come, problem
+from .batch import Batch, at_once, begun, may_come, problem
 from .budget import busy
 from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
@@ -266,9 +266,9 @@ class Endpoint:
             entries = split_batch(message, self.limits.batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
-        if not self.admission.budget.calls.has(len(entries), self):
+        batch = begun(self.admission.budget, len(entries))
+        if batch is None or not self.admission.budget.calls.has(len(entries), self):
             return Reply(self.refuse(busy("requests in arrays")).data, 503)  # each alone would cost as much
-        batch = Batch(account=self.admission.budget.answers)
         events: list[Event] = []
         for frame in map(decode_entry, entries):
             yield
