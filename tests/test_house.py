@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 96_105
-CENTRE = 44_070
+WHOLE = 96_106
+CENTRE = 44_071
 AROUND = (
     "auth",
     "compat",

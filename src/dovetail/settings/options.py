@@ -48,7 +48,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     all_event_bytes: int = 64 << 20
     """Bytes of events kept for all sessions together."""
     all_messages: int = 64 << 20
-    """Bytes of large messages of all peers together being read or worked on; one more is refused (503, 1004)."""
+    """Bytes of large messages of all peers together being read or worked on; one more is refused (503, 1004). An
+    array of more than 16 counts 4 KiB for each of its messages."""
     all_answers: int = 64 << 20
     """Bytes of large answers of all peers together that wait to be taken; one more is refused in the same way."""
     all_addresses: int = 32 << 20
