@@ -23,6 +23,7 @@ TABLES = (
     ("Round trip, one by one, 99th percentile", "latency_p99"),
     ("Calls per second, 1 in flight", "rate_1"),
     ("Calls per second, 64 in flight", "rate_64"),
+    ("Share of the limit's rate, 64 in flight, side by side", "share_64"),
     ("Calls per second, 256 in flight", "rate_256"),
     ("CPU per call, 64 in flight", "cpu"),
     ("CPU per call in the load generator, 64 in flight", "cpu_driver"),
@@ -119,7 +120,11 @@ def _against(one: Figure, figures: Figures) -> str:
 
 
 def to_limit(one: Figure, figures: Figures) -> float | None:
-    """The figure over the limit's, where the limit was measured doing the same."""
+    """The figure over the limit's, where the limit was measured doing the same: side by side, if it was."""
+    if one.measure == "rate_64" and one.peer.startswith("dovetail"):
+        share = figures.get("share_64", one.peer, one.workload, one.transport, one.era)
+        if share is not None:
+            return share.value
     name = "limit-uvicorn" if one.peer.endswith("-uvicorn") else "limit"
     limit = figures.get(one.measure, name, one.workload, one.transport, one.era)
     if limit is None or one.peer == name or not limit.value:

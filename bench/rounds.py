@@ -28,6 +28,8 @@ class Options(Struct):
     """Seconds of one run of a lesser workload."""
     judged: float = 1.0
     """Seconds at least of the runs that promises are judged by: ours and the limit's, with many in flight."""
+    pairs: int = 9
+    """How often we and the limit run one directly after the other, where a share of the limit was promised."""
     in_flight: tuple[int, ...] = (64, 256)
     starts: int = 5
     sessions: tuple[int, ...] = (1, 1000, 10_000)
@@ -46,6 +48,7 @@ QUICK = Options(
     sequential=0.15,
     throughput=0.25,
     workload=0.1,
+    pairs=3,
     in_flight=(64,),
     starts=2,
     sessions=(1, 1000),
@@ -65,6 +68,34 @@ LATE = 840.0
 def say(text: str) -> None:
     """Tell whoever waits what is going on."""
     print(f"{time.monotonic() - BEGUN:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def side_by_side(ours: Callable[[], Sample], limit: Callable[[], Sample], pairs: int) -> list[Sample]:
+    """Our share of the limit, pair by pair; who begins changes.
+
+    A machine whose cores are taken away for seconds makes either of two runs slower that lie a minute apart, and the
+    share of their medians then says which of them it was. Two that touch are nearly always hit alike.
+    """
+    found: list[Sample] = []
+    for run in (ours, limit):
+        run()  # what runs often is specialized
+    for number in range(pairs):
+        if number and time.monotonic() - BEGUN > LATE:
+            break
+        gc.collect()
+        gc.disable()
+        try:
+            if number % 2:
+                one = ours()
+                share = one.value / limit().value
+            else:
+                bare = limit().value
+                one = ours()
+                share = one.value / bare
+        finally:
+            gc.enable()
+        found.append(Sample(share, one.calls, one.seconds))
+    return found
 
 
 def interleave(

@@ -24,10 +24,10 @@ from ..peers import (
 )
 from ..pipes import PipeDriver
 from ..processes import Child
-from ..rounds import Options, interleave, say
+from ..rounds import Options, interleave, say, side_by_side
 from ..samples import Figure, Figures, Sample, figure
 from ..sockets import SocketDriver
-from ..workloads import ECHO, EVERYDAY, Workload
+from ..workloads import ASK, ECHO, EVERYDAY, Workload
 
 Driver = PipeDriver | SocketDriver
 WARM = 0.1
@@ -65,6 +65,18 @@ HTTP = (
 )
 PAIRS = {"stdio": STDIO, "http": HTTP, "tcp": tuple((peer, MODERN) for peer in TCP)}
 JUDGED = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN)
+SHARES = {
+    "stdio": ((DOVETAIL, LIMIT, LEGACY, ECHO),),
+    "http": (
+        (DOVETAIL, LIMIT, MODERN, ECHO),
+        (DOVETAIL, LIMIT, LEGACY, ECHO),
+        (DOVETAIL, LIMIT, MODERN, ASK),
+        (DOVETAIL, LIMIT, LEGACY, ASK),
+        (DOVETAIL_UVICORN, LIMIT_UVICORN, MODERN, ECHO),
+    ),
+    "tcp": (),
+}
+"""The rates of which a share of the limit was promised."""
 
 
 class Key(NamedTuple):
@@ -81,8 +93,27 @@ def measure(transport: str, figures: Figures, options: Options) -> None:
         cases = _echo(drivers, options) | _everyday(transport, drivers, stack, figures, options)
         say(f"{transport}: {len(cases)} cases, {options.rounds} rounds")
         found = interleave(cases, options.rounds, figures.skipped)
+        _shares(transport, drivers, options, figures)
     for key, samples in found.items():
         _add(transport, key, samples, figures)
+
+
+def _shares(
+    transport: str, drivers: dict[tuple[Peer, str], Driver], options: Options, figures: Figures
+) -> None:
+    """Our share of the limit where one was promised, measured side by side."""
+    for ours, limit, era, workload in SHARES[transport]:
+        if not {(ours, era), (limit, era)} <= drivers.keys():
+            continue
+        say(f"{transport}: {options.pairs} × {ours.name} beside {limit.name}, {workload.name}, {era}")
+        one, other = (_throughput(drivers[peer, era], workload, 64, options.judged) for peer in (ours, limit))
+        what = {"peer": ours.name, "workload": workload.name, "transport": transport, "era": era}
+        try:
+            shares = side_by_side(one, other, options.pairs)
+        except (workloads.WrongReply, OSError, RuntimeError) as error:
+            figures.skipped.append(f"{transport} {ours.name} beside {limit.name}: {error}"[:400])
+            continue
+        figures.add(figure(shares, measure="share_64", unit="of the limit's rate", **what))
 
 
 def _start(transport: str, stack: ExitStack, figures: Figures) -> dict[tuple[Peer, str], Driver]:

@@ -152,6 +152,32 @@ def test_every_figure_carries_its_ratios_to_the_limit_and_to_us() -> None:
     assert "to_limit" not in found["rate_64", "limit"]
 
 
+def test_a_share_of_the_limit_is_judged_by_runs_that_touch() -> None:
+    speed, order = iter([1.0, 1.0, 2.0, 2.0, 0.1, 0.1, 1.0, 5.0]), list[str]()
+
+    def run(name: str, rate: float) -> Sample:
+        order.append(name)
+        return Sample(rate * next(speed), 7, 1.0)
+
+    found = rounds.side_by_side(lambda: run("ours", 30.0), lambda: run("limit", 60.0), 3)
+    assert order[2:] == ["limit", "ours", "ours", "limit", "limit", "ours"]
+    assert [one.value for one in found] == pytest.approx([0.5, 0.5, 2.5])
+    share = figure(
+        found, measure="share_64", peer="dovetail", workload="ask", unit="", transport="http", era=MODERN
+    )
+    assert share.value == pytest.approx(0.5)
+    figures = Figures()
+    figures.add(share)
+    for peer, rate in (("limit", 900.0), ("dovetail", 100.0)):
+        figures.add(Figure("rate_64", peer, "ask", rate, "calls/s", transport="http", era=MODERN))
+    told = {(one["measure"], one["peer"]): one for one in report.as_data(figures)}
+    assert told["rate_64", "dovetail"]["to_limit"] == 0.5
+    kept = [
+        one.met for one in targets.verdicts(figures) if "a question per call, 2026-07-28" in one.target.text
+    ]
+    assert kept == [True]
+
+
 def test_rows_are_in_the_order_of_their_numbers() -> None:
     names = ["echo with 1000 tools", "echo with 50 tools", "echo with 1 tool"]
     assert sorted(names, key=report.by_number) == names[::-1]
