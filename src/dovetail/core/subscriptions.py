@@ -194,10 +194,6 @@ class Hub:
 
     # --- publishing ---------------------------------------------------------------------------------------
 
-    def publish_list_changed(self, kind: ListKind) -> int:
-        """Tell that the list of tools, prompts or resources changed; return how many were told here."""
-        return self.publish(News(list=kind))
-
     def publish_resource_updated(self, uri: str, meta: Mapping[str, Any] | None = None) -> int:
         """Tell that a resource changed: to those who subscribed to it or to what it lies in."""
         return self.publish(News(uri=uri, meta=None if meta is None else dict(meta)))

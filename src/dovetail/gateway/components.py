@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..server.server import Server
     from .shaping import Proceed, Shape, Stage
 
-OTHERS: Final[tuple[ListName, ...]] = ("prompts", "resources", "templates")
 _RESULTS: Final[Mapping[ListName, Callable[[list[Any]], PaginatedResult]]] = {
     "prompts": ListPromptsResult,
     "resources": ListResourcesResult,

@@ -37,10 +37,6 @@ class Naming:
         """The name of a tool or prompt as others see it."""
         return self._head + inner
 
-    def inner_name(self, name: str) -> str | None:
-        """The name inside; None for one that belongs to somebody else."""
-        return name.removeprefix(self._head) if name.startswith(self._head) else None
-
     def uri(self, inner: str) -> str:
         """The URI, or template of URIs, as others see it."""
         if not self.prefix:
