@@ -7,19 +7,15 @@ from collections import deque
 
 
 class Turns:
-    """``places`` may be taken at once; ``queue`` callers more may wait for one."""
+    """``most`` places may be taken at once; ``queue`` callers more may wait for one."""
 
-    __slots__ = ("__weakref__", "_free", "_queue", "_waiting")
+    __slots__ = ("__weakref__", "_queue", "line", "most", "taken")
 
-    def __init__(self, places: int, queue: int) -> None:
-        self._free = places
+    def __init__(self, most: int, queue: int) -> None:
+        self.most, self.taken = most, 0
         self._queue = queue
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def waiting(self) -> int:
-        """How many wait."""
-        return len(self._waiting)
+        self.line: deque[asyncio.Future[None]] = deque()
+        """Who waits."""
 
     async def take(self) -> None:
         """Take a place, or wait for one; give it back with `leave`.
@@ -27,27 +23,31 @@ class Turns:
         Raises:
             asyncio.QueueFull: too many are waiting already.
         """
-        if self._free:
-            self._free -= 1
-            return
-        if len(self._waiting) >= self._queue:
+        if self.taken < self.most:
+            self.taken += 1
+        elif len(self.line) >= self._queue:
             raise asyncio.QueueFull
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        else:
+            await self.wait()
+
+    async def wait(self) -> None:
+        """Take a place as soon as it is this caller's turn."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.line.append(turn)
         try:
-            await turn
+            await turn  # whoever leaves hands the place over
         except BaseException:
             if turn.cancelled():
-                self._waiting.remove(turn)
+                self.line.remove(turn)
             else:
                 self.leave()  # it was our turn in the very moment we gave up
             raise
 
     def leave(self) -> None:
-        """Give the place to whoever has waited longest."""
-        while self._waiting:
-            turn = self._waiting.popleft()
+        """Give the place to whoever has waited longest, or back."""
+        while self.line:
+            turn = self.line.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._free += 1
+        self.taken -= 1

@@ -10,8 +10,6 @@ that finds the queue full as well is told 1004 (over HTTP 503) and when to come 
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Final
 from weakref import WeakValueDictionary
@@ -20,6 +18,7 @@ from msgspec import Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
+from ..drivers.turns import Turns
 from ..errors import ProtocolError
 from ..settings import LAYER_KEYS, LAYER_QUEUE, RETRY_AFTER_MS
 from .rate import principal_of
@@ -27,36 +26,14 @@ from .rate import principal_of
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 
 
-class Places:
-    """The places of one name: how many are taken of how many, and who waits for one."""
+class Places(Turns):
+    """The places of one name; who may wait for one is for the layer to say."""
 
-    __slots__ = ("__weakref__", "line", "most", "scope", "taken")
+    __slots__ = ("scope",)
 
     def __init__(self, scope: str, most: int) -> None:
-        self.scope, self.most, self.taken = scope, most, 0
-        self.line: deque[asyncio.Future[None]] = deque()
-
-    async def wait(self) -> None:
-        """Take a place as soon as it is this caller's turn."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.line.append(turn)
-        try:
-            await turn  # whoever leaves hands the place over
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()
-            elif turn in self.line:
-                self.line.remove(turn)
-            raise
-
-    def leave(self) -> None:
-        """Give the place to the next one in line, or back."""
-        while self.line:
-            turn = self.line.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self.taken -= 1
+        super().__init__(most, 0)
+        self.scope = scope
 
 
 class Concurrency(Layer):

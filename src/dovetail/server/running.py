@@ -160,7 +160,7 @@ class Runner:
     def waiting(self) -> dict[str, int]:
         """How many calls wait: for a thread, and for their turn at a handler with a limit."""
         threads = 0 if self._threads is None else self._threads.waiting
-        return {"threads": threads, "handlers": sum(turns.waiting for turns in self._turns)}
+        return {"threads": threads, "handlers": sum(len(turns.line) for turns in self._turns)}
 
     async def close(self) -> None:
         """End the workers. Threads that are busy are left behind, processes are killed."""
