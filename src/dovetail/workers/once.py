@@ -38,7 +38,7 @@ from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
 from .processes import ended, passport
 from .results import results_of
-from .steps import harmless
+from .steps import harmless, keep_lease
 
 if TYPE_CHECKING:
     from ..server.server import Server
@@ -158,7 +158,7 @@ class Once:
     async def _work(
         self, call: Call, channel: Channel, name: str, mark: str, me: str, fence: int
     ) -> Struct | Raw:
-        beat = asyncio.create_task(self._beat(name, me))
+        beat = asyncio.create_task(keep_lease(self._store, name, me))
         record, not_run = None, False
         try:
             result = await self._inner(call, channel)
@@ -200,14 +200,6 @@ class Once:
             # It was done, and its caller is told so; only a repeat will hear that nobody knows.
             log.warning("the result of a call was not kept: %s", error.message)
         return len(data)
-
-    async def _beat(self, name: str, me: str) -> None:
-        while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
-            try:
-                await self._store.lease(name, me, LEASE_SECONDS)
-            except StoreError:
-                pass  # the next one may reach it in time
 
     # --- waiting ------------------------------------------------------------------------------------------------
 

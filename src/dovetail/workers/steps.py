@@ -90,7 +90,7 @@ class Steps:
 
     async def _do(self, name: str, me: str, fence: int, work: Callable[[], Awaitable[Any]]) -> Any:
         await self._store.put(name, _steps.write(_Step()), ttl=self._ttl, fence=fence)
-        beat = asyncio.create_task(self._beat(name, me))
+        beat = asyncio.create_task(keep_lease(self._store, name, me))
         try:
             value = await work()
         except Exception:
@@ -114,14 +114,6 @@ class Steps:
             for old in () if self._results is None else self._results.add(name, size):
                 await self._store.delete(old)
 
-    async def _beat(self, name: str, me: str) -> None:
-        while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
-            try:
-                await self._store.lease(name, me, LEASE_SECONDS)
-            except StoreError:
-                pass  # the next one may reach it in time
-
     async def _read(self, name: str) -> _Step | None:
         data = await self._store.get(name)
         return None if data is None else _steps.read(data)
@@ -135,6 +127,14 @@ def steps_of(server: Server, store: Store, call: Call) -> Steps:
     tool = server.register.tools.entries.get(call.params.name) if call.method == "tools/call" else None
     folder = f"{owner(call.principal)}/{digest([call.params.request_state]).hex()[:48]}"
     return Steps(store, folder, server.state_lifetime, again=harmless(tool), results=results_of(store))
+
+
+async def keep_lease(store: Store, name: str, me: str) -> None:
+    """Give signs of life, until cancelled."""
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / 3)
+        with suppress(StoreError):  # the next one may reach it in time
+            await store.lease(name, me, LEASE_SECONDS)
 
 
 def harmless(tool: RegisteredTool | None) -> bool:
