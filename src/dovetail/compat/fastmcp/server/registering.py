@@ -44,19 +44,9 @@ class Registering:
 
     def tool(self, name_or_fn: Any = None, *, name: str | None = None, **options: Any) -> Any:
         """Register a function: ``@mcp.tool``, ``@mcp.tool()``, ``@mcp.tool("name")``, ``mcp.tool(function)``."""
-        if isinstance(name_or_fn, classmethod):
-            raise ValueError("To decorate a classmethod, first define the method and then call tool() on it.")
-        if inspect.isroutine(name_or_fn) or isinstance(name_or_fn, FunctionTool | staticmethod | partial):
+        if _is_function(name_or_fn) or isinstance(name_or_fn, FunctionTool | staticmethod | partial):
             return self._add_function(name_or_fn, name, options)
-        if isinstance(name_or_fn, str):
-            if name is not None:
-                raise TypeError(_TWO_NAMES.format("tool", name_or_fn, name))
-            name = name_or_fn
-        elif name_or_fn is not None:
-            raise TypeError(
-                f"First argument to @tool must be a function, string, or None, got {type(name_or_fn)}"
-            )
-        return partial(self._add_named, name, options)
+        return partial(self._add_named, _chosen("tool", name_or_fn, name), options)
 
     def _add_named(self, name: str | None, options: dict[str, Any], fn: Any) -> Any:
         return self._add_function(fn, name, options)
@@ -136,22 +126,10 @@ class Registering:
 
     def prompt(self, name_or_fn: Any = None, *, name: str | None = None, **options: Any) -> Any:
         """Register a function as a prompt, in the same forms as a tool."""
-        if isinstance(name_or_fn, classmethod):
-            raise ValueError(
-                "To decorate a classmethod, first define the method and then call prompt() on it."
-            )
-        if inspect.isroutine(name_or_fn) or isinstance(name_or_fn, FunctionPrompt | staticmethod):
+        if _is_function(name_or_fn) or isinstance(name_or_fn, FunctionPrompt | staticmethod):
             fn = name_or_fn.__func__ if isinstance(name_or_fn, staticmethod) else name_or_fn
             return self._add_named_prompt(name, options, fn)
-        if isinstance(name_or_fn, str):
-            if name is not None:
-                raise TypeError(_TWO_NAMES.format("prompt", name_or_fn, name))
-            name = name_or_fn
-        elif name_or_fn is not None:
-            raise TypeError(
-                f"First argument to @prompt must be a function, string, or None, got {type(name_or_fn)}"
-            )
-        return partial(self._add_named_prompt, name, options)
+        return partial(self._add_named_prompt, _chosen("prompt", name_or_fn, name), options)
 
     def _add_named_prompt(self, name: str | None, options: dict[str, Any], fn: Any) -> Any:
         self._inherit(options)
@@ -168,3 +146,20 @@ class Registering:
     def remove_prompt(self, name: str) -> None:
         """Take a prompt out of the list."""
         self._local_provider.remove_prompt(name)
+
+
+def _is_function(given: Any) -> bool:
+    return inspect.isroutine(given) and not isinstance(given, classmethod)
+
+
+def _chosen(what: str, given: Any, name: str | None) -> str | None:
+    """The name of what is registered: the first argument of a decorator may be it."""
+    if isinstance(given, classmethod):
+        raise ValueError(f"To decorate a classmethod, first define the method and then call {what}() on it.")
+    if given is None:
+        return name
+    if not isinstance(given, str):
+        raise TypeError(f"First argument to @{what} must be a function, string, or None, got {type(given)}")
+    if name is not None:
+        raise TypeError(_TWO_NAMES.format(what, given, name))
+    return given
