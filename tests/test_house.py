@@ -100,7 +100,7 @@ def guesses(text: str) -> Iterator[str]:
 
 def test_nobody_guesses_what_a_link_a_channel_or_a_service_has() -> None:
     members = protocol_members()
-    assert {"send_many", "asking", "event_keeper", "hung_up"} <= members
+    assert {"send_many", "asking", "event_history", "hung_up"} <= members
     found = [
         (name, guess)
         for name, text in modules()

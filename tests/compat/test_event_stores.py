@@ -192,6 +192,6 @@ async def test_fastmcps_own_store_writes_to_what_it_was_given() -> None:
 async def test_whoever_takes_a_store_has_it_asked() -> None:
     fast, low = FastMCP("resumed"), Server("resumed")
     fast.http_app(event_store=Kept())
-    assert fast.native.event_keeper is not None
+    assert fast.native.event_history is not None
     async with StreamableHTTPSessionManager(low, event_store=Kept()).run():
-        assert low.native.event_keeper is not None
+        assert low.native.event_history is not None

@@ -14,7 +14,7 @@ from typing import Any
 from dovetail.settings import HttpOptions
 from dovetail.transports.http.host import asyncio_host, granian_host, uvicorn_host
 from dovetail.transports.http.host.places import Place
-from dovetail.transports.http.host.process import Serving
+from dovetail.transports.http.host.process import HostedApp
 from dovetail.transports.http.server.app import HttpApp
 from dovetail.wire.sse import Event, EventParser
 
@@ -41,7 +41,7 @@ HOST = "granian"
 class Site:
     """A served app: where it is, and its insides."""
 
-    def __init__(self, app: HttpApp, serving: Serving, address: Any) -> None:
+    def __init__(self, app: HttpApp, serving: HostedApp, address: Any) -> None:
         self.app = app
         self.address = address
         self.connections: list[Connection] = []
@@ -80,7 +80,7 @@ async def served(
     make, face = HOSTS[HOST]
     place = Place(host=host, port=port, certfile=certfile, keyfile=keyfile)
     running = make(app, place, face=face)
-    serving, ready = Serving(app, running), asyncio.Event()
+    serving, ready = HostedApp(app, running), asyncio.Event()
     address = running.bound.getsockname()
     task = asyncio.create_task(serving.run(ready.set))
     waiting = asyncio.create_task(ready.wait())

@@ -51,7 +51,7 @@ NONCE_LENGTH: Final = 1024
 
 # --- verifiers ------------------------------------------------------------------------------------------------
 
-VERDICTS: Final = 10_000
+TOKENS_VERIFIED: Final = 10_000
 """Tokens that one verifier remembers."""
 REFUSED_SECONDS: Final = 10.0
 """Seconds a token or key that was not found is remembered, so that asking again and again costs nobody else."""

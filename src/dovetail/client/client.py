@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .. import model as m
-from ..drivers.requests import Asking
+from ..drivers.requests import SendOptions
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from ..wire.codec import Codec
 from .answering.answers import Answers
@@ -399,7 +399,7 @@ class Client:
         self,
         method: str,
         params: Struct,
-        asking: Asking = PLAIN,
+        asking: SendOptions = PLAIN,
         *,
         timeout: Timeout = None,
         repeat: bool = False,

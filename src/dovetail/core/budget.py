@@ -34,7 +34,7 @@ class Account(Struct, eq=False):
         self.taken -= amount
 
 
-class Caller(Protocol):
+class CallingPeer(Protocol):
     """Whoever may have calls under way: a connection, a session."""
 
     places: int
@@ -47,23 +47,23 @@ class Caller(Protocol):
     def limits(self) -> Limits: ...
 
 
-class Places:
+class CallPlaces:
     """Calls of all peers that are under way, beyond the first few of each, which are not counted.
 
-    Nobody says when a call is over: that would cost every call something. Places are counted anew once there are none.
+    Nobody says when a call is over: that would cost every call something. They are counted anew once there are none.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = self._left = limit
-        self._callers: WeakSet[Caller] = WeakSet()
+        self._callers: WeakSet[CallingPeer] = WeakSet()
 
-    def full(self, caller: Caller) -> Refusal | None:
+    def full(self, caller: CallingPeer) -> Refusal | None:
         """Why ``caller`` may have no further call under way, if so."""
         if len(caller.in_flight) >= caller.limits.in_flight:
             return Refusal(1008, message="too many requests are in flight on this connection")
         return None if self.has(1, caller) else busy("requests in flight")
 
-    def has(self, count: int, caller: Caller) -> bool:
+    def has(self, count: int, caller: CallingPeer) -> bool:
         """Whether there are places for so many more calls of ``caller``, which has them from now on.
 
         It has no more than its own limit: what is beyond that is refused one by one.
@@ -108,7 +108,7 @@ class Budget:
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
         """Calls of legacy sessions whose clients have hung up: that does not cancel them."""
-        self.calls = Places(limits.all_calls)
+        self.calls = CallPlaces(limits.all_calls)
 
 
 def unread(account: Account, held: int, size: int) -> Refusal | None:

@@ -46,7 +46,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, Status]]] = {
 """Status → event → next status. What is not here is refused; a terminal status never changes."""
 
 
-class Caller(Struct, omit_defaults=True):
+class TaskCaller(Struct, omit_defaults=True):
     """Who asked for a task and how, as far as it takes to run it again. No token and no claim is kept."""
 
     revision: str
@@ -75,7 +75,7 @@ class TaskMachine(Struct, kw_only=True, eq=False, omit_defaults=True):
     """What the task is the result of."""
     name: str | None = None
     """The tool or action it runs."""
-    caller: Caller | None = None
+    caller: TaskCaller | None = None
     """Kept where another worker may have to run it again."""
     parameters: Raw | UnsetType = UNSET
     status: Status = "pending"

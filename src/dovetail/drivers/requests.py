@@ -47,7 +47,7 @@ Released = Callable[[], Awaitable[None]]
 UNLIMITED: Final = Timeouts(connect=None, idle=None, total=None)
 
 
-class Asking(TypedDict, total=False):
+class SendOptions(TypedDict, total=False):
     """The options of one request."""
 
     meta: Mapping[str, Any] | None
@@ -134,7 +134,7 @@ class Requests:
         method: str,
         params: Struct | Raw | None = None,
         limits: Timeouts = UNLIMITED,
-        **options: Unpack[Asking],
+        **options: Unpack[SendOptions],
     ) -> Any:
         """Ask the peer and return its decoded result.
 
@@ -181,7 +181,7 @@ class Requests:
         return codec.decode_result(row, result)
 
     def _begin(
-        self, method: str, params: Struct | Raw | None, limits: Timeouts, codec: Codec, options: Asking
+        self, method: str, params: Struct | Raw | None, limits: Timeouts, codec: Codec, options: SendOptions
     ) -> Outgoing:
         if self.ended is not None:
             raise self._lost(self.ended, sent=False)

@@ -66,7 +66,7 @@ class Way(Struct, frozen=True, kw_only=True):
         return auth if isinstance(auth, TokenExchange) else None
 
 
-class Connections:
+class UpstreamConnections:
     """All of them; ``tell`` hears what they say, ``down`` that the one of nobody in particular cannot be made."""
 
     def __init__(

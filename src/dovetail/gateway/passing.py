@@ -23,7 +23,7 @@ from ..auth.core.problems import AuthError
 from ..core.channel import Call, Channel, NoBackChannel
 from ..core.metadata import of_version
 from ..core.rounds import Rounds, put, put_as
-from ..drivers.requests import Asking
+from ..drivers.requests import SendOptions
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..kinds import KINDS
 from ..model.meta import (
@@ -36,7 +36,7 @@ from ..model.meta import (
     TASKS_EXTENSION,
     VIA,
 )
-from ..server.asking.ask import Unread
+from ..server.asking.ask import PlainQuestion
 from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.frames import UNREADABLE
@@ -154,7 +154,7 @@ class Passing:
             if self.call.revision.modern:
                 await self._detach()  # the call behind cannot be begun again with the answer: the task asks
             question = put_as(method, forgotten(params))
-            (answer,) = await asking.ask([Unread(question.request, "")])
+            (answer,) = await asking.ask([PlainQuestion(question.request, "")])
             return msgspec.convert(answer, METHODS[method].result)
         try:
             return await self.channel.request(method, params or m.RequestParams())
@@ -177,7 +177,7 @@ class Passing:
         call, upstream, channel = self.call, self.upstream, self.channel
         name, params, meta = self._passed_on(params)
         raw = call.codec.dialect.name == "official" and channel.asking is None and upstream.plain
-        asking: Asking = {"meta": meta, "raw": raw, "released": channel.close_stream}
+        asking: SendOptions = {"meta": meta, "raw": raw, "released": channel.close_stream}
         if call.came is not UNSET and holds(params.__class__, call.came):
             asking["came"] = call.came
         if PROGRESS_TOKEN in call.meta:

@@ -28,7 +28,7 @@ from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
 from ..wire.methods import METHODS
 from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY
-from .connections import Connections, Sharing, Way
+from .connections import Sharing, UpstreamConnections, Way
 from .parts import LoopError, Shown
 from .passing import Passing
 from .selecting import Traits
@@ -71,7 +71,7 @@ class RemotePart:
             timeout=timeout,
             pass_headers=frozenset(header.lower() for header in pass_headers),
         )
-        self._connections = Connections(way, tell=self._tell, down=self._down)
+        self._connections = UpstreamConnections(way, tell=self._tell, down=self._down)
         self._followers: list[Callable[[News], None]] = []
         self._server: Server | None = None
         self._trying: asyncio.Task[None] | None = None

@@ -10,8 +10,7 @@ from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError, RequestTimeout
 from ..server import Server
-from ..server.running import Deadline as HandlerDeadline
-from ..server.running import HandlerTime, handler_time
+from ..server.running import HandlerTime, HandlerTimeout, handler_time
 from .concurrency import WORK
 
 
@@ -55,6 +54,6 @@ class Deadline(Layer):
             ) from None
         if call.method == "tools/call":
             name = call.params.name
-            late = HandlerDeadline(f"tool {name!r}", self._seconds)
+            late = HandlerTimeout(f"tool {name!r}", self._seconds)
             return self._server.failures.of_tool(late, name, call)
         raise ProtocolError("internal_error", "the request took too long") from None

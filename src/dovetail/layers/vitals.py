@@ -1,6 +1,6 @@
 """What a process can tell of itself: how late its event loop is, and how much of its memory is used.
 
-A `Pulse` is a thread that sends its event loop a beat every tenth of a second and takes the time until it is answered.
+A `LoopPulse` is a thread that sends its event loop a beat every tenth of a second and times the answer.
 If none comes for a quarter of a second the loop is blocked: what it is doing is logged, with the request it does it
 for. Whoever listens is told the worst delay of each second, on the loop. One loop has one pulse, however many servers
 it serves, and it ends with the last of them.
@@ -34,7 +34,7 @@ log = logging.getLogger("dovetail.health")
 Listener = Callable[[float], None]
 
 
-class Pulse:
+class LoopPulse:
     """The pulse of one event loop. Use `listen` and `leave`."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
@@ -92,7 +92,7 @@ class Pulse:
         log.warning("the event loop is blocked for over %g ms by %s:\n%s", LOOP_BLOCKED * 1000, what, stack)
 
 
-_pulses: WeakKeyDictionary[AbstractEventLoop, Pulse] = WeakKeyDictionary()
+_pulses: WeakKeyDictionary[AbstractEventLoop, LoopPulse] = WeakKeyDictionary()
 
 
 def listen(listener: Listener) -> None:
@@ -100,7 +100,7 @@ def listen(listener: Listener) -> None:
     loop = asyncio.get_running_loop()
     pulse = _pulses.get(loop)
     if pulse is None:
-        pulse = _pulses[loop] = Pulse(loop)
+        pulse = _pulses[loop] = LoopPulse(loop)
         pulse.start()
     pulse.listeners.add(listener)
 

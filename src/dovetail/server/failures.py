@@ -21,14 +21,14 @@ from ..settings import RETRY_AFTER_MS, STORE_FULL_MS
 from ..stores.base import StoreError, StoreFull
 from ..wire.dialects.base import VENDOR
 from .asking.ask import CannotAsk, Unanswered, plain
-from .running import Deadline
+from .running import HandlerTimeout
 from .signatures.plain_types import UNWRITABLE, readable
 from .signatures.problems import ReturnError
 from .signatures.returns import block, writable
 
 logger = logging.getLogger("dovetail.server")
 
-_OURS = (ToolError, Refusal, ProtocolError, Deadline, CapabilityError, NoBackChannel)
+_OURS = (ToolError, Refusal, ProtocolError, HandlerTimeout, CapabilityError, NoBackChannel)
 """Failures whose text was written to be read by a peer."""
 
 
@@ -85,7 +85,7 @@ class Failures:
         if isinstance(error, CannotAsk) and call.revision.modern:
             raise missing_capability(error) from None
         own, text, meta = self._explain(error, what)
-        if isinstance(error, Deadline):
+        if isinstance(error, HandlerTimeout):
             own = "request_timeout"
         elif own != "capability_not_supported":
             own = kind

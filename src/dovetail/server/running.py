@@ -42,7 +42,7 @@ Run = Literal["thread", "inline", "process"]
 Runnable = Callable[..., Awaitable[Any]]
 
 
-class Deadline(DovetailError):
+class HandlerTimeout(DovetailError):
     """A handler ran out of the time its registration gives it."""
 
     kind = "tool_timeout"
@@ -97,7 +97,7 @@ def stop_clock() -> HandlerTime | None:
     return time
 
 
-class Runner:
+class HandlerRunner:
     """The workers of one server. Threads and processes start when the first handler needs one."""
 
     def __init__(self, limits: Limits) -> None:
@@ -187,7 +187,7 @@ async def _timed(inner: Runnable, what: str, seconds: float, /, **arguments: Any
     except TimeoutError:
         # A TimeoutError of the handler's own is not ours to explain.
         if time.limit.expired():
-            raise Deadline(what, seconds) from None
+            raise HandlerTimeout(what, seconds) from None
         raise
     finally:
         time.over = True
@@ -205,7 +205,7 @@ async def _in_turn(
         text = f"{what} is running as often as it may, and too many calls wait for it"
         raise ProtocolError("too_many_tools", text, data={"retryAfterMs": RETRY_AFTER_MS}) from None
     except TimeoutError:
-        raise Deadline(what, seconds or 0.0) from None
+        raise HandlerTimeout(what, seconds or 0.0) from None
     try:
         return await inner(**arguments)
     finally:
@@ -316,7 +316,7 @@ def composed(lifespans: Sequence[Callable[[Any], AbstractAsyncContextManager[Any
 class Lifecycle:
     """The part of a `Server` that begins and ends: its lifespan, its workers, its listen streams."""
 
-    runner: Runner
+    runner: HandlerRunner
     tasks: TaskMethods | None
     watches: Watches | None
     settle: Callable[[], Awaitable[None]] | None = None

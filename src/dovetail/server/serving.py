@@ -45,8 +45,8 @@ class Serving:
     elsewhere: Elsewhere | None
     forwards: bool = False
     """Whether it answers by asking others; `usual_host` of the transport wants to know."""
-    event_keeper: Any = None
-    """An author's own place for the events of legacy HTTP sessions (`Keeper` of the transport)."""
+    event_history: Any = None
+    """An author's own place for the events of legacy HTTP sessions (`EventHistory` of the transport)."""
 
     def route(self, path: str, *, methods: Collection[str] = ("GET",), auth: bool = True) -> Callable[[F], F]:
         """Answer HTTP requests to ``path`` with a function: ``@server.route("/items/{id}", methods=["GET"])``.

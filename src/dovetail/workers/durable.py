@@ -25,7 +25,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call
 from ..core.principal import Principal
-from ..core.task_machine import TERMINAL, Caller, TaskMachine
+from ..core.task_machine import TERMINAL, TaskCaller, TaskMachine
 from ..core.trace_context import readable
 from ..errors import INTERNAL_ERROR, DovetailError, ProtocolError
 from ..model import CallToolRequestParams, ClientCapabilities, Error, ProgressNotificationParams
@@ -321,10 +321,10 @@ class Durable:
         return Steps(self._store, machine.id, ttl, again=True)  # its author says that the handler knows how
 
     @staticmethod
-    def caller(call: Call) -> Caller:
+    def caller(call: Call) -> TaskCaller:
         """What has to be known to make ``call`` again."""
         principal = call.principal
-        return Caller(
+        return TaskCaller(
             revision=call.revision.name,
             capabilities=dict(call.capabilities),
             client_info=None if call.client_info is None else dict(call.client_info),

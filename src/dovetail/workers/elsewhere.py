@@ -25,7 +25,7 @@ Found = tuple[LoggedStream, list[bytes]]
 class FarSink(Struct, eq=False):
     """The response of another process, as a stream here sees it."""
 
-    elsewhere: Elsewhere
+    elsewhere: FollowedStreams
     stream: LoggedStream
     worker: str
     follower: int
@@ -72,7 +72,7 @@ class FollowedStream(LoggedStream, eq=False, kw_only=True):
                 sink.close_soon()
 
 
-class Elsewhere:
+class FollowedStreams:
     """The streams that this process follows, and those it is followed on.
 
     ``find`` gives the session in memory that the store has under a name.

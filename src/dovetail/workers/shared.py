@@ -33,7 +33,7 @@ from ..transports.http.server.event_log import EventLog, LoggedStream
 from ..transports.http.server.exchange import HttpService
 from ..transports.http.server.sessions import LiveSession, Sessions, unknown_session
 from ..wire.frames import Frame, decode
-from .elsewhere import Elsewhere, Found
+from .elsewhere import FollowedStreams, Found
 from .kept_events import KeptEvents
 from .kept_sessions import KeptSession, merged, name_of, records, wished
 from .mail import Answered, Changed, Done, Ended, Kept, Known, Mail, Told, Vacant, Withdrawn, Yield
@@ -75,7 +75,7 @@ class SharedSessions:
         """General streams on their way to us, and what has happened meanwhile."""
         self._working: set[asyncio.Task[None]] = set()
         self._stop_missing: Callable[[], None] = lambda: None
-        self.elsewhere = Elsewhere(self.mail, self.events, self._here.get)
+        self.elsewhere = FollowedStreams(self.mail, self.events, self._here.get)
         self.mail.handlers |= {
             Answered: self._answered,
             Withdrawn: self._withdrawn,

@@ -23,7 +23,7 @@ from ..core.client_metadata import ProxyClient
 from ..core.code_request import check_resource, parameters, proves
 from ..core.denial import Denial
 from ..server.pages import PageAnswer, PageRequest
-from ..server.verdicts import Verdicts
+from ..server.verified_tokens import VerifiedTokens
 from ..server.verifier import InvalidToken, Unavailable
 from ..settings import (
     ACCESS_SECONDS,
@@ -33,7 +33,7 @@ from ..settings import (
     REMEMBERED_SECONDS,
     RENEWAL_MARGIN,
     RENEWAL_POLL,
-    VERDICTS,
+    TOKENS_VERIFIED,
 )
 from .clients import ProxyClients
 from .login import Place
@@ -72,9 +72,9 @@ class ProxyTokens:
         self._users = Users(vault)
         self._kept: dict[str, None] | None = {} if bounded else None
         """Logins, the one used longest ago first."""
-        self._verdicts = Verdicts(VERDICTS)
+        self._verified = VerifiedTokens(TOKENS_VERIFIED)
         self._endings = 0
-        vault.store.subscribe(_ENDED, lambda _: self._forget_verdicts())
+        vault.store.subscribe(_ENDED, lambda _: self._forget_verified())
 
     # --- what clients ask -------------------------------------------------------------------------------------------
 
@@ -218,14 +218,14 @@ class ProxyTokens:
             self._kept.pop(id, None)
         login = await self._vault.get("login", id, Login)
         if await self._vault.delete("login", id):
-            self._forget_verdicts()
+            self._forget_verified()
             await self._vault.store.publish(_ENDED, b"")
         if login is not None:
             await self._users.ended(id, login)
 
-    def _forget_verdicts(self) -> None:
+    def _forget_verified(self) -> None:
         self._endings += 1
-        self._verdicts.clear()
+        self._verified.clear()
 
     async def _give_back(self, login: Login) -> None:
         try:
@@ -238,7 +238,7 @@ class ProxyTokens:
     async def verify(self, token: str) -> Principal:
         """Raises `InvalidToken`: it is none of ours, or over."""
         now = self._clock()
-        known = self._verdicts.find(token, now)
+        known = self._verified.find(token, now)
         if known is not None and known[0] is not None:
             return known[0]
         found, endings = self._open(_ACCESS, token), self._endings
@@ -248,7 +248,7 @@ class ProxyTokens:
         claims = {**login.claims, "exp": found.expires_at, LOGIN: found.login}
         principal = Principal(login.subject, login.issuer, frozenset(found.scopes), claims, login.client_id)
         if endings == self._endings:  # else it may have been over before the store's answer was here
-            self._verdicts.keep(token, principal, min(found.expires_at, now + REMEMBERED_SECONDS))
+            self._verified.keep(token, principal, min(found.expires_at, now + REMEMBERED_SECONDS))
         return principal
 
     async def provider_token(self, principal: Principal) -> str:

@@ -14,9 +14,9 @@ from ..core import urls
 from ..core.claims import Expected, Refused, principal_of
 from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
-from ..settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, VERDICTS
+from ..settings import INTROSPECTION_SECONDS, INTROSPECTIONS, REFUSED_SECONDS, TOKENS_VERIFIED
 from .documents import fetch
-from .verdicts import Verdicts
+from .verified_tokens import VerifiedTokens
 from .verifier import InvalidToken, Scope, Unavailable, Verifier
 
 
@@ -60,12 +60,12 @@ class IntrospectionVerifier(Verifier):
         self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
         self._ttl = ttl
         self._clock = clock
-        self._verdicts, self._refused = Verdicts(VERDICTS), Verdicts(VERDICTS)
+        self._verified, self._refused = VerifiedTokens(TOKENS_VERIFIED), VerifiedTokens(TOKENS_VERIFIED)
         self._asking: dict[str, asyncio.Task[Principal | None]] = {}
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         now = self._clock()
-        known = self._verdicts.find(token, now)
+        known = self._verified.find(token, now)
         if known is not None:
             return known[0]
         if self._refused.find(token, now) is not None:
@@ -73,7 +73,7 @@ class IntrospectionVerifier(Verifier):
         task = self._asking.get(token)
         if task is None:
             # Whoever brings tokens that nobody ever knew keeps out others like that, and no one else.
-            if len(self._asking) >= INTROSPECTIONS and not self._verdicts.knew(token):
+            if len(self._asking) >= INTROSPECTIONS and not self._verified.knew(token):
                 raise Unavailable("too many tokens are being asked for")
             task = self._asking[token] = asyncio.get_running_loop().create_task(self._ask(token))
             task.add_done_callback(lambda done: self._done(token, done))
@@ -99,7 +99,7 @@ class IntrospectionVerifier(Verifier):
             self._refused.keep(token, None, now + REFUSED_SECONDS)
             raise
         until = now + self._ttl
-        self._verdicts.keep(
+        self._verified.keep(
             token, principal, until if principal.expires is None else min(until, principal.expires)
         )
         return principal

@@ -13,9 +13,9 @@ from ..core import urls
 from ..core.claims import Expected, Refused, principal_of
 from ..core.problems import AuthError
 from ..core.scopes import Hierarchy
-from ..settings import KEYS_SECONDS, VERDICTS
+from ..settings import KEYS_SECONDS, TOKENS_VERIFIED
 from .keys import FetchedKeys, Key, KeySet, payload_of
-from .verdicts import Verdicts
+from .verified_tokens import VerifiedTokens
 from .verifier import InvalidToken, Scope, Verifier
 
 ASYMMETRIC: Final = (
@@ -60,14 +60,14 @@ class JwtVerifier(Verifier):
         if jwks_uri is not None:
             _secure(jwks_uri, "jwks_uri")
         self._given = None if keys is None else KeySet(keys)
-        self._verdicts = Verdicts(VERDICTS)
-        self._fetched = FetchedKeys(issuer, jwks_uri, clock, self._verdicts.clear)
+        self._verified = VerifiedTokens(TOKENS_VERIFIED)
+        self._fetched = FetchedKeys(issuer, jwks_uri, clock, self._verified.clear)
         self._expected = Expected(issuer, audience, exclusive, Hierarchy(implies))
         self._clock = clock
 
     async def verify(self, token: str, scope: Scope) -> Principal | None:
         now = self._clock()
-        known = self._verdicts.find(token, now)
+        known = self._verified.find(token, now)
         if known is not None:
             return known[0]
         algorithm, kid = self._header(token)
@@ -85,7 +85,7 @@ class JwtVerifier(Verifier):
         assert principal.expires is not None
         # A key that was taken back shows when keys are fetched again; until then at most is what it signed believed.
         until = principal.expires if self._given is not None else min(principal.expires, now + KEYS_SECONDS)
-        self._verdicts.keep(token, principal, until)
+        self._verified.keep(token, principal, until)
         return principal
 
     def _header(self, token: str) -> tuple[str, str | None]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from ...drivers.requests import Asking
+from ...drivers.requests import SendOptions
 from ...errors import (
     INTERNAL_ERROR,
     CapabilityError,
@@ -53,7 +53,7 @@ from ..life import Life, delay
 REFUSED_SECONDS: Final = 3.0
 """For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 _NO_OPTIONS: CallOptions = {}
-PLAIN: Asking = {}
+PLAIN: SendOptions = {}
 
 
 class Calls:
@@ -104,7 +104,7 @@ class Calls:
         """
         timeout = options.get("timeout")
         limits = whole = self._timeouts if timeout is None else self.config.limits_of(timeout)
-        asking: Asking = _asking(options, known, row) if options or row is not None else PLAIN
+        asking: SendOptions = _asking(options, known, row) if options or row is not None else PLAIN
         if quiet:
             asking = {**asking, "quiet": True}
         conversation = self._life.conversation
@@ -142,7 +142,7 @@ class Calls:
             error.__cause__ = failed[1]
 
     async def forward(
-        self, method: str, params: Struct | Raw, asking: Asking, timeout: Timeout, *, repeat: bool
+        self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
     ) -> Any:
         """One request on behalf of somebody else: what comes back is returned, a question too.
 
@@ -349,7 +349,7 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
     )
 
 
-def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> Asking:
+def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> SendOptions:
     """The options of a call as a request has them.
 
     Raises:

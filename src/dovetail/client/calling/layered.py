@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from ...core.channel import EMPTY, Call, Channel
 from ...core.trace_context import MEMBERS
 from ...drivers.layering import Layer, Respond, compose
-from ...drivers.requests import Asking
+from ...drivers.requests import SendOptions
 from ...wire.methods import Method
 from ..answering.answers import Answers
 from ..config import CallOptions, ClientConfig, Timeout
@@ -54,7 +54,7 @@ class LayeredCalls(Calls):
         return await self._through(self._respond, method, params, scope)
 
     async def forward(
-        self, method: str, params: Struct | Raw, asking: Asking, timeout: Timeout, *, repeat: bool
+        self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
     ) -> Any:
         """As `Calls.forward`, through those layers that only look."""
         if self.admission.carrier is not None:  # the span to be told of is the one around this

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
 from ...core.metadata import of_version
-from ...drivers.requests import Asking
+from ...drivers.requests import SendOptions
 from ...errors import CapabilityError, ProtocolError, RegistrationError, RequestTimeout, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.codec import Codec
@@ -33,7 +33,7 @@ from .task_handles import AnyTask, TaskHandle, task_of
 
 log = logging.getLogger("dovetail.client")
 
-Options = TypeVar("Options", CallOptions, ToolOptions, Asking)
+Options = TypeVar("Options", CallOptions, ToolOptions, SendOptions)
 
 _KNOWN = ToolOptions.__optional_keys__
 

@@ -19,7 +19,7 @@ def bound(native: Server, body: int | None, sessions: int | None) -> None:
     )
 
 
-def keeper_of(event_store: Any) -> Any:
+def history_of(event_store: Any) -> Any:
     """What tells an event store of the program's of every event, and asks it when a client comes back.
 
     Raises:

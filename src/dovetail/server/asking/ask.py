@@ -23,7 +23,7 @@ from ...core.rounds import MISSING, Rounds, Wanted, put
 from ...errors import CapabilityError, ProtocolError, Refusal, RemoteProtocolError
 from ...model import InputRequest, InputRequiredResult, Result
 from ...wire.methods import METHODS
-from ..running import Runner, stop_clock
+from ..running import HandlerRunner, stop_clock
 from ..signatures.plain_types import encode
 from .questions import Question
 
@@ -64,7 +64,7 @@ class InputRequired(Result):
         self.requests = {key: _request(request) for key, request in self.requests.items()}
 
 
-class Unread(Question[Any]):
+class PlainQuestion(Question[Any]):
     """A question of an `InputRequired`: its answer stays as plain as JSON."""
 
     def __init__(self, request: InputRequest, key: str | None) -> None:
@@ -128,7 +128,7 @@ class LegacyAsking:
     asker = "call"
 
     def __init__(self, server: Server, call: Call, channel: Channel) -> None:
-        self._runner: Runner = server.runner
+        self._runner: HandlerRunner = server.runner
         self._rounds = server.limits.rounds
         self._call = call
         self._channel = channel
@@ -169,7 +169,7 @@ class LegacyAsking:
 
     async def _take(self, required: InputRequired) -> None:
         requests = required.requests
-        answers = await self.ask([Unread(request, key) for key, request in requests.items()])
+        answers = await self.ask([PlainQuestion(request, key) for key, request in requests.items()])
         self.input_responses = dict(zip(requests, answers, strict=True))
         self.handler_state = required.state
 
@@ -207,7 +207,7 @@ class ModernAsking:
     """Questions end the call; their answers come with its repetition."""
 
     def __init__(self, server: Server, call: Call) -> None:
-        self._runner: Runner = server.runner
+        self._runner: HandlerRunner = server.runner
         self._call = call
         self.open = False
         self._steps = None

@@ -20,7 +20,7 @@ from ...model import Prompt, Resource, ResourceTemplate
 from ...settings import LONGEST_DESCRIPTION, Limits
 from ...wire.dialects import Dialect
 from ...wire.headers import header_map
-from ..running import Runner
+from ..running import HandlerRunner
 from ..signatures.functions import Function, Prepared, PromptFunction, ResourceFunction, prepare_tool
 from .addresses import check_media_type, check_uri
 from .completions import Completer, completer_of
@@ -76,7 +76,7 @@ class Registration:
         if timeout is not None and not timeout > 0:
             raise ValueError(f"the timeout of a server must be more than 0 seconds, not {timeout}")
         self.timeout = timeout
-        self.runner = Runner(self.limits)
+        self.runner = HandlerRunner(self.limits)
         self.register = Register(self.changed)
         self.completions: dict[tuple[str, str], Completer] = {}
         """By reference and argument."""

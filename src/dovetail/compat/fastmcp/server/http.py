@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...common.bounds import keeper_of
+from ...common.bounds import history_of
 from ...common.http import StarletteWithLifespan, create_base_app, starlette_app
 
 __all__ = ["StarletteWithLifespan", "create_base_app", "create_sse_app", "create_streamable_http_app"]
@@ -32,7 +32,7 @@ def create_streamable_http_app(
 ) -> StarletteWithLifespan:  # fmt: skip
     """``server`` over Streamable HTTP, every revision at one path."""
     if event_store is not None:
-        server.native.event_keeper = keeper_of(event_store)
+        server.native.event_history = history_of(event_store)
     options = {"json_only": json_response, "stateless": stateless_http, "sse_path": None, **others}
     if retry_interval is not None:
         options["retry"] = retry_interval

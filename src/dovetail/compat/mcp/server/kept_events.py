@@ -59,7 +59,7 @@ class _Journal:
 
 
 class ToldEvents:
-    """The `Keeper` of a server whose program has an event store.
+    """The `EventHistory` of a server whose program has an event store.
 
     Raises:
         TypeError: it is none.

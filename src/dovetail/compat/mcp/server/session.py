@@ -19,7 +19,7 @@ from ....core.channel import NoBackChannel, Session
 from ....errors import CapabilityError, DovetailError, ProtocolError
 from ....model import ElicitRequest, InputRequest, ListRootsRequest, NotificationParams
 from ....server import Context
-from ....server.asking.ask import Unread
+from ....server.asking.ask import PlainQuestion
 from ....wire.methods import METHODS
 from .. import types
 from ..shared.exceptions import McpError
@@ -107,7 +107,7 @@ class ServerSession:
         if context is None:
             raise McpError(types.ErrorData(code=types.INVALID_REQUEST, message="there is no call to ask in"))
         try:
-            return (await context.ask_all(Unread(request, None)))[0]
+            return (await context.ask_all(PlainQuestion(request, None)))[0]
         except CapabilityError as error:
             raise Unasked(error) from error
         except ProtocolError as error:

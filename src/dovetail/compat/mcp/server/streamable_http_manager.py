@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from ... import serving
-from ...common.bounds import bound, keeper_of
+from ...common.bounds import bound, history_of
 from ...serving import Served
 from .http_face import Face, Receive, Scope, Send
 from .streamable_http import EventStore
@@ -41,7 +41,7 @@ class StreamableHTTPSessionManager:
         self._started = False
         serving.prepared.append(lambda: app.native)
         self._bounds = max_request_body_size, max_sessions
-        self._keeper = keeper_of(event_store)
+        self._history = history_of(event_store)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
@@ -53,8 +53,8 @@ class StreamableHTTPSessionManager:
             )
         self._started = True
         bound(self.app.native, *self._bounds)
-        if self._keeper is not None:
-            self.app.native.event_keeper = self._keeper
+        if self._history is not None:
+            self.app.native.event_history = self._history
         face = self._face = Face(self.app.native, self.security_settings, **self._options)
         await face.start()
         try:

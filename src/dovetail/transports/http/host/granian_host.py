@@ -26,7 +26,7 @@ from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.rsgi import RsgiFace
 from .places import Place
-from .process import Work, Worker, forget_signals_in_forks, supervised
+from .process import Work, WorkerApp, forget_signals_in_forks, supervised
 
 LOGGING: Final[dict[str, Any]] = {
     "version": 1, "incremental": True, "formatters": {}, "handlers": {}, "loggers": {"_granian": {}},
@@ -101,7 +101,7 @@ def run_workers(work: Work) -> int:
         place.announce(bound, options.path)
 
     def load() -> Any:
-        worker = Worker(work.service, options, work.folder, None if work.quiet else announce)
+        worker = WorkerApp(work.service, options, work.folder, None if work.quiet else announce)
         local = place.address_of(bound)
         return RsgiFace(worker.app, worker, local) if rsgi else AsgiFace(worker.app, worker)
 

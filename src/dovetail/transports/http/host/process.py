@@ -119,7 +119,7 @@ class Signals:
             self._before[number](number, frame)
 
 
-class Serving:
+class HostedApp:
     """An app on a host in this process: `run` it. Where the process is ours, there is a ``watchdog``."""
 
     def __init__(self, app: HttpApp, host: Host, watchdog: Watchdog | None = None) -> None:
@@ -194,7 +194,7 @@ def give_store(service: HttpService, folder: str) -> None:
         service.use_store(SqliteStore(os.path.join(folder, STATE)))
 
 
-class Worker:
+class WorkerApp:
     """The app of one of several processes; a face calls `start` and `stop`.
 
     ``folder`` is where the processes of one address meet. The first of them calls ``announce``.

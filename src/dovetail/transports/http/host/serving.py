@@ -20,7 +20,7 @@ from ...running import Watchdog, collecting_rarely, fast_loop, keep_blocks_apart
 from ..server.app import HttpApp
 from ..server.exchange import HttpService
 from .places import Place
-from .process import READY, Serving, Work, give_store
+from .process import READY, HostedApp, Work, give_store
 
 HOSTS: Final = {"granian": "granian", "uvicorn": "uvicorn", "asyncio": "httptools"}
 """The HTTP servers there are a module for here, and the package each needs."""
@@ -107,7 +107,7 @@ async def serve(
         await app.life.stop()
         raise
     ready = None if quiet else lambda: place.announce(host.bound, settings.path)
-    return await Serving(app, host, watchdog).run(ready)
+    return await HostedApp(app, host, watchdog).run(ready)
 
 
 def usual_host(service: HttpService, *, workers: int = 1, face: str = "rsgi") -> str:

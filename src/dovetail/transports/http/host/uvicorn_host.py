@@ -29,7 +29,7 @@ from ..server.exchange import HttpService
 from .heads import Heads
 from .paced import Paced
 from .places import Place, say
-from .process import Work, Worker, give_store, supervised
+from .process import Work, WorkerApp, give_store, supervised
 
 TOLD: Final = "DOVETAIL_WORKER"
 """The environment variable in which workers are told what they serve."""
@@ -126,7 +126,7 @@ def worker(service: HttpService, told: Told) -> AsgiFace:
             say(told.announcement)
 
     give_store(service, told.folder)
-    one = Worker(service, told.options, told.folder, announce)
+    one = WorkerApp(service, told.options, told.folder, announce)
     return AsgiFace(one.app, one)
 
 

@@ -37,12 +37,12 @@ from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted,
 from .guards import EVENTS, JSON, Guard, is_json, parse_accept
 from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
-from .life import Life
+from .life import AppLife, AppParts
 from .modern import Modern
 from .pair import Pair
 from .unfinished import Arriving, begin
 from .waiting import Bodies, Work
-from .websockets import GOING_AWAY, SocketLink, broken_handshake, choose, say_goodbye, serve_websocket
+from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, say_goodbye, serve_websocket
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
@@ -71,12 +71,11 @@ class HttpApp:
         self._doors = doors(service.layers)
         self.identity = Identity(service, options)
         runner = Runner(service, service.limits, service.admission.budget.answers)
-        self.life = life = Life(service, options, self._bodies, runner)
-        shared = service, options, runner, life.streams, life.watching, self.identity
-        self.legacy = life.legacy = Legacy(*shared, ended)
-        self.modern = life.modern = Modern(*shared)
-        mail = None if self.legacy.shared is None else self.legacy.shared.mail
-        self.pair = life.pair = Pair(service, options, life.streams, life.watching, mail, self.identity)
+        self.life = life = AppLife(service, options, self._bodies, runner)
+        parts = AppParts(service, options, runner, life.streams, life.watching, self.identity)
+        self.legacy = life.legacy = Legacy(parts, ended)
+        self.modern = life.modern = Modern(parts)
+        self.pair = life.pair = Pair(parts, None if self.legacy.shared is None else self.legacy.shared.mail)
         self._beside = Beside(
             service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )
@@ -423,7 +422,7 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
-                link = SocketLink(
+                link = ServerSocketLink(
                     socket, self.service.limits.write_buffer, self.options.write_timeout, arriving
                 )
                 life.watch_socket(duplex, link)

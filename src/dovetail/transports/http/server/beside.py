@@ -21,7 +21,7 @@ from ....drivers.run import mask
 from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .guards import Guard
 from .identity import Identity
-from .life import Life
+from .life import AppLife
 
 _BYTES: Final = ("content-type", "application/octet-stream")
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -41,7 +41,7 @@ class Beside:
     def __init__(
         self,
         service: HttpService,
-        life: Life,
+        life: AppLife,
         identity: Identity,
         guard: Guard,
         *,

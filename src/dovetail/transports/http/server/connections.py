@@ -2,7 +2,7 @@
 
 A host reads no further than the request it works on, so it does not see a client that sends one more and hangs up; and
 most take an answer at once, whether or not its client ever reads it. Linux tells both in a table of its connections.
-Elsewhere, and over Unix sockets, `Connections` knows nothing: nobody is found gone, and nothing is counted.
+Elsewhere, and over Unix sockets, `PeerConnections` knows nothing: nobody is found gone, and nothing is counted.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _kind(call: Call) -> str:
     return call.params.name if call.method == "tools/call" else call.method
 
 
-class Connections:
+class PeerConnections:
     """The clients of one app, and what they owe us."""
 
     def __init__(self, account: Account, patience: float) -> None:

@@ -54,7 +54,7 @@ class Journal(Protocol):
         ...
 
 
-class Keeper(Protocol):
+class EventHistory(Protocol):
     """An author's own place for events: it is told of each, and asked when a client comes back for what it missed."""
 
     def journal(self, session: Session) -> Journal:

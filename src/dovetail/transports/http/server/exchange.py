@@ -39,7 +39,7 @@ from ....wire.seal import Seal
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
-    from .event_log import Keeper
+    from .event_log import EventHistory
 
 Headers = Sequence[tuple[str, str]]
 Scope = Mapping[str, Any]
@@ -59,7 +59,7 @@ CLOSE: Final = (("connection", "close"),)
 """For answers after which the rest of what the client sends is not worth reading."""
 
 
-class Caller(Protocol):
+class FunctionCaller(Protocol):
     """Calls an author's function where it belongs: on the loop, or in a worker thread."""
 
     async def call(self, function: Callable[..., Any], /, *args: Any) -> Any: ...
@@ -78,10 +78,10 @@ class HttpService(Service, Protocol):
     def find_routes(self, path: str) -> list[tuple[Route, dict[str, str]]]: ...
 
     """The author's own, beside the endpoint."""
-    runner: Caller
+    runner: FunctionCaller
     store: Store | None
     """Where sessions live that every process may serve."""
-    event_keeper: Keeper | None
+    event_history: EventHistory | None
     """Where an author keeps the events of legacy sessions, in place of a store."""
 
     def use_store(self, store: Store) -> None:

@@ -22,10 +22,9 @@ from ....core.subscriptions import REFRESHED
 from ....drivers.exchange import NOBODY
 from ....drivers.exchange import exchange as answer_once
 from ....drivers.pacing import stepwise
-from ....drivers.run import Outcome, Runner
+from ....drivers.run import Outcome
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
-from ....settings import HttpOptions
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
 from ....wire.headers import RoutingHeaders
@@ -33,15 +32,15 @@ from ....wire.long_results import Body, whole
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
 from .event_streams import EventStream
-from .exchange import Exchange, Head, HttpService, Posted, refuse, retry_after
-from .identity import Identity
-from .session_calls import Calls, SessionChannel
+from .exchange import Exchange, Head, Posted, refuse, retry_after
+from .session_calls import SessionCalls, SessionChannel
 from .session_streams import SessionStreams
 from .sessions import LiveSession, Sessions, unknown_session
-from .waiting import Watching, Work
+from .waiting import Work
 
 if TYPE_CHECKING:
     from ....workers.shared import SharedSessions
+    from .life import AppParts
 
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -51,24 +50,15 @@ NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"}
 class Legacy:
     """The legacy half of one app."""
 
-    def __init__(
-        self,
-        service: HttpService,
-        options: HttpOptions,
-        runner: Runner,
-        streams: set[EventStream],
-        watching: Watching,
-        identity: Identity,
-        ended: EndedSessions | None = None,
-    ) -> None:
-        self.service = service
-        self.options = options
+    def __init__(self, parts: AppParts, ended: EndedSessions | None = None) -> None:
+        self.service = service = parts.service
+        self.options = options = parts.options
         self.running: set[Work] = set()
         """Every task that works on a call."""
         self.sessions = Sessions(service, options, self._entered, ended)
-        self.calls = Calls(service, options, runner, self.sessions, streams, self.running, watching, identity)
-        self._runner = runner
-        self._identity = identity
+        self.calls = SessionCalls(parts, self.sessions, self.running)
+        self._runner = parts.runner
+        self._identity = parts.identity
         self.streams = SessionStreams(service, options, self.calls, self.sessions)
         self.shared: SharedSessions | None = None
         if service.store is not None:

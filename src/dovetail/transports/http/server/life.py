@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....drivers.duplex import Duplex
 from ....drivers.run import Runner
@@ -23,16 +23,17 @@ from ....settings import (
     UNSENT_YOUNG,
     HttpOptions,
 )
-from .connections import Connections, cut, limit_writes
+from .connections import PeerConnections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
+from .identity import Identity
 from .kernel import Seen, key_of
 from .legacy import Legacy
 from .modern import Modern
 from .pair import Pair
 from .unfinished import Unfinished
 from .waiting import Bodies, Watching, Work
-from .websockets import SocketLink
+from .websockets import ServerSocketLink
 
 if TYPE_CHECKING:
     from ....telemetry.metrics import Metrics
@@ -41,7 +42,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("dovetail.http")
 
 
-class Life:
+class AppParts(NamedTuple):
+    """What both eras and the HTTP+SSE pair of one app have in common."""
+
+    service: HttpService
+    options: HttpOptions
+    runner: Runner
+    streams: set[EventStream]
+    """Every open event stream; `AppLife` keeps them alive and ends them."""
+    watching: Watching
+    identity: Identity
+
+
+class AppLife:
     """Starts, keeps alive and ends what the parts of one app have open."""
 
     def __init__(self, service: HttpService, options: HttpOptions, bodies: Bodies, runner: Runner) -> None:
@@ -57,10 +70,10 @@ class Life:
         """Every open event stream, whatever it belongs to."""
         self.sockets: dict[Duplex, Work] = {}
         """Every open WebSocket, and who serves it."""
-        self.unread: dict[Duplex, SocketLink] = {}
+        self.unread: dict[Duplex, ServerSocketLink] = {}
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
-        self.connections = Connections(budget.answers, options.write_timeout)
+        self.connections = PeerConnections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget.abandoned, self.connections)
         self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
@@ -126,7 +139,7 @@ class Life:
         pause = min(HTTP_TICK, self._options.keep_alive, self._options.body_timeout)
         self._tick = loop.call_later(pause, self._on_tick)
 
-    def watch_socket(self, duplex: Duplex, link: SocketLink) -> None:
+    def watch_socket(self, duplex: Duplex, link: ServerSocketLink) -> None:
         """A WebSocket is open: what it does not read, and what it does not finish, is bounded from here on."""
         self.unread[duplex] = link
         if self._growing is None:
@@ -157,7 +170,7 @@ class Life:
             self._sweeping = None
 
     async def _sweep_sockets(
-        self, sockets: Mapping[bytes, tuple[Duplex, SocketLink]], seen: Mapping[bytes, Seen]
+        self, sockets: Mapping[bytes, tuple[Duplex, ServerSocketLink]], seen: Mapping[bytes, Seen]
     ) -> None:
         """Hang up on WebSockets that take nothing of what is sent to them, or send what does not end."""
         arriving = {key: one for key, (_, link) in sockets.items() if (one := link.arriving) is not None}

@@ -7,46 +7,41 @@ on. When the client hangs up the call is cancelled.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....core.endpoint import LISTEN
 from ....core.principal import Principal
-from ....drivers.run import Answered, Runner, status_of
+from ....drivers.run import Answered, status_of
 from ....errors import ProtocolError, Refusal
-from ....settings import LARGE_ANSWER, HttpOptions
+from ....settings import LARGE_ANSWER
 from ....wire.long_results import whole
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, Headers, HttpService, refuse, retry_after
-from .identity import Identity, until_expiry
-from .waiting import Watch, Watching, Work
+from .exchange import Exchange, Headers, refuse, retry_after
+from .identity import until_expiry
+from .waiting import HangupWatch, Work
+
+if TYPE_CHECKING:
+    from .life import AppParts
 
 
 class Modern:
     """The modern half of one app."""
 
-    def __init__(
-        self,
-        service: HttpService,
-        options: HttpOptions,
-        runner: Runner,
-        streams: set[EventStream],
-        watching: Watching,
-        identity: Identity,
-    ) -> None:
-        self.service = service
-        self._identity = identity
-        self.streams = streams
+    def __init__(self, parts: AppParts) -> None:
+        self.service = service = parts.service
+        self.streams = parts.streams
         self.listening: set[Work] = set()
-        self.watching = watching
-        self.json_only = options.json_only
-        self._runner = runner
+        self.watching = parts.watching
+        self.json_only = parts.options.json_only
+        self._runner = parts.runner
+        self._identity = parts.identity
         self._limit = service.limits.write_buffer
         self._most = service.limits.streams
         self.largest_event = service.limits.on_events().sent_size
-        self._patience = options.write_timeout
+        self._patience = parts.options.write_timeout
 
     async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:
         """Answer one admitted call; ``task`` is the one that runs this."""
@@ -112,7 +107,7 @@ class Modern:
             call.cancelled = True
             task.cancel()
 
-        watch = Watch(self.watching, exchange, gone)
+        watch = HangupWatch(self.watching, exchange, gone)
         stream.on_abandon = watch.found
         self.streams.add(stream)
         self.listening.add(task)

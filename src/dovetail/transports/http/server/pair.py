@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
 from ....core.channel import Link, Receiver
 from ....core.principal import Principal, key_of
 from ....drivers.duplex import Duplex, accept
 from ....errors import ProtocolError, TransportError
-from ....settings import HttpOptions
 from ....stores.base import StoreError
 from ....wire.sse import encode_event
 from ....workers.mail import Done, Mail, Posted
 from .event_streams import EventStream, crowded
-from .exchange import Exchange, HttpService, refuse
-from .identity import Identity, until_expiry
-from .waiting import Watch, Watching
+from .exchange import Exchange, refuse
+from .identity import until_expiry
+from .waiting import HangupWatch
+
+if TYPE_CHECKING:
+    from .life import AppParts
 
 Fields = Sequence[tuple[bytes, bytes]]
 
@@ -57,24 +59,16 @@ class EventLink(Link):
 class Pair:
     """The HTTP+SSE connections of one app."""
 
-    def __init__(
-        self,
-        service: HttpService,
-        options: HttpOptions,
-        streams: set[EventStream],
-        watching: Watching,
-        mail: Mail | None,
-        identity: Identity,
-    ) -> None:
-        self._service = service
-        self._credentials = frozenset(name.encode() for name in (*_CREDENTIALS, *identity.headers))
+    def __init__(self, parts: AppParts, mail: Mail | None) -> None:
+        self._service = parts.service
+        self._credentials = frozenset(name.encode() for name in (*_CREDENTIALS, *parts.identity.headers))
         """Headers that never go through a store: other processes know those of the stream."""
         self._mail = mail
         if mail is not None:
             mail.handlers[Posted] = self._arrived
-        self._options = options
-        self._streams = streams
-        self._watching = watching
+        self._options = parts.options
+        self._streams = parts.streams
+        self._watching = parts.watching
         self._live: dict[str, tuple[Duplex, Principal | None]] = {}
 
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
@@ -101,7 +95,7 @@ class Pair:
         receiver.connected(EventLink(stream))
         self._live[id] = (duplex, principal)
         self._streams.add(stream)
-        watch = Watch(self._watching, exchange, stream.abandon)
+        watch = HangupWatch(self._watching, exchange, stream.abandon)
         try:
             drain = self._options.drain
             with until_expiry(principal, self._service.clock(), lambda: duplex.close(drain=drain)):

@@ -26,7 +26,7 @@ from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces, pieces_of
 from ...loopback import is_loopback
 from .app import HttpApp
-from .connections import Connections
+from .connections import PeerConnections
 from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, SHORT_LENGTH, Headers, HttpService, Living, gone, hold
 
 _JSON: Final = [JSON_TYPE]
@@ -211,7 +211,7 @@ class RsgiExchange(RsgiHead, eq=False):
 
     extra: Headers = ()
     held: int = 0
-    connections: Connections | None = None
+    connections: PeerConnections | None = None
 
     def read(self, limit: int, account: Account) -> Awaitable[bytes]:
         declared = self.headers.get("content-length")

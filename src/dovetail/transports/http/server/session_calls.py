@@ -7,46 +7,37 @@ events are also kept in the session's log. Hanging up does not cancel a call of 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ....core.channel import Call, NoBackChannel, PlainChannel
-from ....drivers.run import Outcome, Runner
+from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
-from ....settings import LARGE_ANSWER, HttpOptions, Timeouts
+from ....settings import LARGE_ANSWER, Timeouts
 from .event_log import LoggedStream
 from .event_streams import EventStream
-from .exchange import Exchange, Headers, HttpService, refuse, retry_after
-from .identity import Identity
+from .exchange import Exchange, Headers, refuse, retry_after
 from .sessions import LiveSession, Sessions
-from .waiting import Watching, Work
+from .waiting import Work
+
+if TYPE_CHECKING:
+    from .life import AppParts
 
 
-class Calls:
+class SessionCalls:
     """What the calls of all legacy sessions of one app share."""
 
-    def __init__(
-        self,
-        service: HttpService,
-        options: HttpOptions,
-        runner: Runner,
-        sessions: Sessions,
-        streams: set[EventStream],
-        running: set[Work],
-        watching: Watching,
-        identity: Identity,
-    ) -> None:
-        self.service = service
-        self.options = options
+    def __init__(self, parts: AppParts, sessions: Sessions, running: set[Work]) -> None:
+        self.service = parts.service
+        self.options = parts.options
+        self.streams = parts.streams
+        self.watching = parts.watching
         self.sessions = sessions
-        self.streams = streams
-        """Every open event stream of the app; `Life` keeps them alive and ends them."""
-        self.answer_limits = Timeouts(connect=None, idle=None, total=options.answer_timeout)
-        self._runner = runner
+        self.answer_limits = Timeouts(connect=None, idle=None, total=self.options.answer_timeout)
+        self._runner = parts.runner
         self._running = running
-        self.watching = watching
-        self._identity = identity
+        self._identity = parts.identity
 
     async def run(self, channel: SessionChannel, call: Call, task: Work | None = None) -> Outcome:
         """Run one call, in the task of its POST, and answer it. The answers of a batch leave together, later."""
@@ -111,7 +102,7 @@ class Calls:
 class SessionChannel(PlainChannel, Struct, eq=False):
     """The way back for one POST."""
 
-    calls: Calls
+    calls: SessionCalls
     live: LiveSession
     exchange: Exchange
     call: Call | None = None

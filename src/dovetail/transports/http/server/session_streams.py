@@ -13,9 +13,9 @@ from .event_log import LoggedStream
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, HttpService
 from .identity import until_expiry
-from .session_calls import Calls
+from .session_calls import SessionCalls
 from .sessions import LiveSession, Sessions
-from .waiting import Watch
+from .waiting import HangupWatch
 
 log = logging.getLogger("dovetail.http")
 
@@ -23,7 +23,9 @@ log = logging.getLogger("dovetail.http")
 class SessionStreams:
     """The GETs of one app."""
 
-    def __init__(self, service: HttpService, options: HttpOptions, calls: Calls, sessions: Sessions) -> None:
+    def __init__(
+        self, service: HttpService, options: HttpOptions, calls: SessionCalls, sessions: Sessions
+    ) -> None:
         self._service = service
         self._options = options
         self._calls = calls
@@ -71,10 +73,10 @@ class SessionStreams:
         general = last is None or last.startswith(f"{events.general.name}.")
         if shared is not None and general:
             watched = await shared.listen(live)
-        keeper = None if shared is not None else self._service.event_keeper
+        history = None if shared is not None else self._service.event_history
         found = (events.general, list[bytes]()) if last is None else events.find(last)
-        if keeper is not None and last is not None:
-            found = await keeper.missed(live.session, events, last)
+        if history is not None and last is not None:
+            found = await history.missed(live.session, events, last)
         if found is None and last is not None and shared is not None:
             if general:
                 watched, found = False, (events.general, events.rejoin(last))
@@ -110,7 +112,7 @@ class SessionStreams:
             stream.sinks[0].close_soon()
         live.open_streams += 1
         self._calls.streams.add(sink)
-        watch = Watch(self._calls.watching, exchange, sink.abandon)
+        watch = HangupWatch(self._calls.watching, exchange, sink.abandon)
         try:
             if missed:
                 sink.write(b"".join(missed))

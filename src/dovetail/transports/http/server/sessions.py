@@ -200,11 +200,11 @@ class Sessions:
     def log(self, entry: LiveSession) -> EventLog:
         """The events of a session, kept from its first stream on."""
         if entry.log is None:
-            shared, keeper = self.shared, self._service.event_keeper
+            shared, history = self.shared, self._service.event_history
             if shared is not None:
                 entry.log = shared.log(entry)
             else:
-                journal = None if keeper is None else keeper.journal(entry.session)
+                journal = None if history is None else history.journal(entry.session)
                 entry.log = EventLog(self.limits, self.event_budget, journal=journal)
         return entry.log
 

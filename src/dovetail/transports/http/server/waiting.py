@@ -15,7 +15,7 @@ from ....core.budget import Account
 from ....core.channel import Call
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
-from .connections import Connections
+from .connections import PeerConnections
 from .exchange import Exchange, HttpService
 from .kernel import Seen, key_of
 
@@ -71,7 +71,7 @@ class Watching:
     only a request that has been seen at two looks gets one.
     """
 
-    def __init__(self, service: HttpService, account: Account, connections: Connections) -> None:
+    def __init__(self, service: HttpService, account: Account, connections: PeerConnections) -> None:
         self.connections = connections
         self._service = service
         self._account = account
@@ -82,9 +82,9 @@ class Watching:
         self.direct = False
         """Every client is at the other end of a connection of ours; behind a foreign host it may be a proxy's word."""
         self._seen: set[Exchange] = set()
-        self.all: set[Watch] = set()
-        """Every watch of the app, whoever made it; `Life` compares them with what the kernel knows."""
-        self.watches: dict[Exchange, Watch] = {}
+        self.all: set[HangupWatch] = set()
+        """Every watch of the app, whoever made it; `AppLife` compares them with what the kernel knows."""
+        self.watches: dict[Exchange, HangupWatch] = {}
         """The requests that have taken so long that somebody waits for their client to hang up."""
         self._abandoned: dict[Exchange, int] = {}
 
@@ -103,7 +103,7 @@ class Watching:
     def _look(self) -> None:
         posts = set(self.posts)
         for exchange in (posts & self._seen) - self.watches.keys():
-            self.watches[exchange] = Watch(self, exchange, partial(self.gone, exchange))
+            self.watches[exchange] = HangupWatch(self, exchange, partial(self.gone, exchange))
         self._seen = posts
         if posts:
             asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
@@ -131,7 +131,7 @@ class Watching:
         task.cancel()
 
 
-class Watch:
+class HangupWatch:
     """Waits for the disconnect of one client, then calls ``gone``, once."""
 
     __slots__ = ("_gone", "_known", "_missed", "_task", "_watching", "disconnected", "exchange")

@@ -30,7 +30,7 @@ TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
 
 
-class SocketLink(Link):
+class ServerSocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
     def __init__(self, socket: Socket, limit: int, patience: float, arriving: Arriving | None = None) -> None:
@@ -125,7 +125,7 @@ def choose(offered: Sequence[str]) -> str | None:
     return next((name for name in offered if name in SUBPROTOCOLS), None)
 
 
-async def serve_websocket(socket: Socket, duplex: Duplex, link: SocketLink) -> None:
+async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink) -> None:
     """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
     duplex.connected(link)
     reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.message_size))
@@ -157,7 +157,7 @@ async def say_goodbye(socket: Socket, code: int) -> None:
         pass
 
 
-async def _read(socket: Socket, duplex: Duplex, link: SocketLink, limit: int) -> None:
+async def _read(socket: Socket, duplex: Duplex, link: ServerSocketLink, limit: int) -> None:
     """Hand frames to the driver until the socket is closed, or one comes that we cannot take."""
     while (message := await socket.receive_message()) is not None:
         if link.arriving is not None:

@@ -16,7 +16,7 @@ from .....core.channel import Call, Channel
 from .....errors import ProtocolError
 from .....server import Server as Native
 from ....common.asking import unasked
-from ....common.bounds import keeper_of
+from ....common.bounds import history_of
 from ....common.wire import failed, tool_result
 from ....serving import Served
 from ... import types as t
@@ -121,7 +121,7 @@ class FastMCP(Running, Served, Generic[LifespanResultT]):
             self, name=name or "FastMCP", version=version, instructions=instructions, website_url=website_url,
             icons=icons, **options,
         )  # fmt: skip
-        self._mcp_server.event_keeper = keeper_of(event_store)
+        self._mcp_server.event_history = history_of(event_store)
         self._tool_manager = ToolManager(self.settings.warn_on_duplicate_tools, tools=tools)
         self._resource_manager = ResourceManager(self.settings.warn_on_duplicate_resources)
         self._prompt_manager = PromptManager(self.settings.warn_on_duplicate_prompts)

@@ -88,7 +88,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
         self._native: Bridge | None = None
         self.with_tasks: Callable[[Bridge], None] | None = None
         """Set by `enable_tasks`."""
-        self.event_keeper: Any = None
+        self.event_history: Any = None
         """The program's own place for events."""
         serving.servers.add(self)
 
@@ -105,7 +105,7 @@ class Server(Served, Generic[LifespanResultT, RequestT]):
             options = self.create_initialization_options()
         if self._native is None:
             self._native = Bridge(self, self._about(options or self))
-            self._native.event_keeper = self.event_keeper
+            self._native.event_history = self.event_history
         if self.with_tasks is not None:
             self.with_tasks(self._native)
         self._native.declare(

@@ -8,7 +8,7 @@ import secrets
 from ...core.principal import Principal
 
 
-class Verdicts:
+class VerifiedTokens:
     """Principals by token. Of two that do not fit together the older makes room."""
 
     __slots__ = ("_kept", "_key", "_limit")
