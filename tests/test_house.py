@@ -114,3 +114,61 @@ def test_nobody_guesses_what_a_link_a_channel_or_a_service_has() -> None:
 def test_one_place_runs_calls_and_says_how_they_ended() -> None:
     for word in (".send_result(", "mask(call"):
         assert [name for name, text in modules() if word in text] == ["drivers/run.py"]
+
+
+NUMBERS: dict[str, str] = {
+    "cli/costs.py": "characters of a token, as a rule of thumb",
+    "cli/output.py": "how wide a bar is drawn",
+    "auth/proxy/vault.py": "AES-GCM",
+    "drivers/exchange.py": "a status of HTTP",
+    "gateway/patterns.py": "what a step costs",
+    "gateway/ranking.py": "weights of BM25",
+    "json_schema/weight.py": "what a step costs",
+    "kinds.py": "codes of JSON-RPC",
+    "layers/vitals.py": "what the kernel says where there is no limit",
+    "server/listing.py": "the form of cursors",
+    "stores/redis.py": "the form of what is kept",
+    "stores/sqlite.py": "the form of what is kept",
+    "surface/lock.py": "the form of a lock file",
+    "tooling/migrate/imports.py": "how wide others write their lines",
+    "transports/http/client/inflating.py": "gzip",
+    "transports/http/host/granian_host.py": "what hyper wants for a head",
+    "transports/http/server/asgi.py": "codes of WebSocket",
+    "transports/http/server/event_log.py": "the number of the general stream",
+    "transports/http/server/exchange.py": "digits that need no second look",
+    "transports/http/server/guards.py": "bits",
+    "transports/http/server/kernel.py": "netlink",
+    "transports/http/server/websockets.py": "codes of WebSocket",
+    "wire/headers.py": "the largest integer of JSON that all languages have",
+    "wire/methods.py": "later than every revision",
+    "wire/seal.py": "the form of tokens",
+}
+"""Modules with numbers that are no bounds, and what they are."""
+
+
+def numbers(text: str) -> Iterator[str]:
+    """The names of a module that stand for a number."""
+    arithmetic = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            parts = list(ast.walk(node.value))
+            kinds = {type(part.value) for part in parts if isinstance(part, ast.Constant)}
+            if (
+                kinds & {int, float}
+                and kinds <= {int, float}
+                and all(isinstance(one, arithmetic) for one in parts)
+            ):
+                yield ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+
+
+def test_a_bound_stands_in_the_settings_or_among_the_bounds_of_its_room() -> None:
+    found = {
+        name: list(numbers(text))
+        for name, text in modules()
+        if not name.startswith(("settings/", "compat/"))
+        and not name.endswith(("bounds.py", "auth/settings.py"))
+    }
+    found = {name: names for name, names in found.items() if names}
+    assert {name: names for name, names in found.items() if name not in NUMBERS} == {}
+    assert set(NUMBERS) - set(found) == set(), "no longer there: take them out of NUMBERS"
+    assert list(numbers("A: Final = 1 << 20\nB = -0.5\nC = 'x'\nD = f(2)\nE: int\nF = 3, 4\n")) == ["A", "B"]

@@ -30,7 +30,9 @@ NEIGHBOURS = dict.fromkeys(
     (f"dovetail.stores.{name}" for name in ("base", "bounds", "outbox", "places", "records")), RANK["core"]
 )
 # Every server has its health; it needs nothing but threads and the loop.
-NEIGHBOURS |= dict.fromkeys(("dovetail.layers.health", "dovetail.layers.vitals"), RANK["drivers"])
+NEIGHBOURS |= dict.fromkeys(
+    (f"dovetail.layers.{name}" for name in ("bounds", "health", "vitals")), RANK["drivers"]
+)
 
 # These meet in core.channel and nowhere else.
 STRANGERS = (frozenset({"server", "transports"}), frozenset({"server", "client"}))

@@ -10,9 +10,10 @@ import pytest
 
 from dovetail.core.admit import Admission
 from dovetail.core.channel import Call, Rejection
-from dovetail.core.introductions import KEPT, KEPT_BYTES, KEPT_DEPTH, Fixed, Introduction, Introductions
+from dovetail.core.introductions import Fixed, Introduction, Introductions
 from dovetail.errors import RemoteProtocolError
 from dovetail.model import ClientCapabilities, ServerCapabilities
+from dovetail.settings import META_KEPT, META_KEPT_BYTES, META_KEPT_DEPTH
 from dovetail.wire.dialects import DIALECTS
 from dovetail.wire.frames import decode
 from tests.core.messages import CAPABILITIES, CLIENT_INFO, LOG_LEVEL, VERSION, headers, server_admission
@@ -189,11 +190,11 @@ def test_a_list_could_be_changed_and_is_not_kept() -> None:
 
 
 def test_what_is_kept_is_bounded_in_number_bytes_and_depth() -> None:
-    many = [{**USUAL, CLIENT_INFO: {"name": f"peer {number}"}} for number in range(KEPT + 5)]
+    many = [{**USUAL, CLIENT_INFO: {"name": f"peer {number}"}} for number in range(META_KEPT + 5)]
     assert len(kept(*many)) == 5
-    assert not kept({**USUAL, CLIENT_INFO: {"name": "x" * KEPT_BYTES}})
+    assert not kept({**USUAL, CLIENT_INFO: {"name": "x" * META_KEPT_BYTES}})
     deep: Any = {}
-    for _ in range(KEPT_DEPTH + 1):
+    for _ in range(META_KEPT_DEPTH + 1):
         deep = {"x": deep}
     assert not kept({**USUAL, CAPABILITIES: deep})
 

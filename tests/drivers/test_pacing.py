@@ -11,11 +11,11 @@ import pytest
 
 from dovetail import Server
 from dovetail.core.batch import Batch
-from dovetail.drivers.pacing import PIECES_AT_ONCE, in_turns, poured, stepwise, turn
-from dovetail.settings import AT_ONCE, Limits
+from dovetail.drivers.pacing import in_turns, poured, stepwise, turn
+from dovetail.settings import AT_ONCE, LONG_PIECE, PIECES_AT_ONCE, Limits
 from dovetail.transports import tcp
 from dovetail.wire.frames import encode_batch
-from dovetail.wire.long_results import PIECE, Pieces
+from dovetail.wire.long_results import Pieces
 from tests.support.aio import run
 from tests.support.web import Web, legacy_headers, modern, request, served
 
@@ -191,7 +191,7 @@ async def test_the_large_answer_to_an_array_leaves_turns_to_others() -> None:
 
 @run
 async def test_what_can_be_sent_in_pieces_is_never_put_together() -> None:
-    replies = [b"1" * (4 << 20), b"2", b"3" * PIECE]
+    replies = [b"1" * (4 << 20), b"2", b"3" * LONG_PIECE]
     body = Batch(complete=True, replies=list(replies), size=12 << 20).in_pieces()
     assert isinstance(body, Pieces)
     assert len(body) == len(encode_batch(replies))
@@ -201,7 +201,7 @@ async def test_what_can_be_sent_in_pieces_is_never_put_together() -> None:
         sizes.append(len(piece))
         sent += piece
     assert sent == encode_batch(replies)
-    assert max(sizes) == PIECE
+    assert max(sizes) == LONG_PIECE
 
 
 @run
@@ -223,7 +223,7 @@ async def test_a_large_answer_leaves_turns_to_others_between_its_pieces() -> Non
         return sum([len(piece) async for piece in poured(b"x" * (4 << 20))])
 
     work = asyncio.create_task(pour())
-    assert await turns_until(work) >= 4 * (1 << 20) // PIECE // PIECES_AT_ONCE
+    assert await turns_until(work) >= 4 * (1 << 20) // LONG_PIECE // PIECES_AT_ONCE
     assert work.result() == 4 << 20
 
 

@@ -11,10 +11,9 @@ from dovetail import Client, ProtocolError, Refusal, Server
 from dovetail.core.channel import Call
 from dovetail.core.principal import Principal
 from dovetail.layers import Rate, RateLimit, rate
-from dovetail.layers.bounds import REFUSALS_AT_ONCE
+from dovetail.layers.bounds import RATE_KEYS, REFUSALS_AT_ONCE
 from dovetail.layers.rate import client_of
 from dovetail.layers.rates import Buckets, Windows
-from dovetail.settings import RATE_KEYS
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import turns

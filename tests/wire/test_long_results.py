@@ -8,9 +8,9 @@ import pytest
 from dovetail import model as m
 from dovetail.core.batch import at_once
 from dovetail.errors import LocalProtocolError
-from dovetail.settings import LARGE_ANSWER
+from dovetail.settings import LARGE_ANSWER, LONG_PIECE
 from dovetail.wire.codec import codec_for
-from dovetail.wire.long_results import PIECE, LongResult
+from dovetail.wire.long_results import LongResult
 from dovetail.wire.revisions import REVISIONS, Revision
 
 LONG = 'ä"\\\n\u2028x' * LARGE_ANSWER
@@ -40,7 +40,7 @@ def test_it_says_the_same_as_in_one_go(revision: Revision, result: Any) -> None:
 
 
 def test_no_step_writes_more_than_a_piece() -> None:
-    result = m.CallToolResult([m.TextContent("x" * (8 * PIECE))])
+    result = m.CallToolResult([m.TextContent("x" * (8 * LONG_PIECE))])
     steps = LongResult(result, partial(codec_for(REVISIONS[-1]).encode_result, 7)).written()
     assert len(list(steps)) == 9  # and what stands behind it
 

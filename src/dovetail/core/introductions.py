@@ -9,20 +9,17 @@ What is kept belongs to all calls that bring the same bytes: none of them can ch
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..model import CallToolRequestParams, ClientCapabilities
 from ..model.meta import CLIENT_CAPABILITIES, CLIENT_INFO
+from ..settings import META_KEPT, META_KEPT_BYTES, META_KEPT_DEPTH
 from ..wire.codec import Codec
 from ..wire.duplicates import decode_members
 
-KEPT: Final = 256
-KEPT_BYTES: Final = 1 << 10
-KEPT_DEPTH: Final = 8
-"""How many ``_meta`` of all clients together are judged only once, and how long and how deep each may be."""
 _text = msgspec.json.Decoder(str).decode
 
 
@@ -58,13 +55,13 @@ class Introductions(dict[bytes, Introduction]):
     def keep(self, raw: bytes, found: Introduction) -> None:
         """Remember what these bytes say, unless they are too many."""
         # An alias may have put something into it that stood elsewhere.
-        if len(raw) > KEPT_BYTES or raw in self or msgspec.json.decode(raw) != found.meta:
+        if len(raw) > META_KEPT_BYTES or raw in self or msgspec.json.decode(raw) != found.meta:
             return
         try:
             meta = _fixed(found.meta, 0)
         except ValueError:
             return
-        if len(self) >= KEPT:
+        if len(self) >= META_KEPT:
             self.clear()
         declared = FixedCapabilities(meta[CLIENT_CAPABILITIES])
         self[raw] = Introduction(found.codec, meta, declared, meta.get(CLIENT_INFO))
@@ -72,7 +69,7 @@ class Introductions(dict[bytes, Introduction]):
 
 def _fixed(value: Any, depth: int) -> Any:
     """``value`` so that nobody can change it. Raises ValueError where that cannot be."""
-    if type(value) is list or depth > KEPT_DEPTH:
+    if type(value) is list or depth > META_KEPT_DEPTH:
         raise ValueError("a list, or too deep")
     if type(value) is dict:
         members = cast("dict[str, Any]", value)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..settings import LONGEST_BAGGAGE
+
 MEMBERS: Final = ("traceparent", "tracestate", "baggage")
-LONGEST: Final = 8192
-"""Characters of one of them (W3C Baggage: 8192 bytes is what everybody has to pass on). Longer ones are left out."""
 
 
 def readable(meta: Mapping[str, Any]) -> dict[str, str]:
     """The members of a trace in ``meta``: a peer may write anything there."""
     found = {name: meta.get(name) for name in MEMBERS}
-    return {name: value for name, value in found.items() if isinstance(value, str) and len(value) <= LONGEST}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, str) and len(value) <= LONGEST_BAGGAGE
+    }

@@ -11,25 +11,20 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ..settings import AT_ONCE, TURN_SECONDS
+from ..settings import (
+    AT_ONCE,
+    PIECES_AT_ONCE,
+    TURN_ALLOWANCE,
+    TURN_PAUSE,
+    TURN_SECONDS,
+    TURN_SHARE,
+)
 from ..wire.long_results import Body, pieces_of
 
 T = TypeVar("T")
-
-TURN_ALLOWANCE: Final = 0.05
-TURN_SHARE: Final = 0.3
-TURN_PAUSE: Final = 0.001
-"""Seconds that arrays of all peers take without waiting, how much of all time they get back, and how long one of them
-waits between two turns when there is nothing left."""
-
-
-PIECES_AT_ONCE: Final = 4
-"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
-READ_IN_TURN: Final = 256 << 10
-"""Bytes of a large message that are read from a host before others get their turn."""
 
 
 class _Allowance:

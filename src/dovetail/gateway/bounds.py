@@ -59,3 +59,9 @@ SEARCH_RESULTS: Final = 50
 """Tools that one search finds at most."""
 INDEXES_KEPT: Final = 16
 """Indexes of tools, for callers who see different ones."""
+PREFIX_LENGTH: Final = 64
+"""Characters of a prefix."""
+PATTERN_COUNT: Final = 100
+"""The most a repetition may be counted to."""
+REFERENCE_STEPS: Final = 32
+"""References to references that are followed."""

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from ..errors import RegistrationError
 from ..model import CallToolResult, EmbeddedResource, GetPromptResult, ReadResourceResult, ResourceLink
+from .bounds import PREFIX_LENGTH
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*(_[A-Za-z0-9.\-]+)*")
-_LONGEST: Final = 64
 
 
 class Naming:
@@ -26,9 +26,9 @@ class Naming:
     __slots__ = ("_head", "prefix")
 
     def __init__(self, prefix: str | None) -> None:
-        if prefix and (len(prefix) > _LONGEST or not _PREFIX.fullmatch(prefix)):
+        if prefix and (len(prefix) > PREFIX_LENGTH or not _PREFIX.fullmatch(prefix)):
             raise RegistrationError(
-                f"the prefix {prefix[:_LONGEST]!r} is none: letters, digits, '-', '.' and single '_'"
+                f"the prefix {prefix[:PREFIX_LENGTH]!r} is none: letters, digits, '-', '.' and single '_'"
             )
         self.prefix = prefix or ""
         self._head = f"{prefix}_" if prefix else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import DovetailError
-from .bounds import PATTERN_LENGTH, PATTERN_STATES, PATTERN_STEPS, PATTERN_WORK
+from .bounds import PATTERN_COUNT, PATTERN_LENGTH, PATTERN_STATES, PATTERN_STEPS, PATTERN_WORK
 
 _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
     "d": str.isdecimal,
@@ -22,8 +22,6 @@ _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 _CHEAP: Final = 10
 """So many characters whose way is known cost as much as one state that is worked out."""
-_LEFT: Final = 100
-"""The most a repetition may be counted to."""
 
 Test = Callable[[str], bool]
 Place = tuple[frozenset[int], str | None]
@@ -196,7 +194,7 @@ class _Parser:
         return False
 
     def _any(self, depth: int) -> Any:
-        if depth > _LEFT:
+        if depth > PATTERN_COUNT:
             raise PatternError("the groups lie too deep")
         parts = [self._all(depth)]
         while self._is("|"):
@@ -284,8 +282,8 @@ class _Parser:
             raise PatternError("a count is {m}, {m,} or {m,n}")
         least = int(first[:4] or 0)
         most = (int(last[:4]) if last else None) if comma else least
-        if max(least, most or 0) > _LEFT or (most is not None and most < least):
-            raise PatternError(f"a count goes up to {_LEFT}, and not backwards")
+        if max(least, most or 0) > PATTERN_COUNT or (most is not None and most < least):
+            raise PatternError(f"a count goes up to {PATTERN_COUNT}, and not backwards")
         return least, most
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
-_STEPS: Final = 32
-"""References to references that are followed."""
+from .bounds import REFERENCE_STEPS
 
 Schema = Mapping[str, Any]
 
@@ -35,7 +34,7 @@ def resolved(schema: Any, root: Schema) -> Schema:
     """A schema, or what it refers to, with what is said beside the reference."""
     found: Any = schema
     beside: dict[str, Any] = {}
-    for _ in range(_STEPS):
+    for _ in range(REFERENCE_STEPS):
         if not isinstance(found, Mapping):
             return beside
         members = cast("Schema", found)
@@ -46,7 +45,7 @@ def resolved(schema: Any, root: Schema) -> Schema:
     return beside
 
 
-def merged(schema: Any, root: Schema, steps: int = _STEPS) -> Schema:
+def merged(schema: Any, root: Schema, steps: int = REFERENCE_STEPS) -> Schema:
     """A schema with its references followed and its ``allOf`` taken together, as far as one schema can say it."""
     found = resolved(schema, root)
     parts: Any = found.get("allOf")

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import DovetailError
 from .api import ROUTES, Whole
-from .bounds import BODY_SIZE, STREAMS
+from .bounds import BODY_SIZE, HEARTBEAT, STREAMS
 from .connection import problem_of
 from .guard import ALWAYS, POLICY, TOKEN_HEADER, Guard
 from .inspector import Inspector
@@ -27,8 +27,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-HEARTBEAT: Final = 15.0
-"""Seconds after which a silent stream says that it is there."""
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from multiprocessing import get_all_start_methods
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,20 +31,16 @@ from ..tooling import settings
 from ..transports import running, stdio
 from ..transports.http.host.places import Place, say, serving_on
 from .app import InspectorApp
+from .bounds import FILES_LOOK, LAST_WORDS_SECONDS, LAST_WORDS_SHOWN
 from .command import add_page, show
 from .connection import Wish
 from .hosting import hosted, load
 from .inspector import Inspector
 from .nursery import Bred, Nursery, Order
-from .watching import LOOK, Watched
+from .watching import Watched
 
 if TYPE_CHECKING:
     from ..client.config import ClientOptions
-
-LAST_WORDS: Final = 0.5
-"""Seconds that we wait for them."""
-SAID: Final = 4_000
-"""Characters of a program's last words that are shown."""
 
 
 class Reloading:
@@ -111,13 +107,13 @@ class Reloading:
 
     def _heard(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")
-        self._said = (self._said + text)[-SAID:]
+        self._said = (self._said + text)[-LAST_WORDS_SHOWN:]
         sys.stderr.write("".join(f"{printable(line)}\n" for line in text.splitlines()))
 
     async def _watch(self) -> None:
         """Take every change, for as long as nobody cancels this."""
         while self.front.remote.first is None and self.front.remote.problem is None:  # noqa: ASYNC110
-            await asyncio.sleep(LOOK)  # nobody says when the first one has been started
+            await asyncio.sleep(FILES_LOOK)  # nobody says when the first one has been started
         if self.front.remote.problem is not None:
             self._tell(self.front.remote.problem, "it cannot be served yet")
         while True:
@@ -140,9 +136,9 @@ class Reloading:
     async def _last_words(self) -> None:
         """What a program says before it ends comes another way, perhaps a moment later."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
                 while not self._said:  # noqa: ASYNC110  nobody says that it has said all
-                    await asyncio.sleep(LAST_WORDS / 50)
+                    await asyncio.sleep(LAST_WORDS_SECONDS / 50)
 
     def _tell(self, error: DovetailError, what: str) -> None:
         text = self._said.strip() or error.message

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any
 
 from .. import extras
 from ..transports.http.host.places import Place
-
-FLUSH: Final = 1.0
-"""Seconds that connections have to close."""
+from .bounds import FLUSH_SECONDS
 
 
 def load() -> None:
@@ -46,7 +44,7 @@ async def hosted(app: Any, place: Place) -> AsyncGenerator[tuple[str, int]]:
     finally:
         starting.cancel()
         host.stop()
-        await asyncio.wait({serving}, timeout=FLUSH)
+        await asyncio.wait({serving}, timeout=FLUSH_SECONDS)
         serving.cancel()
         host.bound.close()
 

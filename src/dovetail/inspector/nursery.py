@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct, to_builtins
 
@@ -32,10 +32,7 @@ from ..core.channel import Link
 from ..errors import DovetailError, TransportError
 from ..settings import Limits
 from ..transports.http.host.places import say
-
-START_SECONDS: Final = 30.0
-"""How long an author's file may take to be imported."""
-LOOK: Final = 0.005
+from .bounds import START_LOOK, START_SECONDS
 
 
 class NurseryError(TransportError):
@@ -152,7 +149,7 @@ class Bred:
         try:
             async with asyncio.timeout(START_SECONDS):
                 while not self._nursery.is_ready(path):  # noqa: ASYNC110  a fork has no other way to say so
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(START_LOOK)
         except TimeoutError:
             raise TransportError(
                 f"the file was not imported within {START_SECONDS} s", cause="timeout"

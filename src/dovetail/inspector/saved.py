@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DovetailError
+from .bounds import SESSIONS_SHOWN
 
-SESSIONS: Final = 200
-"""Sessions that are listed, the newest first."""
 _NAME: Final = re.compile(r"[\w][\w .-]{0,99}")
 
 
@@ -56,7 +55,7 @@ def listed() -> list[dict[str, Any]]:
     found.sort(key=lambda one: one[0].st_mtime, reverse=True)
     return [
         {"name": path.stem, "size": state.st_size, "at": state.st_mtime * 1000}
-        for state, path in found[:SESSIONS]
+        for state, path in found[:SESSIONS_SHOWN]
     ]
 
 

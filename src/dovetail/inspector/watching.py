@@ -7,11 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-LOOK: Final = 0.05
-"""Seconds between two looks."""
-FILES: Final = 2_000
-"""Files that are looked at; a folder with more is not a project of one server."""
-DEPTH: Final = 8
+from .bounds import FILES_LOOK, FILES_WATCHED, FOLDERS_WATCHED
+
 _PASSED: Final = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "build", "dist"})
 _ENDINGS: Final = (".py", ".toml", ".json", ".yaml", ".yml")
 
@@ -29,7 +26,7 @@ class Watched:
     async def changed(self) -> list[str]:
         """Wait for the next change; the files that changed, came or went."""
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(FILES_LOOK)
             now = self._look()
             if now != self._seen:
                 found = [path for path in {**self._seen, **now} if self._seen.get(path) != now.get(path)]
@@ -44,7 +41,7 @@ class Watched:
                 found[path] = (state.st_mtime_ns, state.st_size)
             except OSError:
                 pass
-        self._walk(self._root, DEPTH, found)
+        self._walk(self._root, FOLDERS_WATCHED, found)
         return found
 
     def _walk(self, folder: str, depth: int, found: Stamps) -> None:
@@ -53,7 +50,7 @@ class Watched:
         except OSError:
             return
         for entry in entries:
-            if len(found) >= FILES:
+            if len(found) >= FILES_WATCHED:
                 return
             try:
                 if entry.name.endswith(_ENDINGS) and entry.is_file():

@@ -31,7 +31,8 @@ from msgspec import UNSET, Raw, Struct
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond, subject_of
 from ..errors import DovetailError, ProtocolError
-from ..settings import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS, NAME_ECHO, STORE_FULL_MS
+from ..settings import NAME_ECHO, STORE_FULL_MS
+from .bounds import AUDIT_CHECKPOINT, AUDIT_LINE, AUDIT_ROTATE, AUDIT_WRITERS
 from .log import arguments_of
 from .outcomes import code_of, of_error, of_result
 from .redaction import one_line, redacted

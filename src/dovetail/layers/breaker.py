@@ -23,7 +23,7 @@ from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError
 from ..model import CallToolResult
 from ..server import Server
-from ..settings import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
+from .bounds import BREAKER_FAILURES, BREAKER_RESET, BREAKER_SUCCESSES, LAYER_KEYS, SHORTEST_WAIT
 from .health import Health
 from .outcomes import of_error, of_result
 

@@ -22,14 +22,13 @@ from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError, ToolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
-from ..settings import BUDGET_PAGES, BUDGET_SECONDS, CACHE_BYTES, URI_ECHO
+from ..settings import CACHE_BYTES, URI_ECHO
 from ..wire.methods import METHODS
+from .bounds import BUDGET_LINK, BUDGET_PAGES, BUDGET_SECONDS
 from .rate import client_of
 
 _CALL: Final = METHODS["tools/call"]
 REST: Final = "dovetail://rest/"
-_LINK: Final = 300
-"""Bytes a link to the rest may take."""
 
 
 class Rest(Struct, frozen=True):
@@ -45,8 +44,8 @@ class Budget(Layer):
     """Keep results of tools below ``bytes``. Belongs to a server."""
 
     def __init__(self, bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        if bytes < 2 * _LINK:
-            raise ValueError(f"a budget is {2 * _LINK} bytes or more, not {bytes}")
+        if bytes < 2 * BUDGET_LINK:
+            raise ValueError(f"a budget is {2 * BUDGET_LINK} bytes or more, not {bytes}")
         self._bytes, self._clock = bytes, clock
         self._rest: OrderedDict[str, Rest] = OrderedDict()
         self._size = 0
@@ -95,7 +94,7 @@ class Budget(Layer):
         return tool is None or tool.definition.output_schema is not UNSET
 
     def _fitting(self, items: list[bytes], times: int = 1) -> tuple[int, list[bytes]]:
-        left, kept = self._bytes - _LINK, 0
+        left, kept = self._bytes - BUDGET_LINK, 0
         for item in items:
             left -= times * (len(item) + 1)
             if left < 0:

@@ -20,7 +20,8 @@ from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
 from ..drivers.turns import Turns
 from ..errors import ProtocolError
-from ..settings import LAYER_KEYS, LAYER_QUEUE, RETRY_AFTER_MS
+from ..settings import RETRY_AFTER_MS
+from .bounds import LAYER_KEYS, LAYER_QUEUE
 from .rate import principal_of
 
 WORK: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})

@@ -29,7 +29,8 @@ from ..core.channel import Call, Channel
 from ..core.subscriptions import Hub
 from ..drivers.pool import Threads
 from ..errors import ProtocolError
-from ..settings import (
+from ..settings import RETRY_AFTER_MS, Limits
+from .bounds import (
     HEALTH_EVERY,
     HEALTH_FAILURES,
     HEALTH_LIMIT,
@@ -40,8 +41,6 @@ from ..settings import (
     MEMORY_FULL,
     MEMORY_RELEASED,
     MEMORY_TIGHT,
-    RETRY_AFTER_MS,
-    Limits,
 )
 from .vitals import Memory, leave, listen, memory, release
 

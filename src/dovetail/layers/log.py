@@ -16,7 +16,8 @@ from msgspec import UNSET, Raw, Struct
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond, subject_of
-from ..settings import NAME_ECHO, TIMING_NAMES, TIMING_SAMPLES
+from ..settings import NAME_ECHO
+from .bounds import TIMING_NAMES, TIMING_SAMPLES
 from .outcomes import code_of, of_error, of_result
 from .redaction import one_line, redacted
 

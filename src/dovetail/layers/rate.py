@@ -24,9 +24,17 @@ from ..core.channel import Call, Channel, Notice
 from ..drivers.layering import Layer, Respond, TakeNote
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
-from ..settings import LAYER_KEYS, RATE_BLOCK, RATE_VIOLATION_SECONDS, RATE_VIOLATIONS
 from ..stores.places import network_of
-from .bounds import REFUSAL_PAUSE, REFUSAL_TURN, REFUSALS_AT_ONCE, REFUSALS_HELD
+from .bounds import (
+    LAYER_KEYS,
+    RATE_BLOCK,
+    RATE_VIOLATION_SECONDS,
+    RATE_VIOLATIONS,
+    REFUSAL_PAUSE,
+    REFUSAL_TURN,
+    REFUSALS_AT_ONCE,
+    REFUSALS_HELD,
+)
 from .rates import Buckets, Rate, Windows
 from .sharing import Sharing
 

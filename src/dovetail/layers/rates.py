@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..settings import CLOCK_SLIP, RATE_KEYS, SHORTEST_WAIT
+from .bounds import CLOCK_SLIP, RATE_KEYS, SHORTEST_WAIT
 
 _PERIODS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)\s*")

@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from ..settings import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT
-from .bounds import LONGEST_SECRET
+from .bounds import LOGGED_DEPTH, LOGGED_ITEMS, LOGGED_TEXT, LONGEST_SECRET
 
 MASK: Final = "[masked]"
 _SECRET_NAME: Final = re.compile(

@@ -17,7 +17,7 @@ from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..server import Server
-from ..settings import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
+from .bounds import RETRY_ATTEMPTS, RETRY_FIRST, RETRY_LONGEST
 from .outcomes import of_error, of_result
 
 READING: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..settings import RATE_SHARED_NAMES, RATE_SHARED_SECONDS
 from ..stores.base import Store, StoreError
+from .bounds import RATE_SHARED_NAMES, RATE_SHARED_SECONDS
 from .rates import Buckets
 
 log = logging.getLogger("dovetail")

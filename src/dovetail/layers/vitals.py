@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from ..core.channel import Call
 from ..drivers.layering import subject_of
-from ..settings import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
+from .bounds import LOOP_BEAT, LOOP_BLOCKED, LOOP_LOGGED, LOOP_STACK, VITALS_EVERY
 
 log = logging.getLogger("dovetail.health")
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..shapes import Object, is_list, is_object
 from .bodies import FILE, BadMember, Sent, is_file, is_text, write
-from .bounds import NAME_LENGTH
+from .bounds import FLAT_DEPTH, NAME_LENGTH
 from .operations import FORM, MULTIPART, Body, Operation, Parameter, is_json
 from .reading import Document
 from .schemas import Schemas
@@ -22,7 +22,6 @@ from .styles import BadValue, cookies, expand, header_value, path_piece, query_p
 
 _PLACES: Final = ("path", "query", "header", "cookie")
 _NOT_PLAIN: Final = frozenset({"oneOf", "anyOf", "not", "if", "patternProperties", "unevaluatedProperties"})
-_FLAT_DEPTH: Final = 8
 _ACCEPT: Final = "application/json, */*;q=0.5"
 
 
@@ -217,7 +216,7 @@ def _list(value: Any) -> list[Any]:
 def _flat(document: Document, schema: Any, depth: int = 0) -> _Members | None:
     """The members of a plain object, those of its ``allOf`` included; None for anything else."""
     node = document.follow(schema)
-    if depth > _FLAT_DEPTH or _NOT_PLAIN & node.keys() or node.get("nullable") is True:
+    if depth > FLAT_DEPTH or _NOT_PLAIN & node.keys() or node.get("nullable") is True:
         return None
     if node.get("type", "object") not in ("object", ["object"]):
         return None

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..client.fetch import Send
 from ..errors import DovetailError, TransportError
+from .bounds import PIECES_AHEAD
 
 log = logging.getLogger("dovetail.openapi")
 
@@ -18,8 +19,6 @@ Message = dict[str, Any]
 App = Callable[
     [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
-_AHEAD = 16
-"""Pieces of an answer that wait to be read."""
 
 
 class Headers(dict[str, str]):
@@ -103,7 +102,7 @@ class AsgiResponse:
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self._body: bytes | None = body
-        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_AHEAD)
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(PIECES_AHEAD)
         self._gone = asyncio.Event()
         self._ended = False
         self._task = asyncio.create_task(self._run(app, scope), name="dovetail-asgi")

@@ -26,3 +26,9 @@ REQUEST_SECONDS: Final = 30.0
 """How long an API may take to answer, unless told otherwise."""
 ERROR_TEXT: Final = 2_000
 """Characters of an answer that says what went wrong."""
+FLAT_DEPTH: Final = 8
+"""Levels of ``allOf`` in which the members of a body are looked for."""
+PIECES_AHEAD: Final = 16
+"""Pieces of an answer that wait to be read."""
+ESCAPES_UNFOLDED: Final = 4
+"""How often an escape within an escape is looked into."""

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ..shapes import Object, is_list, is_object
-from .bounds import MEMBER_DEPTH
+from .bounds import ESCAPES_UNFOLDED, MEMBER_DEPTH
 from .operations import Parameter
 
 _RESERVED: Final = ":/?@!$'()*,;"
@@ -23,8 +23,6 @@ _RESERVED: Final = ":/?@!$'()*,;"
 _LISTS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
-_UNFOLDED: Final = 4
-"""How often an escape within an escape is looked into."""
 
 
 class BadValue(ValueError):
@@ -71,7 +69,7 @@ def expand(template: str, pieces: dict[str, str]) -> str:
 
 def _climbs(segment: str) -> bool:
     """Whether anybody who decodes, splits or normalizes ``segment`` could take a part of it for ``.`` or ``..``."""
-    for _ in range(_UNFOLDED):
+    for _ in range(ESCAPES_UNFOLDED):
         decoded = unquote(segment)
         plain = unicodedata.normalize("NFKC", decoded)
         if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", plain)):

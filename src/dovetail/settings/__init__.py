@@ -39,6 +39,14 @@ SEAL_KEYS_KEPT: Final = 64
 OWN_TOKENS_KEPT: Final = 1024
 OWN_TOKEN_LENGTH: Final = 1024
 """Sealed tokens, and their characters, that the process which made them knows again without opening them."""
+META_KEPT: Final = 256
+META_KEPT_BYTES: Final = 1 << 10
+META_KEPT_DEPTH: Final = 8
+"""How many ``_meta`` of all clients together are judged only once, and how long and how deep each may be."""
+LONGEST_BAGGAGE: Final = 8192
+"""Characters of one member of a trace context: W3C Baggage has everybody pass on so many. Longer ones are left out."""
+SHORTEST_KEY: Final = 16
+"""Bytes that a secret to seal with has at least."""
 
 # --- client -------------------------------------------------------------------------------------------------
 
@@ -91,6 +99,8 @@ SAMPLER_ANSWER: Final = 16 << 20
 SAMPLER_SECONDS: Final = 120.0
 SYNC_CLOSE_SECONDS: Final = 10.0
 """How long closing a synchronous client waits for its thread."""
+UNREACHED_SECONDS: Final = 3.0
+"""For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 
 # --- testing ------------------------------------------------------------------------------------------------
 
@@ -122,71 +132,6 @@ ALTERNATIVES_SHOWN: Final = 4
 """Members of a union for which it is said why a value does not fit."""
 REASON_LENGTH: Final = 1000
 """Characters of a reason why a value or a schema cannot be used."""
-
-# --- layers -----------------------------------------------------------------------------------------------------------
-
-RATE_KEYS: Final = 20_000
-"""Clients, principals, sessions, addresses or tools one rate is kept for at once; those not seen for long go first."""
-RATE_SHARED_SECONDS: Final = 0.1
-RATE_SHARED_NAMES: Final = 500
-"""How often processes with one store tell each other what they let pass, and of how many names of each rule."""
-RATE_BLOCK: Final = 300.0
-RATE_VIOLATIONS: Final = 100
-RATE_VIOLATION_SECONDS: Final = 60.0
-"""erlmcp: seconds a client is refused altogether after so many refusals in so many seconds."""
-SHORTEST_WAIT: Final = 0.001
-"""Seconds a refused client is told to wait at least."""
-CLOCK_SLIP: Final = 1.0
-"""Seconds by which a clock must have gone back before it is noticed."""
-LAYER_QUEUE: Final = 100
-"""Calls that may wait for one of a limited number of places."""
-LAYER_KEYS: Final = 10_000
-"""Names a guard or a memory of results keeps something for."""
-HEALTH_EVERY: Final = 30.0
-HEALTH_LIMIT: Final = 5.0
-HEALTH_FAILURES: Final = 3
-HEALTH_THREADS: Final = 8
-"""erlmcp: seconds between two looks at a component, seconds one may take, failures in a row until it is not ok; and
-threads for checks that are plain functions."""
-HEALTH_URI: Final = "health://server"
-VITALS_EVERY: Final = 1.0
-"""Seconds between two looks at the event loop and the memory."""
-LOOP_BEAT: Final = 0.1
-LOOP_BLOCKED: Final = 0.25
-LOOP_LOGGED: Final = 1.0
-LOOP_STACK: Final = 30
-"""Seconds between two beats of an event loop, seconds without an answer until it is blocked, seconds between two lines
-of the log about that, calls of its stack that are shown."""
-LOOP_LATE: Final = 3
-"""Looks in a row at a loop that is late until the server is not ready."""
-MEMORY_TIGHT: Final = 0.85
-MEMORY_FULL: Final = 0.95
-"""Parts of the memory there may be, from which on a server is not ready, and refuses calls."""
-MEMORY_RELEASED: Final = 5
-"""Looks at a memory that is short between two attempts to give some back."""
-RETRY_ATTEMPTS: Final = 3
-RETRY_FIRST: Final = 0.1
-RETRY_LONGEST: Final = 5.0
-"""Attempts of one call, and seconds between them at first and at most."""
-LOGGED_DEPTH: Final = 6
-LOGGED_ITEMS: Final = 50
-LOGGED_TEXT: Final = 500
-"""Levels, members and characters of arguments that are logged."""
-TIMING_NAMES: Final = 500
-TIMING_SAMPLES: Final = 1000
-"""Names that are timed apart, and how many of the latest of each."""
-BUDGET_PAGES: Final = 1000
-BUDGET_SECONDS: Final = 3600.0
-"""Results whose rest is kept to be read, and for how long."""
-AUDIT_CHECKPOINT: Final = 1000
-AUDIT_ROTATE: Final = 256 << 20
-AUDIT_LINE: Final = 1 << 20
-AUDIT_WRITERS: Final = 1000
-"""Lines between two signatures, bytes of one file, bytes of one line, processes that write beside each other."""
-BREAKER_FAILURES: Final = 5
-BREAKER_RESET: Final = 60.0
-BREAKER_SUCCESSES: Final = 2
-"""erlmcp: failures that open a circuit, seconds it stays open, successes that close it again."""
 
 # --- Server -----------------------------------------------------------------------------------------------------------
 
@@ -245,6 +190,8 @@ SKILL_BYTES: Final = 16 << 20
 """What one skill may hold, by the extension."""
 SKILL_DEPTH: Final = 16
 """Levels of folders that are searched for skills, and that one skill may have."""
+COMPLETIONS: Final = 100
+"""Values in one answer to ``completion/complete``, by the specification."""
 
 # --- Stores -----------------------------------------------------------------------------------------------------------
 
@@ -312,6 +259,12 @@ WEBSOCKET_PING: Final = 30.0
 """Seconds between two pings, and those a server has to answer one."""
 WEBSOCKET_CLOSING: Final = 1.0
 """Seconds the server gets to answer our close frame."""
+HEADER_NAME_KEPT: Final = 256
+"""Characters of a name up to which its headers are kept to be sent again: a gateway is told names by its clients."""
+HEAD_KEPT_BYTES: Final = 8 << 10
+"""How long a head is kept to be sent again."""
+PIECE_OVERHEAD: Final = 64
+"""Bytes that a piece of a body takes beside its content."""
 # --- what is read of texts that others wrote ------------------------------------------------------------
 
 FRONTMATTER_SIZE: Final = 64 << 10
@@ -381,6 +334,29 @@ HTTP_STARTING: Final = 0.05
 """Seconds a host gets to serve once a worker has started."""
 HTTP_LOOK: Final = 0.005
 """Seconds between two looks whether a host has started."""
+WORKER_DEATHS: Final = 8
+WORKER_DEATHS_SECONDS: Final = 20.0
+"""So many workers that die in so many seconds: then none will ever serve."""
+READ_AT_ONCE: Final = 256 << 10
+"""Bytes an event loop reads in one go: so much of what is asked next may have come before uvicorn stops reading."""
+TURN_PIECE: Final = 1024
+"""Bytes that uvicorn's parser gets between two looks at the clock."""
+PARENT_LOOK: Final = 1.0
+"""Seconds between two looks of a worker whether its supervisor is still there."""
+USUAL_HEAD_BYTES: Final = 4 << 10
+"""How large a combination of headers is remembered."""
+QUERY_MEMBERS: Final = 256
+"""Members of a query that are taken apart for a handler; with more it is 400."""
+DISCARDED: Final = 16 << 20
+"""Bytes of a connection that are thrown away at once; nothing is ever written where they would go."""
+DISCARD_LOOK: Final = 0.002
+"""Seconds between two times of doing so."""
+PARSED_PIECE: Final = 4 << 10
+"""Bytes that are parsed before a look at what they were: requests in them are held, at thirty times their size."""
+TABLE_PIECE: Final = 4096
+TABLE_AT_ONCE: Final = 32
+TABLE_PAUSE: Final = 0.0002
+"""Connections that are looked at before the event loop may have its turn, and for how many seconds."""
 
 # --- strangers ----------------------------------------------------------------------------------------------
 
@@ -403,6 +379,11 @@ NAME_KEPT: Final = 200
 KEPT_CAPABILITIES: Final = 2048
 """Bytes of a client's capabilities. They are kept as well, over HTTP in the id of the session, which travels in a
 header: many peers take 8 KiB at most."""
+LONG_PIECE: Final = 64 << 10
+"""Characters of a long string, or bytes of a long answer, that are dealt with before others may get their turn."""
+LONG_DEPTH: Final = 6
+LONG_MEMBERS: Final = 64
+"""Levels and members among which long strings are looked for; in a result they stand at the top."""
 
 # --- streams and processes --------------------------------------------------------------------------------------------
 
@@ -448,3 +429,17 @@ IDLE_THREAD_SECONDS: Final = 30.0
 """After which a worker thread without work ends."""
 ID_ATTEMPTS: Final = 1000
 """How often a generator of ids may come up with one that is taken."""
+TURN_ALLOWANCE: Final = 0.05
+TURN_SHARE: Final = 0.3
+TURN_PAUSE: Final = 0.001
+"""Seconds that arrays of all peers take without waiting, how much of all time they get back, and how long one of them
+waits between two turns when there is nothing left."""
+PIECES_AT_ONCE: Final = 4
+"""Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
+READ_IN_TURN: Final = 256 << 10
+"""Bytes of a large message that are read from a host before others get their turn."""
+APART_BYTES: Final = 1 << 20
+SPARE_BYTES: Final = 16 << 20
+"""From which size on a block is mapped by itself, and how much of what is free the C library keeps."""
+TLS_SECONDS: Final = 10.0
+"""What a client has for its handshake."""

@@ -57,6 +57,8 @@ LEASE_SECONDS: Final = 10.0
 """For which a worker holds what it works on, without a sign of life; it gives three in that time."""
 ONCE_SECONDS: Final = 86_400.0
 """For which the result of a call with an idempotency key is kept."""
+ONCE_KEY: Final = 128
+"""Characters of such a key."""
 ONCE_OWN: Final = 25_000
 ONCE_BYTES: Final = 64 << 20
 ONCE_ALL: Final = 50_000
@@ -122,3 +124,8 @@ SESSIONS_KEPT: Final = 10
 """Sessions of one principal that a store keeps for each that one process may have in memory."""
 SESSIONS_ALL_KEPT: Final = 100
 """The same of everybody's. Of one address without a principal there may be twice as many as a process has."""
+PLACE_DRAWER: Final = 256
+PLACE_DRAWERS: Final = 8
+"""Drawers that are looked into: where there are more, a few places may be left when somebody is refused."""
+PLACE_TRIES: Final = 3
+"""Places tried blindly before all that are taken are looked at."""

@@ -10,17 +10,11 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ..core.principal import Principal
 from .base import Store, StoreFull, split
-from .bounds import PLACE_BYTES
-
-_DRAWER: Final = 256
-_DRAWERS: Final = 8
-"""Drawers that are looked into: where there are more, a few places may be left when somebody is refused."""
-_TRIES: Final = 3
-"""Places tried blindly before all that are taken are looked at."""
+from .bounds import PLACE_BYTES, PLACE_DRAWER, PLACE_DRAWERS, PLACE_TRIES
 
 
 class Places:
@@ -93,7 +87,7 @@ async def free(store: Store, places: Iterable[str]) -> None:
 
 async def take_place(store: Store, folder: str, count: int, mark: bytes, ttl: float | None) -> str | None:
     """One of the ``count`` places of ``folder`` that nobody has; None where there is none."""
-    drawers = -(-count // _DRAWER)
+    drawers = -(-count // PLACE_DRAWER)
 
     async def take(numbers: Iterable[int]) -> str | None:
         for number in numbers:
@@ -102,10 +96,10 @@ async def take_place(store: Store, folder: str, count: int, mark: bytes, ttl: fl
                 return place
         return None
 
-    place = await take(random.choices(range(count), k=_TRIES))
-    for drawer in random.sample(range(drawers), min(drawers, _DRAWERS)):
+    place = await take(random.choices(range(count), k=PLACE_TRIES))
+    for drawer in random.sample(range(drawers), min(drawers, PLACE_DRAWERS)):
         if place is None:
-            entries = await store.scan(f"{folder}/{drawer:x}", limit=_DRAWER)
+            entries = await store.scan(f"{folder}/{drawer:x}", limit=PLACE_DRAWER)
             taken = {int(split(key)[1], 16) for key, _ in entries}
             left = [number for number in range(drawer, count, drawers) if number // drawers not in taken]
             place = await take(random.sample(left, len(left)))

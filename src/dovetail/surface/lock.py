@@ -14,13 +14,12 @@ import msgspec
 from msgspec import Struct, field
 
 from ..errors import DovetailError
+from .bounds import LOCK_BYTES
 
 if TYPE_CHECKING:
     from ..client import Client
 
 FORMAT: Final = 1
-_LARGEST: Final = 64 << 20
-"""Bytes of a lock file that is read."""
 _LEFT_OUT: Final = ("_meta", "icons")
 """Nothing that a caller relies on."""
 Entries = dict[str, dict[str, Any]]
@@ -82,9 +81,9 @@ def read(path: str | os.PathLike[str]) -> Surface:
         OSError: it cannot be read.
     """
     with Path(path).open("rb") as file:
-        data = file.read(_LARGEST + 1)
+        data = file.read(LOCK_BYTES + 1)
     try:
-        found = msgspec.json.decode(data[:_LARGEST], type=Surface)
+        found = msgspec.json.decode(data[:LOCK_BYTES], type=Surface)
     except (msgspec.DecodeError, RecursionError) as error:
         raise LockError(f"{path} is no lock file: {error}") from None
     if found.lock != FORMAT:

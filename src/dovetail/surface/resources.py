@@ -23,11 +23,7 @@ from ..errors import ProtocolError, RegistrationError
 from ..model import ResourceContents
 from ..server.media import File
 from ..server.skills.folders import is_text
-
-FILE_BYTES: Final = 16 << 20
-"""What is read of one file or URL by default."""
-_LISTED: Final = 1000
-"""Names shown of one folder."""
+from .bounds import FILE_BYTES, NAMES_SHOWN
 
 
 class _Found(File):
@@ -111,7 +107,7 @@ class FolderResource:
             names = sorted(name for name in os.listdir(descriptor) if self.hidden or name[:1] != ".")
         finally:
             os.close(descriptor)
-        return {"names": names[:_LISTED], "more": len(names) > _LISTED}
+        return {"names": names[:NAMES_SHOWN], "more": len(names) > NAMES_SHOWN}
 
     def _open(self, parts: list[str]) -> int:
         """The last of ``parts``, opened. Raises OSError or ValueError for what is not there, or not ours to show."""

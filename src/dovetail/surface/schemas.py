@@ -11,10 +11,11 @@ That is all a contract needs. Arguments are contravariant: every old call must f
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from ..json_schema.problem import SchemaError
 from ..json_schema.validator import Validator
+from .bounds import COMPARED_DEPTH, COMPARED_STEPS
 from .schema_parts import (
     ANNOTATIONS,
     BOUNDS,
@@ -44,10 +45,6 @@ from .schema_parts import (
     shown_values,
     types_of,
 )
-
-_DEPTH: Final = 64
-_STEPS: Final = 20_000
-"""Comparisons of one pair of schemas; what takes more is not proven."""
 
 
 def narrower(a: Any, b: Any) -> list[Reason]:
@@ -79,7 +76,7 @@ class _Comparison:
     def of(self, a: Any, b: Any, path: str, depth: int) -> list[Reason]:
         a, b = as_schema(a), as_schema(b)
         self._steps += 1
-        if self._steps > _STEPS or depth > _DEPTH:
+        if self._steps > COMPARED_STEPS or depth > COMPARED_DEPTH:
             raise _TooMuch
         if empty(b) or never(a):
             return []
@@ -278,7 +275,7 @@ class _Comparison:
 
     def _resolved(self, schema: Any, root: Any) -> Schema | None:
         schema = as_schema(schema)
-        for _ in range(_DEPTH):
+        for _ in range(COMPARED_DEPTH):
             if "$ref" not in schema:
                 return schema
             if len([key for key in schema if key not in ANNOTATIONS]) > 1:

@@ -35,13 +35,11 @@ from ..layers.quirks import QUIRKS
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, REVISIONS, newest
+from .bounds import EXAMINED_SECONDS, METRICS_BYTES, PINGS, SLOW_PING
 from .conformance import judge
 
 Connect = Callable[[str | None], Client]
 State = Literal["ok", "note", "broken"]
-_SLOW: Final = 0.5
-_PINGS: Final = 5
-_SECONDS: Final = 10.0
 _BODY: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _INITIALIZE: Final = json.dumps({
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -50,8 +48,6 @@ _INITIALIZE: Final = json.dumps({
         "clientInfo": {"name": "doctor", "version": "1"},
     },
 }).encode()  # fmt: skip
-_PAGE: Final = 1 << 20
-"""Bytes that are read of a page of metrics."""
 _BOTH: Final = "application/json, text/event-stream"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -157,7 +153,7 @@ async def _revisions(connect: Connect) -> list[Finding]:
     found: list[Finding] = []
     for revision in BY_NAME:
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(EXAMINED_SECONDS):
                 async with connect(revision) as client:
                     count, wrong = await judge(client)
             spoken.append(revision)
@@ -210,7 +206,7 @@ def _problem_of(tool: Any) -> tuple[State, str, str] | None:
 
 async def _timing(client: Client) -> Finding:
     times: list[float] = []
-    for _ in range(_PINGS):
+    for _ in range(PINGS):
         begun = time.perf_counter()
         try:
             await client.ping()
@@ -218,8 +214,10 @@ async def _timing(client: Client) -> Finding:
             return _note("timing", "it does not answer ping", "clients take it for dead: answer ping")
         times.append(time.perf_counter() - begun)
     middle = statistics.median(times)
-    advice = "look for work on the event loop, or a proxy far away" if middle > _SLOW else ""
-    return Finding("timing", "note" if middle > _SLOW else "ok", f"ping takes {middle * 1000:.1f} ms", advice)
+    advice = "look for work on the event loop, or a proxy far away" if middle > SLOW_PING else ""
+    return Finding(
+        "timing", "note" if middle > SLOW_PING else "ok", f"ping takes {middle * 1000:.1f} ms", advice
+    )
 
 
 # --- over HTTP --------------------------------------------------------------------------------------------------
@@ -260,7 +258,7 @@ def _over_http(url: str, reached: bool) -> list[Finding]:
 def _connection(url: str) -> http.client.HTTPConnection:
     at = urlsplit(url)
     make = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-    return make(at.hostname or "", at.port, timeout=_SECONDS)
+    return make(at.hostname or "", at.port, timeout=EXAMINED_SECONDS)
 
 
 def _ask(
@@ -284,7 +282,7 @@ def _ask(
 def _tls(host: str, port: int) -> Finding:
     try:
         context = ssl.create_default_context()
-        plain = socket.create_connection((host, port), _SECONDS)
+        plain = socket.create_connection((host, port), EXAMINED_SECONDS)
         with plain, context.wrap_socket(plain, server_hostname=host) as secure:
             ends = ssl.cert_time_to_seconds(str((secure.getpeercert() or {}).get("notAfter")))
             days = (ends - time.time()) / 86400
@@ -373,7 +371,7 @@ def _counted(url: str) -> dict[str, str]:
     connection = _connection(url)
     try:
         connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
-        said = connection.getresponse().read(_PAGE).decode("utf-8", "replace")
+        said = connection.getresponse().read(METRICS_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return {}
     finally:

@@ -21,6 +21,7 @@ from ..errors import DovetailError
 from ..layers.redaction import MASK, redacted, sounds_secret
 from ..shapes import is_list, is_object
 from . import config_files
+from .bounds import CONFIG_BYTES
 from .clients import CLIENTS, Installed, KnownClient
 from .files import write_atomically
 from .settings import cut
@@ -30,7 +31,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
 _USER: Final = re.compile(r"//[^/@]*@")
-_LARGEST: Final = 16 << 20
 BACKUP: Final = ".dovetail-backup"
 
 
@@ -186,12 +186,12 @@ def _edit(client: KnownClient, name: str, entry: dict[str, Any] | None) -> str:
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            data = file.read(CONFIG_BYTES + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise InstallError(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > _LARGEST:
+    if len(data) > CONFIG_BYTES:
         raise InstallError(f"{path} is too large to be a configuration")
     try:
         return data.decode()

@@ -9,10 +9,11 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from .bounds import CONFIG_DEPTH
+
 _SPACE: Final = re.compile(r"(?:[ \t\r\n\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD: Final = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
-_DEPTH: Final = 200
 
 
 class JsoncError(ValueError):
@@ -141,7 +142,7 @@ def _wrong(text: str, at: int) -> JsoncError:
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int, list[_Member]]:
     """The value that begins at ``at``, where it ends, and the members of an object."""
-    if depth > _DEPTH:
+    if depth > CONFIG_DEPTH:
         raise JsoncError("it nests too deeply")
     first = text[at : at + 1]
     if first in ("{", "["):

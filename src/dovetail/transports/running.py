@@ -17,17 +17,19 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
 from ..settings import (
+    APART_BYTES,
     COLLECT_AFTER,
     COLLECT_AT_START,
     COLLECT_OLDER,
     DRAIN_SECONDS,
     GRACE_SECONDS,
     INTERRUPT_SECONDS,
+    SPARE_BYTES,
     TEARDOWN_SECONDS,
 )
 from ..telemetry.crash import reported
@@ -36,9 +38,6 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """What glibc's ``mallopt`` can be told."""
-APART_BYTES: Final = 1 << 20
-SPARE_BYTES: Final = 16 << 20
-"""From which size on a block is mapped by itself, and how much of what is free the C library keeps."""
 
 
 class Stop:

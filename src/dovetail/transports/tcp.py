@@ -28,14 +28,13 @@ from ..settings import (
     SMALL_MESSAGE,
     TCP_CONNECTIONS,
     TCP_IDLE_SECONDS,
+    TLS_SECONDS,
     Limits,
 )
 from . import running, unix
 from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
 
-TLS_SECONDS = 10.0
-"""What a client has for its handshake."""
 _KEEPALIVE = (
     ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
     ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL),

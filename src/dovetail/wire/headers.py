@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -318,8 +318,7 @@ def routing_headers(version: str, method: str, name: str | None = None) -> Mappi
 
 
 kept_headers = lru_cache(HEADS_KEPT)(routing_headers)
-"""The same, made once; for names of at most `NAME_KEPT` characters, since a gateway is told names by its clients."""
-NAME_KEPT: Final = 256
+"""The same, made once; for names of at most `HEADER_NAME_KEPT` characters."""
 
 
 def argument_headers(arguments: Any, header_map: HeaderMap) -> dict[str, str]:

@@ -13,20 +13,14 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from io import BytesIO
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from ..errors import LocalProtocolError
-from ..settings import LARGE_ANSWER
+from ..settings import LARGE_ANSWER, LONG_DEPTH, LONG_MEMBERS, LONG_PIECE
 from .frames import encode
-
-PIECE: Final = 64 << 10
-"""Characters of a long string, or bytes of a long answer, that are dealt with before others may get their turn."""
-DEEP: Final = 6
-WIDE: Final = 64
-"""Levels and members among which long strings are looked for; in a result they stand at the top."""
 
 
 class Pieces:
@@ -53,7 +47,7 @@ def pieces_of(body: Body) -> Iterator[bytes]:
     """``body``, a little at a time."""
     if isinstance(body, Pieces):
         return iter(body)
-    return (body[begin : begin + PIECE] for begin in range(0, len(body), PIECE))
+    return (body[begin : begin + LONG_PIECE] for begin in range(0, len(body), LONG_PIECE))
 
 
 def whole(body: Body) -> bytes:
@@ -67,7 +61,7 @@ class LongResult:
     def __init__(self, result: Any, write: Callable[[Any], bytes]) -> None:
         self._texts: list[str] = []
         self._token = ""
-        rest = self._apart(result, DEEP)
+        rest = self._apart(result, LONG_DEPTH)
         parts = re.split(rb'"%b-(\d+)"' % self._token.encode(), write(rest)) if self._texts else [b""]
         if any(self._token.encode() in part for part in parts[::2]):
             parts = [b""]  # a mark became part of something else, which has to be written in one go
@@ -99,9 +93,9 @@ class LongResult:
     def _parts(self) -> Iterator[bytes]:
         before = self._first
         for text, rest in zip(self._used, self._rest, strict=True):
-            for begin in range(0, len(text), PIECE):
+            for begin in range(0, len(text), LONG_PIECE):
                 try:
-                    piece = encode(text[begin : begin + PIECE])
+                    piece = encode(text[begin : begin + LONG_PIECE])
                 except UnicodeEncodeError as error:
                     reason = "the result cannot be written as JSON"
                     raise LocalProtocolError("internal_error", reason) from error
@@ -121,9 +115,9 @@ class LongResult:
             changed = self._changed(members, depth)
             return msgspec.structs.replace(value, **changed) if changed else value
         kind: Any = value.__class__
-        if kind is dict and len(members := cast("dict[Any, Any]", value)) <= WIDE:
+        if kind is dict and len(members := cast("dict[Any, Any]", value)) <= LONG_MEMBERS:
             return {**members, **self._changed(members, depth)}
-        if kind is list and len(items := cast("list[Any]", value)) <= WIDE:
+        if kind is list and len(items := cast("list[Any]", value)) <= LONG_MEMBERS:
             return [self._apart(item, depth - 1) for item in items]
         return value
 

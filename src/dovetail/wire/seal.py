@@ -25,13 +25,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from ..settings import OWN_TOKEN_LENGTH, OWN_TOKENS_KEPT, SEAL_KEYS_KEPT, Limits
+from ..settings import OWN_TOKEN_LENGTH, OWN_TOKENS_KEPT, SEAL_KEYS_KEPT, SHORTEST_KEY, Limits
 from .frames import UNREADABLE
 
 Purpose = Literal["state", "cursor", "session"]
 """What a token is for. A token of one purpose never opens as another: the keys differ."""
 
-SHORTEST_KEY = 16
 _VERSION: Final = "v2"
 _NONCE: Final = 16
 _HEAD: Final = _NONCE + 8

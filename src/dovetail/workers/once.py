@@ -32,7 +32,7 @@ from ..model import Error
 from ..model.meta import IDEMPOTENCY_EXTENSION, IDEMPOTENCY_KEY
 from ..server.handles import owner
 from ..stores.base import Store, StoreError
-from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_LOOK, ONCE_SECONDS
+from ..stores.bounds import LEASE_SECONDS, ONCE_GRACE, ONCE_KEY, ONCE_LOOK, ONCE_SECONDS
 from ..stores.records import Records
 from ..wire.dialects.base import error_from_wire, wire_error
 from ..wire.seal import digest
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dovetail.server")
 
-_LONGEST: Final = 128
 _NOT_KEPT: Final = "The call was made, but its result was too large to be kept"
 _NOT_RUN: Final = frozenset({"too_many_tools", "too_many_tasks"})
 """Refused for want of room: the next try may find some."""
@@ -263,11 +262,11 @@ def _answer(record: _Record, call: Call) -> Raw:
 def _checked(key: Any) -> str:
     if (
         not isinstance(key, str)
-        or not 0 < len(key) <= _LONGEST
+        or not 0 < len(key) <= ONCE_KEY
         or not all("!" <= letter <= "~" for letter in key)
     ):
         raise ProtocolError(
-            "invalid_params", f"an idempotency key has 1 to {_LONGEST} visible ASCII characters"
+            "invalid_params", f"an idempotency key has 1 to {ONCE_KEY} visible ASCII characters"
         )
     return key
 

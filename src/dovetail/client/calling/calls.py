@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from ...settings import (
     REFUSAL_REPEATS,
     SHED_SECONDS,
     SHORTEST_RETRY,
+    UNREACHED_SECONDS,
     Timeouts,
 )
 from ...wire.methods import METHODS, Method
@@ -50,8 +51,6 @@ from ..conversation import Conversation
 from ..fetch import StatusError
 from ..life import Life, delay
 
-REFUSED_SECONDS: Final = 3.0
-"""For how long a call is repeated in any case where nobody listens: as long as that takes with the usual waits."""
 _NO_OPTIONS: CallOptions = {}
 PLAIN: SendOptions = {}
 
@@ -219,7 +218,7 @@ class Calls:
         reconnect = self.config.reconnect
         if not self._life.running or not reconnect.enabled:
             return False
-        away = error.cause == "refused" and self._clock.time() - begun < REFUSED_SECONDS
+        away = error.cause == "refused" and self._clock.time() - begun < UNREACHED_SECONDS
         if repeats > CALL_REPEATS and not away:
             return False
         if error.cause == "status":

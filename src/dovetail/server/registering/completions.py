@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import UNSET, Struct
 
 from ...errors import RegistrationError
 from ...model import Completion
+from ...settings import COMPLETIONS
 from ..signatures.parameters import read_signature
-
-MOST: Final = 100
-"""Values in one answer, by the specification."""
 
 
 class Completer(Struct, frozen=True, eq=False):
@@ -55,5 +53,5 @@ def completion_of(value: Any) -> Completion:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(f"a completion returns a list of strings, not {type(value).__name__}")
     values = [str(item) for item in cast("Iterable[Any]", value)]
-    more = len(values) > MOST
-    return Completion(values[:MOST], total=len(values), has_more=more if more else UNSET)
+    more = len(values) > COMPLETIONS
+    return Completion(values[:COMPLETIONS], total=len(values), has_more=more if more else UNSET)

@@ -21,14 +21,12 @@ from typing import Any, cast
 import httptools
 
 from ....errors import TransportError
-from ....settings import ANSWER_HEAD, READ_AHEAD, REPEATED_HEADER
+from ....settings import ANSWER_HEAD, PIECE_OVERHEAD, READ_AHEAD, REPEATED_HEADER
 from ...stream import shared_buffer
 from ...tcp import keep_alive
 from .addresses import Origin
 from .inflating import Body, Inflater, too_large
 
-_PIECE = 64
-"""Bytes that a piece of a body takes beside its content."""
 _PATIENCE = re.compile(r"timeout\s*=\s*(\d{1,6})\b", re.IGNORECASE).search
 
 _NO_PIECES: Iterator[bytes] = iter(())
@@ -225,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._silent > ANSWER_HEAD:
             self.fail(self._broken(f"sent more than {ANSWER_HEAD} bytes that are no body", "protocol"))
             return
-        elif answer.size + len(answer.body) * _PIECE > READ_AHEAD and not self._paused:
+        elif answer.size + len(answer.body) * PIECE_OVERHEAD > READ_AHEAD and not self._paused:
             self._pause()
         waiter = answer.waiter
         if waiter is not None and not waiter.done():

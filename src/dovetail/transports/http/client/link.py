@@ -25,6 +25,7 @@ from ....errors import DovetailError, RemoteProtocolError, SessionLost, Transpor
 from ....settings import (
     ERROR_EXCERPT,
     GOODBYE,
+    HEADER_NAME_KEPT,
     LONGEST_RETRY,
     LONGEST_SESSION_ID,
     SHORTEST_RETRY,
@@ -36,7 +37,7 @@ from ....settings import (
     UNATTENDED_POST,
 )
 from ....wire.frames import Frame, decode
-from ....wire.headers import NAME_KEPT, VERSION_HEADER, kept_headers, routing_headers
+from ....wire.headers import VERSION_HEADER, kept_headers, routing_headers
 from ....wire.methods import METHODS
 from ....wire.revisions import Revision
 from ....wire.sse import Event, EventParser
@@ -380,7 +381,7 @@ class StreamableLink(HttpLink):
         row = METHODS.get(outgoing.method)
         if row is not None and row.name_header is not None and isinstance(outgoing.params, Struct):
             name = getattr(outgoing.params, _MEMBERS[row.name_header])
-        made = kept_headers if name is None or len(name) <= NAME_KEPT else routing_headers
+        made = kept_headers if name is None or len(name) <= HEADER_NAME_KEPT else routing_headers
         return {**POST_HEADERS, **own, **made(revision.name, outgoing.method, name)}
 
     def _session_headers(self, revision: Revision) -> dict[str, str]:

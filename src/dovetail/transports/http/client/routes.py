@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ....errors import TransportError
-from ....settings import HEADS_KEPT
+from ....settings import HEAD_KEPT_BYTES, HEADS_KEPT
 from .addresses import Address, address_of, shown
 from .proxies import Proxy, proxy_for
 
@@ -16,8 +16,6 @@ ENCODINGS = "gzip, deflate"
 """What `inflating` unpacks."""
 SAFE = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 """Methods that do no harm twice."""
-HEAD_KEPT_BYTES = 8 << 10
-"""How long a head is kept to be sent again."""
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 

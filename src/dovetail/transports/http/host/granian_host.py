@@ -21,7 +21,15 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 
 from ....errors import DovetailError
-from ....settings import HTTP_BACKLOG, HTTP_CONNECTIONS, HTTP_MARGIN, HttpOptions, Limits
+from ....settings import (
+    HTTP_BACKLOG,
+    HTTP_CONNECTIONS,
+    HTTP_MARGIN,
+    WORKER_DEATHS,
+    WORKER_DEATHS_SECONDS,
+    HttpOptions,
+    Limits,
+)
 from ..server.app import HttpApp
 from ..server.asgi import AsgiFace
 from ..server.rsgi import RsgiFace
@@ -34,9 +42,6 @@ LOGGING: Final[dict[str, Any]] = {
 """granian configures logging anew, which would close every handler there is; unless it is told to add nothing."""
 
 
-WORKER_DEATHS: Final = 8
-WORKER_DEATHS_SECONDS: Final = 20.0
-"""So many workers that die in so many seconds: then none will ever serve."""
 SMALLEST_BUFFER: Final = 8192
 """Bytes hyper wants for a head; with less it ends the process."""
 

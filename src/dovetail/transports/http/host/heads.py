@@ -11,10 +11,9 @@ import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
+from ....settings import READ_AT_ONCE
 from ..server.asgi import Message, Receive, Send
 
-READ_AT_ONCE: Final = 256 << 10
-"""Bytes an event loop reads in one go: so much of what is asked next may have come before uvicorn stops reading."""
 TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 )

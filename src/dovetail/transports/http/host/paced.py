@@ -11,12 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from ....settings import TURN_SECONDS
-
-TURN_PIECE: Final = 1024
-"""Bytes that uvicorn's parser gets between two looks at the clock."""
+from ....settings import TURN_PIECE, TURN_SECONDS
 
 
 class Paced(asyncio.Protocol):

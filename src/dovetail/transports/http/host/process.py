@@ -27,6 +27,7 @@ from ....settings import (
     HTTP_INTERRUPTED,
     HTTP_MARGIN,
     HTTP_STARTING,
+    PARENT_LOOK,
     HttpOptions,
 )
 from ....stores.memory import MemoryStore
@@ -44,8 +45,6 @@ METRICS: Final = "metrics"
 """The folder in which they count together."""
 READY: Final = "ready"
 """The file that the first worker makes that has started."""
-PARENT_LOOK: Final = 1.0
-"""Seconds between two looks of a worker whether its supervisor is still there."""
 
 
 class Host(Protocol):

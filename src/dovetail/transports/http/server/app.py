@@ -24,7 +24,7 @@ from ....drivers.duplex import accept
 from ....drivers.layering import doors
 from ....drivers.run import Runner, ShuttingDown, mask
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError, TransportError, http_status
-from ....settings import USUAL_HEADS, HttpOptions
+from ....settings import USUAL_HEAD_BYTES, USUAL_HEADS, HttpOptions
 from ....telemetry.scraping import Scraping, wanted
 from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
@@ -46,8 +46,6 @@ from .websockets import GOING_AWAY, ServerSocketLink, broken_handshake, choose, 
 
 Route = Callable[[Exchange], Awaitable[bool]]
 """Answers an exchange; True when it is a POST to the endpoint that is still to be read."""
-USUAL_HEAD_BYTES: Final = 4 << 10
-"""How large a combination of headers is remembered."""
 BODILESS: Final = (CancelledError, TransportError, RemoteProtocolError, Refusal, *GONE)
 """Why there is no body to be had."""
 

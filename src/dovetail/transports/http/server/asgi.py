@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from ....core.budget import Account
-from ....drivers.pacing import READ_IN_TURN, poured, turn
-from ....settings import LARGE_ANSWER, HttpOptions
+from ....drivers.pacing import poured, turn
+from ....settings import LARGE_ANSWER, READ_IN_TURN, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces

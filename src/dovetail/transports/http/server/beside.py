@@ -18,6 +18,7 @@ from ....core.principal import Principal
 from ....core.routes import Request, Response, Route
 from ....drivers.layering import Door
 from ....drivers.run import mask
+from ....settings import QUERY_MEMBERS
 from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .guards import Guard
 from .identity import Identity
@@ -30,8 +31,6 @@ _FRAMING: Final = frozenset({
 })  # fmt: skip
 """How an answer is cut out of the connection is the host's to say; another word on it makes two answers of one."""
 _STATUSES: Final = range(200, 600)
-QUERY_MEMBERS: Final = 256
-"""Members of a query that are taken apart for a handler; with more it is 400."""
 Found = list[tuple[Route, dict[str, str]]]
 
 

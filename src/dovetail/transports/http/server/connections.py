@@ -16,19 +16,13 @@ import sys
 from collections.abc import Container, Hashable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from threading import Event
-from typing import Final
 
 from ....core.budget import Account, unread
 from ....core.channel import Call
 from ....errors import Refusal
-from ....settings import ADDRESSES_KEPT, UNSENT_LOOK, UNSENT_YOUNG
+from ....settings import ADDRESSES_KEPT, DISCARD_LOOK, DISCARDED, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 from .kernel import Peer, Seen, key_of, table
-
-DISCARDED: Final = 16 << 20
-"""Bytes of a connection that are thrown away at once; nothing is ever written where they would go."""
-DISCARD_LOOK: Final = 0.002
-"""Seconds between two times of doing so."""
 
 
 def cut(*peers: Peer, told: Event | None = None) -> None:

@@ -20,9 +20,9 @@ import httptools
 from msgspec import field
 
 from ....core.budget import Account
-from ....drivers.pacing import READ_IN_TURN, poured, turn
+from ....drivers.pacing import poured, turn
 from ....errors import RemoteProtocolError
-from ....settings import HTTP_FLUSH, LARGE_ANSWER, READ_AHEAD
+from ....settings import HTTP_FLUSH, LARGE_ANSWER, PARSED_PIECE, READ_AHEAD, READ_IN_TURN
 from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces
 from ...stream import shared_buffer
@@ -37,8 +37,6 @@ _REASONS: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one i
 _REPLY: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODILESS: Final = frozenset({204, 304})
-_PIECE: Final = 4 << 10
-"""Bytes that are parsed before a look at what they were: requests in them are held, at thirty times their size."""
 
 
 class Open:
@@ -111,7 +109,7 @@ class Http1(asyncio.BufferedProtocol):
             if self._next or self._rest:
                 self._rest += data
                 return
-            piece, data = data[:_PIECE], data[_PIECE:]
+            piece, data = data[:PARSED_PIECE], data[PARSED_PIECE:]
             self._head_bytes += len(piece)
             try:
                 self.parser.feed_data(piece)
@@ -182,7 +180,7 @@ class Http1(asyncio.BufferedProtocol):
             "headers": fields, "server": self._near, "client": self._far,
         }  # fmt: skip
         most = self.shared.header_bytes
-        short = self._head_bytes + _PIECE <= most or len(b"".join(map(b"".join, fields))) <= most
+        short = self._head_bytes + PARSED_PIECE <= most or len(b"".join(map(b"".join, fields))) <= most
         plain = short and len(headers) == len(fields)
         local = "" if self._near is None else self._near[0]
         self._arriving = exchange = Http1Exchange(scope, path, headers, plain, local, method, self)

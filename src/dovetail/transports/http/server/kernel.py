@@ -19,14 +19,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from ....settings import TABLE_AT_ONCE, TABLE_PAUSE, TABLE_PIECE
+
 Peer = tuple[str, int]
 """The address and the port of a client."""
 
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
-TABLE_PIECE: Final = 4096
-TABLE_AT_ONCE: Final = 32
-TABLE_PAUSE: Final = 0.0002
-"""Connections that are looked at before the event loop may have its turn, and for how many seconds."""
 CLOSE_WAIT: Final = 8
 TIME_WAIT: Final = 6
 LISTEN: Final = 10

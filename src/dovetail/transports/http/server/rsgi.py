@@ -18,9 +18,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ....core.budget import Account
-from ....drivers.pacing import READ_IN_TURN, stepwise, turn
+from ....drivers.pacing import stepwise, turn
 from ....errors import RemoteProtocolError
-from ....settings import ADDRESSES_KEPT, LARGE_ANSWER, UNSENT_STREAM, HttpOptions
+from ....settings import ADDRESSES_KEPT, LARGE_ANSWER, READ_IN_TURN, UNSENT_STREAM, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces, pieces_of
