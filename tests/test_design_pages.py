@@ -15,6 +15,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml|txt|in|sh|svg)|(?:[\w-]+/)+")
 NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
+MEMBER = re.compile(r"([A-Z]\w*)\.([a-z_]\w*)")
 PLACES = ("src", "tests", "bench", "attacks", "scripts", "examples", "docs", "requirements", "changes")
 ELSEWHERE = frozenset({"CAME_2027_01", "WENT_2027_01", "malloc_trim"})
 """Names of a revision that is made up, and of the C library."""
@@ -58,6 +59,34 @@ def test_every_name_exists(page: Path) -> None:
     named = {match[1] for span in spans(page) if (match := NAME.fullmatch(span)) and not PATH.fullmatch(span)}
     unknown = {name for name in named if not set(name.split(".")) <= words()}
     assert unknown - ELSEWHERE == set()
+
+
+@cache
+def classes() -> dict[str, list[str]]:
+    """The texts of every class of the package by its name: from its first line to what follows it."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for text in re.split(r"^(?=class )", path.read_text(), flags=re.MULTILINE)[1:]:
+            own = re.split(r"^(?=(?:async )?def |@|[A-Za-z_]\w* = )", text, maxsplit=1, flags=re.MULTILINE)[0]
+            found.setdefault(re.findall(r"\w+", own)[1], []).append(own)
+    return found
+
+
+def has(name: str, member: str) -> bool:
+    """Whether a class of this name, or one it inherits from, speaks of ``member``."""
+    for text in classes().get(name, ()):
+        bases = re.findall(r"\w+", text.partition(":\n")[0])[2:]
+        if re.search(rf"\b{member}\b", text) or any(has(base, member) for base in bases):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_member_belongs_to_its_class(page: Path) -> None:
+    named = [match.groups() for span in spans(page) if (match := MEMBER.match(span))]
+    assert [f"{name}.{member}" for name, member in named if name in classes() and not has(name, member)] == []
+    assert has("HttpApp", "identity")
+    assert not has("HttpApp", "_principal")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
