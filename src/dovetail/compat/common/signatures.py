@@ -114,6 +114,17 @@ class Arguments:
     def schema(self) -> dict[str, Any]:
         return self.adapter.json_schema()
 
+    async def call(self, function: Any, given: dict[str, Any], /, **hidden: Any) -> Any:
+        """What ``function`` returns for what a caller has given."""
+        try:
+            args, kwargs = self.validate(given)
+        except ValueError as error:
+            # Theirs comes from `validate_call`, which names the function alone.
+            own = name_of(function)
+            raise ValueError(str(error).replace(f"call[{own}]", own, 1)) from error
+        value = function(*args, **{**kwargs, **hidden})
+        return await value if inspect.isawaitable(value) else value
+
 
 def _collector(function: Any, parameters: list[inspect.Parameter]) -> Any:
     """Looks like ``function`` without its hidden parameters, and returns what it is called with."""

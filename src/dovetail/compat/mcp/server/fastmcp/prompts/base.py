@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -111,23 +110,12 @@ class Prompt(BaseModel):
         if missing := {one.name for one in self.arguments or () if one.required} - given.keys():
             raise ValueError(f"Missing required arguments: {missing}")
         try:
-            value = await self._called(given, context)
+            hidden = {} if self.context_kwarg is None else {self.context_kwarg: context}
+            value = await self._arguments.call(self.fn, given, **hidden)
             items = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
             return [_read(item) for item in items]
         except Exception as error:
             raise ValueError(f"Error rendering prompt {self.name}: {error}") from error
-
-    async def _called(self, given: dict[str, Any], context: Any) -> Any:
-        try:
-            args, kwargs = self._arguments.validate(given)
-        except ValueError as error:
-            # Theirs comes from `validate_call`, which names the function alone.
-            own = name_of(self.fn)
-            raise ValueError(str(error).replace(f"call[{own}]", own, 1)) from error
-        if self.context_kwarg is not None:
-            kwargs[self.context_kwarg] = context
-        value = self.fn(*args, **kwargs)
-        return await value if inspect.isawaitable(value) else value
 
 
 def _read(item: Any) -> Message:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -67,16 +66,8 @@ class ResourceTemplate(BaseModel):
     async def create_resource(self, uri: str, params: dict[str, Any], context: Any = None) -> Resource:
         """The resource with this URI, read already."""
         try:
-            own = name_of(self.fn)
-            try:
-                args, kwargs = self._arguments.validate(params)
-            except ValueError as error:
-                raise ValueError(str(error).replace(f"call[{own}]", own, 1)) from error
-            if self.context_kwarg is not None:
-                kwargs[self.context_kwarg] = context
-            value = self.fn(*args, **kwargs)
-            if inspect.isawaitable(value):
-                value = await value
+            hidden = {} if self.context_kwarg is None else {self.context_kwarg: context}
+            value = await self._arguments.call(self.fn, params, **hidden)
         except Exception as error:
             raise ValueError(f"Error creating resource from template: {error}") from error
         return FunctionResource(
