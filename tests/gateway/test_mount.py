@@ -499,3 +499,17 @@ async def test_a_call_is_made_once_though_both_servers_have_the_store(
     async with asyncio.timeout(HANG), Client(parent) as client:
         assert [(await client.call_tool(name, idempotency_key="k")).text for _ in range(2)] == ["1", "1"]
         assert (await client.call_tool(name)).text == "2"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("way", ["mounted", "proxied"])
+@run
+async def test_methods_of_its_authors_own_stay_with_a_server(way: str, revision: str) -> None:
+    inner, outer = Server("inner"), Server("outer")
+    inner.add_method("acme/do", lambda: {"done": True}, capability="extensions.com.acme/do")
+    outer.mount(inner, prefix="in")
+    async with Client(outer if way == "mounted" else Proxy(inner), revision=revision) as client:
+        assert not client.server_capabilities.has("extensions.com.acme/do")
+        with pytest.raises(ProtocolError) as caught:
+            await client.request("acme/do")
+        assert caught.value.kind == "method_not_found"
