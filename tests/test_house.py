@@ -111,6 +111,28 @@ def test_nobody_guesses_what_a_link_a_channel_or_a_service_has() -> None:
     assert found == []
 
 
+LIBRARIES = ("argparse", "asyncio", "granian", "h11", "httptools", "ssl", "uvicorn", "uvloop", "websockets")
+NO_OTHER_WAY = {("tooling/settings.py", "argparse._AppendAction"), ("cli/run.py", "argparse._ArgumentGroup")}
+
+
+def private_parts(text: str) -> Iterator[str]:
+    """Private names of those libraries, and private modules of any."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            if ast.unparse(node.value).split(".")[0] in LIBRARIES:
+                yield ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
+            named = [*(node.module or "").split("."), *(one.name for one in node.names)]
+            yield from (part for part in named if part.startswith("_"))
+
+
+def test_nobody_reaches_into_the_private_parts_of_a_host_or_a_loop() -> None:
+    found = {(name, part) for name, text in modules() for part in private_parts(text)}
+    assert found == NO_OTHER_WAY
+    code = "self._a\nasyncio._b\nfrom granian._c import x\nfrom uvicorn import _d\nfrom . import _e\n"
+    assert sorted(private_parts(code)) == ["_c", "_d", "asyncio._b"]
+
+
 def test_one_place_runs_calls_and_says_how_they_ended() -> None:
     for word in (".send_result(", "mask(call"):
         assert [name for name, text in modules() if word in text] == ["drivers/run.py"]

@@ -304,7 +304,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.generation += 1
         self._offer()
         self._builtin.changed(kind)
-        if self._loop is None or self._loop is asyncio._get_running_loop():
+        if self._loop is None or self._loop is _running_loop():
             self.hub.publish(news)
         elif not self._loop.is_closed():
             # A plain function in a worker thread: subscribers are told on the loop they live on.
@@ -367,7 +367,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
             if session.notify is not None and method not in silent:
                 session.notify(method, params)
 
-        self._loop = asyncio._get_running_loop()
+        self._loop = _running_loop()
         session.subscriber = self.hub.add_session(session, notify)
         session.subscriber.principal = session.principal
 
@@ -438,3 +438,10 @@ def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | Non
     if keys is None or isinstance(keys, Keys):
         return keys
     return Keys(keys) if isinstance(keys, bytes | str) else Keys(*keys)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # a thread of its own

@@ -2,8 +2,8 @@
 
 uvicorn takes frames apart in Python, all that was read at once, and uvloop reads a socket again and again while
 something comes. So one client that sends fast, or a mebibyte of tiny frames, keeps all the others waiting for seconds.
-Here its protocol is given small pieces, and nothing more is read meanwhile. Only what asyncio promises is used:
-a protocol stands between the transport and uvicorn's, and a transport between that one and the real one.
+Here its protocol is given small pieces, and nothing more is read meanwhile: a protocol stands between the transport and
+uvicorn's, and a transport between that one and the real one, as asyncio has them. What it leaves is let go by name.
 """
 
 from __future__ import annotations
