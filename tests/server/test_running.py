@@ -124,6 +124,31 @@ async def test_a_cancelled_waiter_leaves_the_queue_and_its_turn_to_the_next() ->
 
 
 @run
+async def test_a_call_and_its_waiter_that_are_cancelled_together_end_as_cancelled() -> None:
+    server = Server("x", "1")
+    runs = 0
+
+    @server.tool(limit=1)
+    async def wait(once: bool = False) -> str:
+        nonlocal runs
+        runs += 1
+        if not once:
+            await asyncio.Event().wait()
+        return "done"
+
+    calls = [asyncio.create_task(Peer(server).text("wait"))]
+    await until(lambda: runs == 1)
+    calls += [asyncio.create_task(Peer(server).text("wait")) for _ in range(2)]
+    await asyncio.sleep(0)
+    for call in calls:  # as a client that hangs up does
+        call.cancel()
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in ended] == [asyncio.CancelledError] * 3
+    assert await Peer(server).text("wait", once=True) == "done"
+    assert runs == 2
+
+
+@run
 async def test_a_waiter_whose_time_runs_out_leaves_the_queue() -> None:
     server = Server("x", "1")
     runs, gate = 0, asyncio.Event()

@@ -37,10 +37,10 @@ class Turns:
         try:
             await turn  # whoever leaves hands the place over
         except BaseException:
-            if turn.cancelled():
-                self.line.remove(turn)
-            else:
+            if not turn.cancelled():
                 self.leave()  # it was our turn in the very moment we gave up
+            elif turn in self.line:  # whoever left in that moment has taken it out
+                self.line.remove(turn)
             raise
 
     def leave(self) -> None:
