@@ -443,6 +443,7 @@ async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm
         await client.list_tools()
         with pytest.raises(SessionLost) as caught:
             await client.call_tool(tool)
+        assert not client.connected  # at once: the next call would be refused
         assert fake.heard().count("tools/call") == runs
         assert caught.value.maybe_executed is not unread
 

@@ -60,6 +60,8 @@ class Conversation(PlainChannel):
         """Hears what belongs to no request until the connection is gone, where that takes somebody."""
         self.gone: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
         """Done when the connection is over; the result says why."""
+        self.on_gone: Callable[[TransportError], None] | None = None
+        """Told so before anybody whose call fails with it."""
         self.requests = Requests(endpoint, self._write, clock)
         self.request = self.requests.request
         self.deadline: asyncio.Timeout | None = None
@@ -249,6 +251,9 @@ class Conversation(PlainChannel):
         if self.gone.done():
             return
         self.gone.set_result(reason)
+        told, self.on_gone = self.on_gone, None
+        if told is not None:
+            told(reason)
         self.endpoint.close()
         self.requests.fail(reason)
         for task in self._answering.values():

@@ -219,8 +219,9 @@ class Life:
         self.machine.advance("established")
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(conversation)
-        # Before anybody whose call failed with it can ask for the next one.
-        conversation.gone.add_done_callback(self._lost)
+        if conversation.gone.done():
+            self._lost(conversation.gone.result())
+        conversation.on_gone = self._lost
         try:
             await self._connections.attend(conversation)
         except Exception:
@@ -230,10 +231,10 @@ class Life:
         await self._let_go()
         log.info("the connection was lost: %s", reason.message)
 
-    def _lost(self, gone: asyncio.Future[TransportError]) -> None:
+    def _lost(self, reason: TransportError) -> None:
         """The connection has ended: nobody may take the client for ready any more."""
         if self._kept is not None:  # else it was us who ended it
-            self.failure = gone.result()
+            self.failure = reason
             if self.machine.state in ("ready", "paused"):
                 self.machine.advance("lost" if self._goes_on(1) else "fail")
         self._over()
