@@ -86,7 +86,7 @@ class Scripted:
     http = False
 
     def __init__(self, answer: Answer) -> None:
-        self._answer = answer
+        self.answer = answer
         self.peers: list[Peer] = []
         self.refuse = 0
         """How many of the next connections are refused."""
@@ -99,7 +99,7 @@ class Scripted:
         if self.refuse:
             self.refuse -= 1
             raise TransportError("nobody listens", cause="refused")
-        peer = Peer(conversation, self._answer)
+        peer = Peer(conversation, self.answer)
         self.peers.append(peer)
         conversation.connected(peer)
 

@@ -1,6 +1,7 @@
 """Callbacks that are slower than the server's news, or that fail."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -45,6 +46,18 @@ def asking() -> Server:
     async def elicit(ctx: Context) -> str:
         return str(await ctx.elicit("your name?", str))
 
+    @server.tool(task="required")
+    async def work(ctx: Context) -> str:
+        return str(await ctx.elicit("your name?", str))
+
+    @server.prompt
+    async def greet(ctx: Context) -> str:
+        return str(await ctx.elicit("your name?", str))
+
+    @server.resource("name://here")
+    async def name(ctx: Context) -> str:
+        return str(await ctx.elicit("your name?", str))
+
     return server
 
 
@@ -79,3 +92,72 @@ def test_a_callback_that_fails_is_the_cause_of_the_call_that_fails(
             await called(f"http://127.0.0.1:{site.port}/mcp")
 
     scenario()
+
+
+ASKED: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "prompt": lambda client: client.get_prompt("greet"),
+    "resource": lambda client: client.read_resource("name://here"),
+    "task": lambda client: client.call_tool("work"),
+}
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("what", ASKED)
+@run
+async def test_whatever_asks_a_callback_that_fails_has_it_as_its_cause(what: str, revision: str) -> None:
+    if what == "task" and revision < "2025-11-25":
+        pytest.skip("there are none yet")
+    async with Client(asking(), revision=revision, on_elicit=broken) as client:
+        await client.list_tools()
+        with pytest.raises(DovetailError) as caught:
+            await ASKED[what](client)
+        assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@run
+async def test_of_calls_side_by_side_over_http_each_has_its_own_cause(revision: str) -> None:
+    async def other(_: Any) -> str:
+        raise KeyError("no model")
+
+    async with served(asking()) as site:
+        target = f"http://127.0.0.1:{site.port}/mcp"
+        async with Client(target, revision=revision, on_sample=other, on_elicit=broken) as client:
+            calls = [client.call_tool(tool) for tool in ("sample", "elicit", "unknown", "sample")]
+            failed = await asyncio.gather(*calls, return_exceptions=True)
+    causes = [type(error.__cause__) for error in failed if isinstance(error, DovetailError)]
+    assert causes == [KeyError, LookupError, type(None), KeyError]
+
+
+@run
+async def test_a_question_that_is_a_task_is_the_cause_too() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        match message.get("method"):
+            case "tools/call":
+                calls.append(message)
+                form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
+                peer.say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
+            case None if message["id"] == "q":
+                task = {"taskId": message["result"]["task"]["taskId"]}
+                peer.say({"jsonrpc": "2.0", "id": "r", "method": "tasks/result", "params": task})
+            case None:
+                peer.error(calls[0], -32603)
+
+    calls: list[dict[str, Any]] = []
+    async with Client(legacy(answer, "2025-11-25"), on_elicit=broken) as client:
+        with pytest.raises(DovetailError) as caught:
+            await client.call_tool("x")
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_a_callback_whose_own_work_was_cancelled_does_not_cancel_the_caller(revision: str) -> None:
+    async def closed(_: Any) -> None:
+        window = asyncio.get_running_loop().create_future()
+        window.cancel()
+        await window
+
+    async with Client(asking(), revision=revision, on_elicit=closed) as client:
+        with pytest.raises(DovetailError, match="cancelled"):
+            await client.call_tool("elicit")

@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Client, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
-from dovetail.errors import RequestTimeout
+from dovetail.errors import ProtocolError, RequestTimeout
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
@@ -89,6 +89,49 @@ async def test_a_call_that_became_a_task_is_cancelled_with_its_caller(server: Ca
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
+        assert cancelled(target) == ["t1"]
+
+
+@pytest.mark.parametrize("ended", ["limit", "caller"])
+@run
+async def test_a_server_that_tells_nothing_of_a_task_does_not_leave_it_running(ended: str) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message["method"] not in ("subscriptions/listen", "notifications/cancelled"):
+            silent.answer(peer, message)
+
+    silent = endless_modern()
+    target = Scripted(answer)
+    async with Client(target, on_task=print, timeouts=Timeouts(idle=None, total=0.4)) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await until(lambda: "subscriptions/listen" in target.peer.methods)
+        if ended == "caller":
+            call.cancel()
+        with pytest.raises(RequestTimeout if ended == "limit" else asyncio.CancelledError):
+            await call
+        assert cancelled(target) == ["t1"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@run
+async def test_a_task_whose_question_cannot_be_answered_does_not_wait_for_the_answer(answers: bool) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message["method"] == "tasks/get":
+            form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+            asked = {"q": {"method": "elicitation/create", "params": form}}
+            task = {"taskId": "t1", "status": "input_required", "ttlMs": None, **STAMPS}
+            peer.result(message, {"resultType": "complete", **task, "inputRequests": asked})
+        else:
+            endless.answer(peer, message)
+
+    async def broken(_: Any) -> None:
+        raise LookupError
+
+    endless = endless_modern()
+    target = Scripted(answer)
+    async with Client(target, on_elicit=broken if answers else None) as client:
+        with pytest.raises(ProtocolError) as caught:
+            await client.call_tool("x")
+        assert isinstance(caught.value.__cause__, LookupError) == answers
         assert cancelled(target) == ["t1"]
 
 

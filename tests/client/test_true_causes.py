@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from dovetail import Client, Limits, Reconnect, Timeouts
+from dovetail import Client, Limits, Reconnect, Server, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.errors import (
+    DovetailError,
     LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
@@ -218,3 +221,16 @@ async def test_a_byte_order_mark_before_a_message_does_not_matter() -> None:
 
     async with Client(scripted.legacy(answer)) as client:
         assert (await client.call_tool("x")).text == "hello"
+
+
+@run
+async def test_a_server_in_this_process_that_cannot_start_is_the_cause() -> None:
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncGenerator[None]:
+        raise LookupError("no database")
+        yield
+
+    with pytest.raises(DovetailError, match="no database") as caught:
+        async with Client(Server("unwell", lifespan=lifespan)):
+            pass
+    assert isinstance(caught.value.__cause__, LookupError)

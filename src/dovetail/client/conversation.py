@@ -71,6 +71,8 @@ class Conversation(PlainChannel):
         self._tap = tap
         """Told of every message, with its sender."""
         self._answering: dict[Call, asyncio.Task[None]] = {}
+        self.asked_about: dict[Call, Outgoing | None] = {}
+        """Questions of the server, and which request of ours each belongs to, where that is certain."""
         self._oversized: TransportError | None = None
         self._frames: list[bytes] = []
 
@@ -181,6 +183,7 @@ class Conversation(PlainChannel):
             case Answer():
                 self.requests.answered(event)
             case Call():
+                self.asked_about[event] = self._asked_about()
                 self._answering[event] = asyncio.get_running_loop().create_task(self._answer(event))
             case Notice():
                 self._take_note(event)
@@ -218,6 +221,13 @@ class Conversation(PlainChannel):
         else:
             self._peer.take_note(notice)
 
+    def _asked_about(self) -> Outgoing | None:
+        """The request whose exchange brought what comes in just now, or the only one there is."""
+        waiting = [sent for sent in self.requests.waiting.values() if sent.method != LISTEN]
+        exchange = asyncio.current_task()
+        found = [sent for sent in waiting if sent.task is not None and sent.task is exchange] or waiting
+        return found[0] if len(found) == 1 else None
+
     async def _answer(self, call: Call) -> None:
         """Serve one question of the server. Idle limits stand still meanwhile: the silence is ours."""
         self.requests.answering += 1
@@ -227,6 +237,7 @@ class Conversation(PlainChannel):
                 self._write(data)
         finally:
             self._answering.pop(call, None)
+            self.asked_about.pop(call, None)
             self.requests.answering -= 1
             self.requests.touch_all()
 

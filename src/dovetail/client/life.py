@@ -199,6 +199,7 @@ class Life:
             except Exception as error:
                 log.exception("connecting failed in an unexpected way")
                 self.failure = DovetailError(f"connecting failed: {type(error).__name__}: {error}")
+                self.failure.__cause__ = error
             else:
                 attempts = 0
                 await self._use(conversation)

@@ -98,6 +98,8 @@ class Outgoing(Struct, eq=False):
     released: Released | None = None
     over: Callable[[BaseException | None], None] | None = None
     """Wants to hear how it ended."""
+    failed: Exception | None = None
+    """Why a question that the peer asked about it was not answered."""
 
 
 Exchange = Callable[[Outgoing], Awaitable[None]]
@@ -115,6 +117,8 @@ class Requests:
         """How many questions of the peer we are answering."""
         self.last_status = 0
         """The HTTP status of the last exchange; meaningful while one request is out at a time."""
+        self.failed: Exception | None = None
+        """What `Outgoing.failed` was of the one that ended last."""
         self.ended: TransportError | None = None
         """Why nothing can be asked any more."""
         self.hint: str | None = None
@@ -169,7 +173,7 @@ class Requests:
                 raise
             raise error from None
         finally:
-            self.last_status = sent.status
+            self.last_status, self.failed = sent.status, sent.failed
             if sent.over is not None:
                 sent.over(None)
             del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector

@@ -72,9 +72,6 @@ class Answers:
             for method, (callback, convert) in given.items()
             if callback is not None
         }
-        self.failed: tuple[Any, Exception] | None = None
-        """The params of the one call that was under way when a legacy server's question could not be answered, and why:
-        if the call fails as well, that is the reason."""
         self._sample_tools = isinstance(config.on_sample, ToolSampler) and config.on_sample.supports_tools
 
     def capabilities(self, revision: Revision) -> m.ClientCapabilities:
@@ -118,6 +115,13 @@ class Answers:
             if convert is not _sampled:
                 raise
             raise ProtocolError("sampling_timeout", "the model did not answer in time") from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Something it waited for was cancelled, and not we: whoever called must not take it for that.
+            text = f"the callback for {method} was cancelled"
+            raise ProtocolError("internal_error", text) from error
         try:
             return convert(value, params)
         except DovetailError:

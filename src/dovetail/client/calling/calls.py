@@ -118,6 +118,7 @@ class Calls:
             try:
                 result = await conversation.request(method, params, limits, **asking)
             except (ProtocolError, Refusal, StatusError) as error:
+                self.explain(error)
                 refusals += 1
                 await self._wait_as_told(error, limits, repeat, refusals)
             except TransportError as error:
@@ -134,11 +135,12 @@ class Calls:
                 params = await self._next_round(method, params, result, rounds, left)
             limits = self._left(whole, begun, method)
 
-    def explain(self, error: DovetailError, params: Any) -> None:
-        """Call the failure of an answer of ours the cause of the failure of its call."""
-        failed, self._answers.failed = self._answers.failed, None
-        if failed is not None and failed[0] is params and error.__cause__ is None:
-            error.__cause__ = failed[1]
+    def explain(self, error: DovetailError) -> None:
+        """Call the failure of an answer of ours the cause of the call that has just failed with ``error``."""
+        requests = self.established.conversation.requests
+        failed, requests.failed = requests.failed, None
+        if failed is not None and error.__cause__ is None:
+            error.__cause__ = failed
 
     async def forward(
         self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool

@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from ... import model as m
 from ...core.task_machine import TERMINAL
-from ...errors import ProtocolError, RequestTimeout
+from ...errors import ProtocolError, RequestTimeout, ToolError
 from ...settings import LONGEST_TASK_POLL, SHORTEST_TASK_POLL, TASK_GOODBYE, TASK_POLL, Timeouts
 from ...wire.dialects.aliases import UNKNOWN_TIME
 from ...wire.dialects.base import REASON, VENDOR
@@ -136,7 +136,11 @@ class TaskHandle:
             if not timer.expired():
                 raise
             raise RequestTimeout("the task did not end within the total limit", limit="total") from None
-        return await self._finish(self._done)
+        try:
+            return await self._finish(self._done)
+        except ToolError as error:
+            self._calls.explain(error)
+            raise
 
     # --- 2025-11-25 and erlmcp ------------------------------------------------------------------------------------
 
@@ -147,7 +151,11 @@ class TaskHandle:
             # erlmcp: -32089 until the task is over.
             while (await self._refresh()).status not in TERMINAL:
                 await self._clock.sleep(_pause(self.task))
-        raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
+        try:
+            raw = await self._calls.call("tasks/result", params, _NO_LIMIT)
+        except ProtocolError:
+            self.task.status = "failed"
+            raise
         self.task.status = "completed"
         return self._decode(raw)
 

@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, UnsetType
 from ... import model as m
 from ...core.metadata import of_version
 from ...drivers.requests import SendOptions
-from ...errors import CapabilityError, ProtocolError, RegistrationError, RequestTimeout, ToolError
+from ...errors import CapabilityError, DovetailError, ProtocolError, RegistrationError, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.codec import Codec
 from ...wire.headers import HeaderMap, argument_headers, header_map
@@ -153,18 +153,26 @@ class ToolBox:
             result = await ask(asked)
         except ProtocolError as error:
             if not await self._mended(error, options):
-                self._calls.explain(error, params)
                 raise
             result = await ask(self.mirrored(params, options))
         if type(result) is m.CallToolResult and not task:
             try:
                 return await self._finish(name, result, check)
             except ToolError as error:
-                self._calls.explain(error, params)
+                self._calls.explain(error)
                 raise
         handle = TaskHandle(self._calls, lambda done: self._finish(name, done, check), result)
-        await self._note(handle.id)
-        return handle if task else await self._result_of(handle, begun, options.get("timeout"))
+        return await self._followed(handle, task, begun, options.get("timeout"))
+
+    async def _followed(self, handle: TaskHandle, task: bool, begun: float, timeout: Timeout) -> Any:
+        """The handle, or the result of a call that the server made a task of: who stops waiting for it ends it."""
+        total, clock = self._calls.config.limits_of(timeout).total, self._calls.config.clock
+        try:
+            await self._note(handle.id, total and total - (clock.time() - begun))
+            return handle if task else await handle.within(total and total - (clock.time() - begun))
+        except (DovetailError, asyncio.CancelledError):
+            await handle.abandon()
+            raise
 
     async def _create(self, name: str, arguments: Raw | UnsetType, options: ToolOptions) -> TaskHandle:
         """erlmcp's way: the task is a request of its own, and its action is the tool."""
@@ -194,13 +202,17 @@ class ToolBox:
 
         return TaskHandle(self._calls, untouched, created)
 
-    async def _note(self, id: str | None) -> None:
+    async def _note(self, id: str | None, limit: float | None) -> None:
         if id is None:
             return  # it was answered at once
         self._begun[id] = None
         if len(self._begun) > self._calls.config.limits.tasks:
             del self._begun[next(iter(self._begun))]
-        await self._connections.hear_of_task(id)
+        try:
+            async with asyncio.timeout(limit):
+                await self._connections.hear_of_task(id)
+        except (DovetailError, TimeoutError) as error:
+            log.warning("the server does not tell of a task: %s", error)
 
     async def list_tasks(self, options: CallOptions) -> list[AnyTask]:
         """See `Client.list_tasks`."""
@@ -243,16 +255,6 @@ class ToolBox:
             limits = self._calls.config.limits_of(options.get("timeout"))
             return await self._connections.settle_urls(error, limits.total)
         return False
-
-    async def _result_of(self, handle: TaskHandle, begun: float, timeout: Timeout) -> ToolResult:
-        """The result of a call that the server made a task of: whoever stops waiting for it ends the task."""
-        config = self._calls.config
-        limit = config.limits_of(timeout).total
-        try:
-            return await handle.within(None if limit is None else limit - (config.clock.time() - begun))
-        except (RequestTimeout, asyncio.CancelledError):
-            await handle.abandon()
-            raise
 
     async def _finish(self, name: str, done: m.CallToolResult, check: bool) -> ToolResult:
         established = self._connections.established

@@ -18,10 +18,10 @@ from ... import model as m
 from ...core.admit import Admission
 from ...core.channel import Call, Notice
 from ...core.connection import ConnectionMachine
-from ...core.endpoint import LISTEN
 from ...core.task_machine import TERMINAL
 from ...drivers.clock import Clock
 from ...drivers.layering import compose_notes
+from ...drivers.requests import Outgoing
 from ...errors import DovetailError, ProtocolError, RequestTimeout, TransportError
 from ...model.meta import LOG_LEVEL
 from ...settings import URL_ELICITATIONS, Timeouts
@@ -181,15 +181,17 @@ class Connections:
             return await self._question_tasks.respond(call)
         if call.method == "roots/list" and not self.answers.answers("roots/list"):
             return m.ListRootsResult([])  # declared by the dialect, and nothing to show
-        work = self.answers.answer(call.method, call.params)
+        work = self._answer(call, channel.asked_about.get(call))
         if call.revision.tasks == "core" and _asks_for_task(call.params):
             return self._question_tasks.create(call, work)
+        return await work
+
+    async def _answer(self, call: Call, about: Outgoing | None) -> Struct:
         try:
-            return await work
+            return await self.answers.answer(call.method, call.params)
         except Exception as error:
-            asked = [sent for sent in channel.requests.waiting.values() if sent.method != LISTEN]
-            if len(asked) == 1:  # else nobody can tell whose question it was
-                self.answers.failed = asked[0].params, error
+            if about is not None:
+                about.failed = error
             raise
 
     def hear(self, row: Method, handler: Callback) -> None:
