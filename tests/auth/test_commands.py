@@ -169,6 +169,29 @@ def test_a_login_that_fails_says_why(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+STEERING = "\x9b31m\u202e\x1b[2J"
+
+
+def test_nothing_an_authorization_server_says_steers_the_terminal(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        provider.answers["/token"] = lambda _: refuse("invalid_grant", f"no{STEERING}")
+        provider.resource["authorization_servers"] = [provider.issuer, STEERING]
+        for words in (("login",), ("doctor", "auth", "--login")):
+            for more in ((), ("--json",)):
+                code, *said = await dovetail(*words, provider.url, *more)
+                assert code == 1
+                assert not set(STEERING[:1] + STEERING[4:6]) & set("".join(said))
+        made = {"access_token": "a", "token_type": "Bearer", "scope": f"all{STEERING}"}
+        provider.answers["/token"] = lambda _: answer(200, made)
+        for words in (("login",), ("whoami",)):
+            for more in ((), ("--json",)):
+                code, *said = await dovetail(*words, provider.url, *more)
+                assert code == 0
+                assert not set(STEERING[:1] + STEERING[4:6]) & set("".join(said))
+
+    run(tmp_path, test)
+
+
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 

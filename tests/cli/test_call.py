@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from dovetail import DovetailError, sync
 from dovetail.cli.call import read_target
-from dovetail.cli.output import printable, resource
+from dovetail.cli.output import resource
 from dovetail.model import ReadResourceResult, ResourceContents
+from dovetail.telemetry.terminal import printable
 
 SERVER = '''
 from dovetail import Server, ToolError
@@ -215,7 +218,7 @@ def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
     path.write_text(HOSTILE)
     commands = [
         ("list",), ("call", "odd"), ("call", "fails"), ("prompt", "ask"), ("read", "shop://odd"),
-        ("call", "un\x9bknown"),
+        ("call", "un\x9bknown"), ("lock", "-o", "-"),
     ]  # fmt: skip
     for command, *rest in commands:
         for more in ((), ("--json",)):
@@ -227,6 +230,40 @@ def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
             assert "child \\u001b[2J\\u202e says" in done.stderr
     said = json.loads(dovetail("call", str(path), "odd", "--json").stdout)
     assert said["content"][0]["text"] == "\x9b31m\u2066 \x1b"
+
+
+NOISY = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        told = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        answer = {"result": {**told, "serverInfo": {"name": "noisy", "version": "1"}}}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "method": "no\x9b31m\u202e", "params": {}}), flush=True)
+        answer = {"error": {"code": -32601, "message": "no \x9b31m\u202e"}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("command", ["bridge", "gateway"])
+def test_nothing_a_server_behind_sends_steers_the_terminal(command: str, tmp_path: Path) -> None:
+    path, target = tmp_path / "noisy.py", f"{sys.executable} {tmp_path / 'noisy.py'}"
+    path.write_text(NOISY)
+    if command == "gateway":
+        target = str(tmp_path / "mcp.json")
+        entry = {"command": sys.executable, "args": [str(path)]}
+        Path(target).write_text(json.dumps({"mcpServers": {"a": entry, "b\u202e": {"command": "no\x9b"}}}))
+    line = f"{sys.executable} -m dovetail.cli.main {command} '{target}' --log-level debug"
+    line += " --yes" if command == "gateway" else ""
+    said: list[bytes] = []
+    connecting = sync.Client(read_target(line), env=os.environ, on_stderr=said.append)
+    with suppress(DovetailError), connecting as client:
+        client.list_tools()
+    text = b"".join(said).decode()
+    assert "\\u009b31m\\u202e" in text
+    assert not {"\x9b", "\u202e"} & set(text)
 
 
 def test_one_of_several_servers_in_a_file_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import Any, cast
 
 from ..model import ElicitRequestParams
-from .output import printable
+from ..telemetry.terminal import printable
 
 _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 

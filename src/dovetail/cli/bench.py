@@ -18,9 +18,10 @@ from msgspec import Struct
 from ..client import Client
 from ..errors import DovetailError
 from ..settings import BENCH_WARM_UP, Limits, Reconnect
+from ..telemetry.terminal import log_to_stderr, printable
 from ..transports.running import fast_loop
 from .call import as_schema_wants, client_of, client_parser, read_pairs
-from .output import Printer, escape_logs, printable
+from .output import Printer
 
 Request = Callable[[], Awaitable[Any]]
 
@@ -43,7 +44,7 @@ class Measurement(Struct, rename="camel"):
 def main(command: str, arguments: Sequence[str]) -> int:
     """Measure a server; the exit status is 1 when a request failed."""
     options = _parser().parse_args(list(arguments))
-    escape_logs()
+    log_to_stderr()
     try:
         values = read_pairs(options.values, typed=True)
         levels = [int(word) for word in options.in_flight.split(",")]

@@ -23,9 +23,10 @@ from ..client import Client
 from ..client.connecting.targets import parse_target
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..settings import NAMES_LISTED, Timeouts
+from ..telemetry.terminal import log_to_stderr, printable
 from . import costs, output
 from .asking import ask
-from .output import Bar, Printer, escape_logs, printable, stderr_of_child
+from .output import Bar, Printer, stderr_of_child
 from .servers_file import client_target, failed, names_servers, telling_failed
 from .target import split
 
@@ -41,13 +42,13 @@ _HELP = {
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit status."""
     options = _parser(command).parse_args(list(arguments))
-    escape_logs()
+    log_to_stderr()
     try:
         timeouts = Timeouts() if options.timeout is None else Timeouts(idle=None, total=options.timeout)
         client = client_of(options, timeouts=timeouts, on_elicit=ask if sys.stdin.isatty() else None)
         values = read_pairs(getattr(options, "values", []), typed=command == "call")
     except (ValueError, TypeError) as error:
-        sys.stderr.write(f"dovetail {command}: {error}\n")
+        sys.stderr.write(f"dovetail {command}: {printable(str(error))}\n")
         return 2
     return asyncio.run(_run(command, client, options, values))
 

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.choosing import add_option, chosen, read_headers
+from ..telemetry.terminal import printable
 from ..wire.revisions import BY_NAME
 from .call import read_target
 from .output import stderr_of_child
@@ -30,7 +31,7 @@ def main(command: str, arguments: list[str]) -> int:
     try:
         made: Server | int = _bridge(options) if command == "bridge" else _gateway(options)
     except (ValueError, TypeError) as error:
-        sys.stderr.write(f"dovetail {command}: {error}\n")
+        sys.stderr.write(f"dovetail {command}: {printable(str(error))}\n")
         return 2
     return made if isinstance(made, int) else serve(made, options)
 
@@ -135,5 +136,5 @@ def _gateway(options: argparse.Namespace) -> Server | int:
     try:
         return gateway_of(options.file, yes=options.yes, search=search, auth=callers)
     except Untrusted as error:
-        sys.stderr.write(f"dovetail gateway: {error}\n")
+        sys.stderr.write(f"dovetail gateway: {printable(error.message)}\n")
         return 2

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from argparse import Namespace
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from json import dumps
 from shutil import get_terminal_size
 from typing import Any, Final, TextIO, cast
-from unicodedata import category
 
 import msgspec
 from msgspec import UNSET
@@ -20,6 +17,7 @@ from msgspec import UNSET
 from ..client.calling.results import ToolResult
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import GetPromptResult, ReadResourceResult
+from ..telemetry.terminal import printable
 
 _BAR: Final = 24
 """Characters of a progress bar."""
@@ -236,21 +234,6 @@ def formatted(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def printable(text: str) -> str:
-    """What a server sent, with escapes for all that would steer the terminal or change the order of what is read.
-
-    They are those of JSON, so that a document stays the same one.
-    """
-    if text.isprintable():
-        return text
-    return "".join(dumps(c)[1:-1] if category(c) in _STEERING and c not in _HARMLESS else c for c in text)
-
-
-_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Control and format characters (those of bidirectional text among them), lone surrogates, separators of lines."""
-_HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
-
-
 def stderr_of_child() -> Callable[[bytes], None]:
     """Writes what a child says to our stderr, made `printable`."""
     decode = getincrementaldecoder("utf-8")(errors="replace").decode
@@ -260,18 +243,6 @@ def stderr_of_child() -> Callable[[bytes], None]:
         sys.stderr.flush()
 
     return write
-
-
-class _Escaping(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
-def escape_logs() -> None:
-    """Warnings go to stderr, made `printable`: they may quote a server too."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Escaping("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def _signature(entry: Any) -> str:

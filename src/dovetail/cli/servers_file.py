@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..client import Client
 from ..errors import DovetailError
-from .output import printable
+from ..telemetry.terminal import printable
 
 if TYPE_CHECKING:
     from ..gateway import Gateway

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import logging
 import os
 import sys
 import traceback
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..errors import DovetailError
+from ..telemetry.terminal import log_to_stderr
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -80,10 +80,6 @@ def prepare(options: argparse.Namespace) -> None:
     if store is not None:
         # In the environment: workers load the file again, each in a process of its own.
         os.environ["DOVETAIL_STORE"] = store
-
-
-def log_to_stderr(level: str) -> None:
-    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
 
 
 def split(target: str) -> tuple[str, str | None]:

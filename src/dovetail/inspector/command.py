@@ -11,6 +11,7 @@ import msgspec
 
 from ..auth.commands.choosing import add_option, read_headers
 from ..settings import Limits
+from ..telemetry.terminal import log_to_stderr
 from ..tooling import settings
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
 
 def main(command: str, arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    log_to_stderr()
     from . import wishes
 
     try:

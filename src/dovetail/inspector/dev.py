@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..cli.output import printable
 from ..cli.target import TargetError, split
 from ..client.connecting.targets import parse_target
 from ..drivers.duplex import lifespan
@@ -27,6 +26,7 @@ from ..errors import DovetailError
 from ..gateway import Proxy
 from ..server.persistence import STORE
 from ..settings import Limits
+from ..telemetry.terminal import printable
 from ..tooling import settings
 from ..transports import running, stdio
 from ..transports.http.host.places import Place, say, serving_on

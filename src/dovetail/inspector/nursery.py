@@ -196,7 +196,8 @@ def main() -> None:
 
 def _serve(order: Mapping[str, Any]) -> None:
     """Be one server, from the import of its file to the end of its client."""
-    from ..cli.target import load, log_to_stderr, split
+    from ..cli.target import load, split
+    from ..telemetry.terminal import log_to_stderr
     from ..transports import stdio
 
     status = 1

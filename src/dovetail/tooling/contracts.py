@@ -13,16 +13,17 @@ import sys
 from collections.abc import Sequence
 
 from ..cli.call import client_of, client_parser
-from ..cli.output import Printer, escape_logs, printable
+from ..cli.output import Printer
 from ..cli.servers_file import failed
 from ..errors import DovetailError
 from ..surface import diff, lock
+from ..telemetry.terminal import log_to_stderr, printable
 from .files import write_atomically
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run ``lock`` or ``diff``; returns the exit status."""
-    escape_logs()
+    log_to_stderr()
     try:
         return _lock(arguments) if command == "lock" else _diff(arguments)
     except DovetailError:
@@ -45,7 +46,7 @@ def _lock(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     data = lock.write(asyncio.run(_surface(options)))
     if options.output == "-":
-        sys.stdout.write(data.decode())
+        sys.stdout.write(printable(data.decode()))
         return 0
     before = None
     if os.path.exists(options.output):

@@ -25,13 +25,14 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..cli.call import client_of, client_parser
-from ..cli.output import Bad, Doubtful, Good, Printer, escape_logs
+from ..cli.output import Bad, Doubtful, Good, Printer
 from ..client import Client
 from ..client.conversation import NORMAL
 from ..errors import DovetailError, ProtocolError, TransportError
 from ..json_schema.problem import SchemaError
 from ..json_schema.validator import Validator
 from ..layers.quirks import QUIRKS
+from ..telemetry.terminal import log_to_stderr
 from ..transports.http.client.addresses import address_of
 from ..transports.http.client.proxies import proxy_for
 from ..wire.revisions import BY_NAME, REVISIONS, newest
@@ -83,7 +84,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
         "doctor", "Find out what is wrong with a server. doctor auth URL is about logging in."
     )
     options = parser.parse_args(list(arguments))
-    escape_logs()
+    log_to_stderr()
     try:
         found = asyncio.run(examine(options.target, partial(_client, options)))
     except (ValueError, TypeError) as error:

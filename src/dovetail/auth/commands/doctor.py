@@ -17,6 +17,7 @@ from ...client import Client
 from ...client.fetch import StatusError
 from ...errors import DovetailError, ProtocolError, TransportError
 from ...settings import Reconnect
+from ...telemetry.terminal import log_to_stderr, printable
 from ...transports.http.client.pool import HttpFetch
 from ..client.authorizer import Authorizer
 from ..client.driving import Driver
@@ -50,6 +51,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     add_login_options(parser)
     options = parser.parse_args(list(arguments))
+    log_to_stderr()
     if not options.url.startswith(("http://", "https://")):
         sys.stderr.write(f"dovetail doctor: {options.url!r} is no http or https URL\n")
         return 2
@@ -57,12 +59,11 @@ def main(command: str, arguments: Sequence[str]) -> int:
     try:
         asyncio.run(examination.run())
     except ValueError as error:
-        sys.stderr.write(f"dovetail doctor: {error}\n")
+        sys.stderr.write(f"dovetail doctor: {printable(str(error))}\n")
         return 2
     if options.json:
-        sys.stdout.write(
-            msgspec.json.format(msgspec.json.encode(examination.findings), indent=2).decode() + "\n"
-        )
+        found = msgspec.json.format(msgspec.json.encode(examination.findings), indent=2).decode()
+        sys.stdout.write(f"{printable(found)}\n")
     return 0 if all(finding.ok for finding in examination.findings) else 1
 
 
@@ -147,11 +148,11 @@ class Examination:
         self.findings.append(finding)
         if self._quiet:
             return
-        sys.stdout.write(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.step}: {finding.detail}\n")
+        sys.stdout.write(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.step}: {printable(finding.detail)}\n")
         if finding.fault is not None:
             sys.stdout.write(f"      whose fault: the {finding.fault}\n")
         if finding.advice is not None:
-            sys.stdout.write(f"      what to do: {finding.advice}\n")
+            sys.stdout.write(f"      what to do: {printable(finding.advice)}\n")
 
 
 _NAME_IT = 'answer with WWW-Authenticate: Bearer resource_metadata="…", so that clients need not guess'

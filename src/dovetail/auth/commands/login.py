@@ -18,6 +18,7 @@ from ...client.auth import AuthRequest
 from ...client.fetch import Send
 from ...errors import DovetailError
 from ...settings import Reconnect
+from ...telemetry.terminal import log_to_stderr, printable
 from ...transports.http.client.pool import HttpFetch
 from ..client.authorizer import Authorizer
 from ..client.browser import open_browser
@@ -39,6 +40,7 @@ SECRET = "DOVETAIL_CLIENT_SECRET"
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the three; returns the exit status."""
     options = _parser(command).parse_args(list(arguments))
+    log_to_stderr()
     if not options.url.startswith(("http://", "https://")):
         sys.stderr.write(f"dovetail {command}: {options.url!r} is no http or https URL\n")
         return 2
@@ -46,7 +48,7 @@ def main(command: str, arguments: Sequence[str]) -> int:
     try:
         return asyncio.run(work(options))
     except ValueError as error:
-        sys.stderr.write(f"dovetail {command}: {error}\n")
+        sys.stderr.write(f"dovetail {command}: {printable(str(error))}\n")
         return 2
 
 
@@ -140,7 +142,7 @@ async def _log_in(options: argparse.Namespace) -> int:
 
 def _print(options: argparse.Namespace, found: dict[str, Any], said: str) -> None:
     shown = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if options.json else said
-    sys.stdout.write(f"{shown}\n")
+    sys.stdout.write(f"{printable(shown)}\n")
 
 
 async def _log_out(options: argparse.Namespace) -> int:
