@@ -15,7 +15,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.client.connecting.known_servers import KnownServers
-from dovetail.errors import DovetailError, TransportError
+from dovetail.errors import DovetailError, ProtocolError, TransportError
 from dovetail.wire.headers import kept_headers
 
 from ..support.aio import run
@@ -188,3 +188,24 @@ async def test_nothing_is_fetched_because_a_list_names_it() -> None:
         assert [tool.name for tool in await client.list_tools()] == ["echo"]
         await client.call_tool("echo", {"text": "x"})
         assert {request.path for request in server.requests} == {"/mcp"}
+
+
+@run
+async def test_more_questions_than_anybody_answers_are_refused_as_a_whole() -> None:
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    question = {"method": "elicitation/create", "params": form}
+    asked = 0
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        many = {str(number): question for number in range(1001)}
+        peer.result(message, {"resultType": "input_required", "inputRequests": many})
+
+    async def on_elicit(_: Any) -> str:
+        nonlocal asked
+        asked += 1
+        return "accept"
+
+    async with Client(scripted(answer), on_elicit=on_elicit) as client:
+        with pytest.raises(ProtocolError, match="1001 questions at once"):
+            await client.call_tool("x")
+    assert asked == 0

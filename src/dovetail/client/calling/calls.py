@@ -270,7 +270,14 @@ class Calls:
         return replace(params, input_responses=answers, request_state=state)
 
     async def answer_all(self, requests: Mapping[str, InputRequest]) -> dict[str, Raw]:
-        """The application's answers to these questions, each under its key."""
+        """The application's answers to these questions, each under its key.
+
+        Raises:
+            RemoteProtocolError: they are more than a legacy server could ask at once.
+        """
+        if len(requests) > (most := self.config.limits.in_flight):
+            text = f"the server asks {len(requests)} questions at once; at most {most} are answered"
+            raise RemoteProtocolError("validation_failed", text)
         return await self._answers.answer_all(requests, self.established.declared)
 
     # --- cached answers and pages ---------------------------------------------------------------------------------
