@@ -76,6 +76,26 @@ async def test_the_host_of_a_whole_url_counts_in_place_of_host() -> None:
             assert (await connection.head()).status == status
 
 
+@pytest.mark.parametrize(
+    "lines",
+    ["Origin: http://evil.example\r\nOrigin: http://127.0.0.1", "Mcp-Session-Id: a\r\nMcp-Session-Id: b"],
+)
+def test_a_header_that_comes_twice_is_refused_where_a_url_stands_for_host(lines: str) -> None:
+    @run
+    async def scenario() -> None:
+        message = modern("tools/list")
+        body = json.dumps(message).encode()
+        headers = "".join(f"{name}: {value}\r\n" for name, value in modern_headers(message).items())
+        head = (
+            f"POST http://127.0.0.1/mcp HTTP/1.1\r\n{lines}\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
+        )
+        async with served(build()) as site, await site.connect() as connection:
+            connection.send(head.encode() + body)
+            assert (await connection.head()).status == 400
+
+    scenario()
+
+
 @pytest.mark.anywhere
 def test_allowed_hosts_are_names_with_or_without_a_port() -> None:
     assert refusal(LOCAL, "mcp.example:8000", allowed_hosts=("mcp.example",)) is None

@@ -8,6 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from dovetail.auth import Principal, StaticTokens
 from dovetail.settings import Limits, Timeouts
 from tests.support.aio import run
 from tests.support.everything import build
@@ -193,6 +194,31 @@ def test_a_handshake_that_is_none_is_refused(header: str, value: str) -> None:
             async with await site.connect() as connection:
                 refused = await connection.ask("GET", "/mcp", good | {header: value})
                 assert refused.status in (400, 426)
+
+    scenario()
+
+
+@pytest.mark.cannot("granian-asgi", "its ASGI may cut the body of a refused handshake short")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Host: evil.example\r\nHost: 127.0.0.1",
+        "Host: 127.0.0.1\r\nOrigin: http://evil.example\r\nOrigin: http://127.0.0.1",
+        "Host: 127.0.0.1\r\nAuthorization: Bearer one\r\nAuthorization: Bearer two",
+    ],
+)
+def test_a_handshake_that_says_twice_who_it_is_is_refused(lines: str) -> None:
+    head = (
+        f"GET /mcp HTTP/1.1\r\n{lines}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+
+    @run
+    async def scenario() -> None:
+        tokens = {"one": Principal("first"), "two": Principal("second")}
+        async with served(build(auth=StaticTokens(tokens))) as site, await site.connect() as connection:
+            connection.send(head.encode())
+            assert (await connection.head()).status == 400
 
     scenario()
 

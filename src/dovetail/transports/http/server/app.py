@@ -172,10 +172,8 @@ class HttpApp:
         if exchange.size() > self._header_bytes:
             await exchange.answer(431, headers=CLOSE)
             return False
-        twice = None if exchange.plain else exchange.doubled((*guards.SINGLE, *self.identity.headers))
-        if twice is not None:
-            reason = f"the header {twice} came twice, or cannot be read"
-            await self._refuse(exchange, ProtocolError("invalid_request", reason), 400)
+        if (doubled := self._doubled(exchange)) is not None:
+            await self._refuse(exchange, ProtocolError("invalid_request", doubled), 400)
             return False
         failure = None if self.life.started else await self._start()
         if failure is not None:
@@ -184,6 +182,11 @@ class HttpApp:
         if route == self._endpoint:
             self._remember(exchange, key)
         return await route(exchange)
+
+    def _doubled(self, head: Head) -> str | None:
+        """Why a head cannot be believed: what it says once by its rules, it says twice."""
+        twice = None if head.plain else head.doubled((*guards.SINGLE, *self.identity.headers))
+        return None if twice is None else f"the header {twice} came twice, or cannot be read"
 
     async def _start(self) -> DovetailError | None:
         """Start the server; what to tell the client when the author's lifespan failed, and nothing more."""
@@ -375,7 +378,7 @@ class HttpApp:
             await socket.refuse(404, "there is no WebSocket here")
         elif refusal is not None:
             await socket.refuse(403, refusal)
-        elif (fault := broken_handshake(socket.headers)) is not None:
+        elif (fault := self._doubled(socket) or broken_handshake(socket.headers)) is not None:
             await socket.refuse(400, fault)
         elif self.life.draining:
             await socket.refuse(503, "the server is shutting down")

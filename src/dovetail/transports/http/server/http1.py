@@ -166,6 +166,9 @@ class Http1(asyncio.BufferedProtocol):
         fields, parser = self._fields or [], self.parser
         self._fields = None
         headers = {name.decode("latin-1"): value.decode("latin-1").strip(" \t") for name, value in fields}
+        most = self.shared.header_bytes
+        short = self._head_bytes + PARSED_PIECE <= most or len(b"".join(map(b"".join, fields))) <= most
+        plain = short and len(headers) == len(fields)
         target, _, query = self._url.partition(b"?")
         if not target.startswith(b"/"):
             if b"://" in target:  # RFC 9112, 3.2.2: a whole URL is taken, too, and "Host" is ignored then
@@ -179,9 +182,6 @@ class Http1(asyncio.BufferedProtocol):
             "scheme": self.shared.scheme, "method": method, "path": path, "root_path": "", "query_string": query,
             "headers": fields, "server": self._near, "client": self._far,
         }  # fmt: skip
-        most = self.shared.header_bytes
-        short = self._head_bytes + PARSED_PIECE <= most or len(b"".join(map(b"".join, fields))) <= most
-        plain = short and len(headers) == len(fields)
         local = "" if self._near is None else self._near[0]
         self._arriving = exchange = Http1Exchange(scope, path, headers, plain, local, method, self)
         # The parser stops before the body of such a request, which would then be the next one.
