@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from dovetail.core import phases
-from dovetail.core.budget import Budget
+from dovetail.core.budget import Budget, Places
 from dovetail.core.channel import Answer, Call, Cancel, Notice, Reply, Session, Violation
 from dovetail.core.endpoint import Endpoint
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError, StateError
@@ -156,6 +156,39 @@ def test_who_has_gone_leaves_its_places_to_others() -> None:
         start(gone, one)
     gone.close()
     assert len([start(other, one) for one in many(CALLS_FREE + 100)]) == CALLS_FREE + 100
+
+
+def test_a_refusal_costs_the_same_however_many_peers_have_calls_under_way() -> None:
+    looked = 0
+
+    class Calls(dict[int, None]):
+        def __len__(self) -> int:
+            nonlocal looked
+            looked += 1
+            return super().__len__()
+
+    class Peer:
+        def __init__(self) -> None:
+            self.places, self.limits, self.in_flight = CALLS_FREE, Limits(), Calls()
+
+        def call(self, count: int) -> bool:
+            if not places.has(count, self):
+                return False
+            self.in_flight |= dict.fromkeys(range(len(self.in_flight), len(self.in_flight) + count))
+            return True
+
+    places = Places(1000)
+    peers = [Peer() for _ in range(1000)]
+    assert all(peer.call(CALLS_FREE + 1) for peer in peers)
+    late = Peer()
+    looked = 0
+    assert not late.call(CALLS_FREE + 1)
+    assert looked < 100
+    for number in range(500, 1000):
+        peers[number].in_flight.clear()
+    assert any(late.call(CALLS_FREE + 1) for _ in range(100)), "sooner or later their places are found"
+    del peers[:500]
+    assert Peer().call(CALLS_FREE + 500), "those of who has gone are found at once"
 
 
 def test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole() -> None:

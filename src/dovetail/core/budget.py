@@ -7,14 +7,15 @@ that ask for little never notice that others ask for much.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sized
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 from msgspec import Struct
 
 from ..errors import Refusal
-from ..settings import BUSY_SECONDS, CALLS_FREE, Limits
+from ..settings import BUSY_SECONDS, CALLERS_LOOKED_AT, CALLS_FREE, Limits
 
 
 class Account(Struct, eq=False):
@@ -50,12 +51,13 @@ class CallingPeer(Protocol):
 class CallPlaces:
     """Calls of all peers that are under way, beyond the first few of each, which are not counted.
 
-    Nobody says when a call is over: that would cost every call something. They are counted anew once there are none.
+    Nobody says when a call is over: that would cost every call something. Once there are no places left, some of those
+    who have any are looked at, each in its turn: a refusal must not cost more, however many there are.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = self._left = limit
-        self._callers: WeakSet[CallingPeer] = WeakSet()
+        self._left, self._scarce = limit, limit // 2
+        self._held: OrderedDict[ref[CallingPeer], int] = OrderedDict()
 
     def full(self, caller: CallingPeer) -> Refusal | None:
         """Why ``caller`` may have no further call under way, if so."""
@@ -72,26 +74,32 @@ class CallPlaces:
         wanted = min(len(caller.in_flight) + count, most)
         if wanted <= caller.places:
             return True
-        more = min(max(wanted, 2 * caller.places), most) - caller.places
+        more = wanted - caller.places
         if more > self._left:
-            self._count()
-            more = wanted - caller.places
+            self._look()
+            more = wanted - caller.places  # it may have been looked at, too
+        elif self._left > self._scarce:
+            more = max(more, min(caller.places, most - caller.places, self._left - self._scarce))
         if more > self._left:
             return False
         self._left -= more
         caller.places += more
-        self._callers.add(caller)
+        self._held[ref(caller, self._gone)] = caller.places - CALLS_FREE
         return True
 
-    def _count(self) -> None:
-        """Find what is left: those who have gone, and calls that are over, have made room."""
-        self._left = self._limit
-        for caller in list(self._callers):
-            caller.places = min(caller.places, max(CALLS_FREE, len(caller.in_flight)))
-            if caller.places > CALLS_FREE:
-                self._left -= caller.places - CALLS_FREE
-            else:
-                self._callers.discard(caller)
+    def _look(self) -> None:
+        """Have back what some of the callers do not need any more."""
+        for _ in range(min(CALLERS_LOOKED_AT, len(self._held))):
+            key, places = self._held.popitem(last=False)
+            if (caller := key()) is not None:
+                caller.places = min(caller.places, max(CALLS_FREE, len(caller.in_flight)))
+                if caller.places > CALLS_FREE:
+                    self._held[key] = caller.places - CALLS_FREE
+                places -= caller.places - CALLS_FREE
+            self._left += places
+
+    def _gone(self, key: ref[CallingPeer]) -> None:
+        self._left += self._held.pop(key, 0)
 
 
 class Budget:

@@ -85,9 +85,8 @@ CALLBACKS_RUNNING: Final = 10_000
 URL_ELICITATIONS: Final = 16
 """Entries of one URLElicitationRequired error that are put before the user."""
 QUESTION_TTL: Final = 3_600_000
-"""Milliseconds the answer to a question that was asked as a task is kept at most."""
 QUESTION_POLL: Final = 500
-"""Milliseconds a server is asked to wait between two looks at such a task."""
+"""Milliseconds the answer to a question that was asked as a task is kept at most; those between two looks at it."""
 TASK_POLL: Final = 0.5
 """Between two looks at a task, unless its server names another time between the next two."""
 SHORTEST_TASK_POLL: Final = 0.02
@@ -365,7 +364,8 @@ VIOLATIONS: Final = 8
 SMALL_MESSAGE: Final = 64 << 10
 """Bytes up to which a message is not counted among those of all peers together."""
 CALLS_FREE: Final = 16
-"""Calls of one peer that are not counted among those of all."""
+CALLERS_LOOKED_AT: Final = 16
+"""Calls of one peer that are not counted among those of all; peers looked at for places when there are none left."""
 LARGE_ANSWER: Final = 256 << 10
 """Bytes from which on an answer is counted until its client has taken it. Less fits into the buffers of the kernel."""
 BUSY_SECONDS: Final = 5.0
