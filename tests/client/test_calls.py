@@ -344,6 +344,16 @@ async def test_draining_lets_calls_finish() -> None:
 
 
 @run
+async def test_a_client_that_listens_has_nothing_under_way_and_closes_at_once() -> None:
+    server = make_server()
+    client = await Client(server, revision="2026-07-28", on_list_changed=lambda _: None).open()
+    await until(lambda: server.listening)
+    assert client.pending == 0
+    async with asyncio.timeout(10):
+        await client.close(drain=60)
+
+
+@run
 async def test_states_are_told_in_order() -> None:
     seen: list[str] = []
     async with connect(make_server(), on_state=seen.append):

@@ -159,7 +159,7 @@ class Client:
     def pending(self) -> int:
         """Requests that wait for an answer."""
         conversation = self._life.conversation
-        return 0 if conversation is None else len(conversation.requests.waiting)
+        return 0 if conversation is None else len(conversation.asked)
 
     # --- tools ----------------------------------------------------------------------------------------------------
 

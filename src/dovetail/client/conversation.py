@@ -32,6 +32,7 @@ from ..drivers.clock import Clock
 from ..drivers.requests import Exchange, Outgoing, Requests
 from ..drivers.run import Runner
 from ..errors import TransportError
+from ..wire.frames import RequestId
 
 log = logging.getLogger("dovetail.client")
 
@@ -154,13 +155,17 @@ class Conversation(PlainChannel):
                 else:
                     self._handle(each)
 
+    @property
+    def asked(self) -> list[RequestId]:
+        """The requests that wait for an answer; one that listens to changes waits for none."""
+        return [sent.id for sent in self.requests.waiting.values() if sent.method != LISTEN]
+
     def oversized(self, limit: int) -> None:
         """The message is read over, so nobody knows whose answer it was, unless only one request is out."""
         text = f"the server sent a message of more than {limit} bytes; Limits(message_size=…) allows more"
         self._oversized = TransportError(text, cause="protocol")
         self.requests.hint = text
-        asked = [sent.id for sent in self.requests.waiting.values() if sent.method != LISTEN]
-        if len(asked) == 1:
+        if len(asked := self.asked) == 1:
             self.requests.lose(asked[0], self._oversized)
 
     def ended(self) -> None:

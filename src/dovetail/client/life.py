@@ -164,7 +164,7 @@ class Life:
 
     async def _drained(self, drain: float) -> None:
         until = self._clock.time() + drain
-        while self._kept is not None and self._kept.requests.waiting and self._clock.time() < until:
+        while self._kept is not None and self._kept.asked and self._clock.time() < until:
             await self._clock.sleep(DRAIN_POLL)
 
     async def _next_ready(self) -> Conversation:
