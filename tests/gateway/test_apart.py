@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, DovetailError, Principal, Server
+from dovetail import Client, Context, DovetailError, Principal, Reconnect, Refusal, Server
 from dovetail.auth import StaticTokens
 from dovetail.gateway import Proxy
 from dovetail.transports.tcp import listen
@@ -74,6 +74,44 @@ async def test_everybody_has_a_connection_behind_of_their_own() -> None:
     ):
         first, second, other = [(await one.call_tool("look")).text for one in (ann, ann_again, bob)]
     assert first == second != other
+
+
+@pytest.mark.parametrize("behind", REVISIONS)
+def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(
+    behind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.connections.UPSTREAMS_KEPT", 3)  # one has learnt what there is
+
+    @run
+    async def scenario() -> None:
+        server, started, go_on = Server("behind"), asyncio.Semaphore(0), asyncio.Event()
+
+        @server.tool
+        async def work() -> str:  # pyright: ignore[reportUnusedFunction]
+            started.release()
+            await go_on.wait()
+            return "done"
+
+        async with (
+            served(Proxy(server, connections="session", revision=behind)) as site,
+            AsyncExitStack() as stack,
+        ):
+            url = f"http://127.0.0.1:{site.port}/mcp"
+            clients = [
+                Client(url, revision="2025-11-25", reconnect=Reconnect(repeat=False)) for _ in range(3)
+            ]
+            first, second, third = [await stack.enter_async_context(client) for client in clients]
+            working = [asyncio.ensure_future(client.call_tool("work")) for client in (first, second)]
+            for _ in working:
+                await started.acquire()
+            with pytest.raises(Refusal, match="connections to") as caught:
+                await third.call_tool("work")
+            assert caught.value.code == 1004
+            go_on.set()
+            assert [(await call).text for call in working] == ["done", "done"]
+            assert (await third.call_tool("work")).text == "done"
+
+    scenario()
 
 
 @run

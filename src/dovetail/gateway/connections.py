@@ -19,6 +19,7 @@ from ..auth.core.problems import AuthError
 from ..auth.server.proven import proof_of
 from ..client.config import ClientOptions
 from ..client.connecting.targets import Target
+from ..core.budget import busy
 from ..core.channel import Call, Session
 from ..core.principal import Principal, key_of
 from ..core.subscriptions import News
@@ -93,6 +94,7 @@ class UpstreamConnections:
 
         Raises:
             ProtocolError: the server behind cannot be reached.
+            Refusal: there are too many connections to it, and all are in use.
         """
         way, token = self.way, None
         if way.exchange is not None:
@@ -108,6 +110,8 @@ class UpstreamConnections:
             if found.exchanged is not None and token is not None:
                 found.exchanged.subject = token
             return found
+        if key not in self._opening and not self._has_room():
+            raise busy(f"connections to {way.name}")
         try:
             return await self.opened(caller)
         except AuthError as error:
@@ -155,7 +159,6 @@ class UpstreamConnections:
         found.open = True
         found.state_changed = partial(self._changed, found)
         self._upstreams[key] = found
-        self._make_room()
         return found
 
     def _opened(self, key: Key, opening: asyncio.Task[Upstream]) -> None:
@@ -198,12 +201,15 @@ class UpstreamConnections:
         if state == "failed":
             self.forget(upstream)
 
-    def _make_room(self) -> None:
-        for key, upstream in list(self._upstreams.items()):
-            if len(self._upstreams) <= UPSTREAMS_KEPT:
-                return
-            if not upstream.busy and upstream is not self.first:
+    def _has_room(self) -> bool:
+        """Whether there may be one more: the one that was idle longest makes room for it."""
+        if len(self._upstreams) + len(self._opening) < UPSTREAMS_KEPT:
+            return True
+        for key, upstream in self._upstreams.items():
+            if not upstream.busy and upstream is not self.first and len(self._ending) < UPSTREAMS_KEPT:
                 self.end(self._upstreams.pop(key))
+                return True
+        return False
 
     def end(self, upstream: Upstream, drain: float = RETIRED_SECONDS) -> None:
         """End a connection that nobody calls on any more; calls that are under way may go on for a while."""

@@ -150,7 +150,7 @@ class Upstream:
 
     @property
     def busy(self) -> bool:
-        return bool(self.active or self.watched)
+        return bool(self.active or self.watched or self.client.pending)
 
     # --- what it shows ------------------------------------------------------------------------------------------------
 
