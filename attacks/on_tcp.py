@@ -113,3 +113,30 @@ async def calls_of_many_connections(victim: Victim, scale: Scale) -> str:
         raise GotThrough(f"{count} connections with 1,000 calls each cost {grown} MiB")
     await _traces(victim)
     return f"{count} connections with 1,000 calls each cost {grown} MiB, others are served"
+
+
+@attack("tcp", seconds=60)
+async def calls_and_cancellations(victim: Victim, scale: Scale) -> str:
+    """One connection begins calls and cancels them, again and again, faster than they can clear up."""
+    wire = await victim.connect()
+    linger = {"name": "linger", "arguments": {"seconds": 30}}
+    for first in range(0, scale.of(10_000, 30_000), 500):
+        ids = range(first, first + 500)
+        wire.send(b"".join(_line(modern("tools/call", linger, id=id)) for id in ids))
+        wire.send(b"".join(_line(_cancel(id)) for id in ids))
+        await wire.writer.drain()
+    wire.send(_line(modern("tools/list", id="last")))
+    while (answer := await wire.line()) is not None and answer.get("id") != "last":
+        pass
+    other = await victim.connect()
+    other.send(_line(modern("tools/call", {"name": "at_work"})))
+    answer = await other.line()
+    assert answer is not None
+    running = answer["result"]["structuredContent"]
+    if running > 2000:
+        raise GotThrough(f"{running} calls of one connection run")
+    return f"{running} calls of one connection run, others are served"
+
+
+def _cancel(id: int) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}

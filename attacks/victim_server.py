@@ -66,8 +66,21 @@ async def nap(seconds: float) -> str:
 
 
 @server.tool
+async def linger(seconds: float) -> str:
+    """Work until somebody has had enough of it, and then clear up for as long."""
+    global running
+    running += 1
+    try:
+        await asyncio.sleep(600)
+    finally:
+        await asyncio.sleep(seconds)
+        running -= 1
+    return "rested"
+
+
+@server.tool
 async def at_work() -> int:
-    """How many naps are under way."""
+    """How many of those are under way."""
     return running
 
 

@@ -156,6 +156,31 @@ async def test_more_calls_than_the_limit_are_refused_and_the_others_go_on() -> N
 
 
 @run
+async def test_cancelled_calls_that_do_not_end_count_as_under_way() -> None:
+    gate, release = Gate(), asyncio.Event()
+
+    async def stubborn(call: Call, channel: Channel) -> Any:
+        try:
+            await gate(call, channel)
+        finally:
+            await release.wait()
+
+    client, duplex = await connected(Parrot(Limits(in_flight=2), stubborn=stubborn))
+    for id in ("a", "b"):
+        client.start("tools/call", call("stubborn"), id=id)
+        await gate.reached.wait()
+        gate.reached.clear()
+        client.notify("notifications/cancelled", {"requestId": id})
+    refused = await client.response(client.start("tools/call", call("echo")))
+    assert refused["error"]["code"] == 1008
+    release.set()
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    assert "result" in await client.response(client.start("tools/call", call("echo")))
+    await client.close()
+    await duplex.wait_closed()
+
+
+@run
 async def test_what_a_service_lets_escape_is_masked_and_logged_under_its_incident(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
-from tests.http.talk import NEWEST, SHOUT, data, stream
+from dovetail.settings import Limits
+from tests.http.talk import NEWEST, SHOUT, data, post, stream
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.schemas import validate
@@ -115,6 +117,38 @@ async def test_a_cancelled_call_that_ends_late_leaves_its_successor_cancellable(
         await web.ask("POST", legacy_headers(NEWEST, session), cancel)
         async with asyncio.timeout(HANG):
             assert (await second).status == 202
+
+
+@run
+async def test_cancelled_calls_that_do_not_end_count_as_under_way() -> None:
+    server = build(limits=Limits(in_flight=2))
+    release = asyncio.Event()
+
+    @server.tool
+    async def linger() -> str:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await release.wait()
+        return ""
+
+    async with served(server) as site:
+        web = Web(site)
+        session, _ = await web.initialize(NEWEST)
+        (entry,) = site.app.legacy.sessions
+        lingering: list[asyncio.Task[Any]] = []
+        for id in (5, 6):
+            call = web.legacy(NEWEST, session, "tools/call", {"name": "linger"}, id=id)
+            lingering.append(asyncio.create_task(call))
+            await until(lambda: entry.running)
+            note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+            assert (await post(site, session, note)).status == 202
+        refused = await web.legacy(NEWEST, session, "tools/call", SHOUT, id=7)
+        assert refused.message["error"]["code"] == 1008
+        release.set()
+        assert [(await call).status for call in lingering] == [202, 202]
+        served_again = await web.legacy(NEWEST, session, "tools/call", SHOUT, id=8)
+        assert text(served_again.message["result"]) == "HEY"
 
 
 @run

@@ -62,7 +62,7 @@ class CallPlaces:
     def full(self, caller: CallingPeer) -> Refusal | None:
         """Why ``caller`` may have no further call under way, if so."""
         if len(caller.in_flight) >= caller.limits.in_flight:
-            return Refusal(1008, message="too many requests are in flight on this connection")
+            return too_many()
         return None if self.has(1, caller) else busy("requests in flight")
 
     def has(self, count: int, caller: CallingPeer) -> bool:
@@ -129,3 +129,8 @@ def unread(account: Account, held: int, size: int) -> Refusal | None:
 def busy(what: str) -> Refusal:
     """The refusal of whoever came too late."""
     return Refusal(1004, message=f"too much at once: {what}; try again later", retry_after=BUSY_SECONDS)
+
+
+def too_many() -> Refusal:
+    """The refusal of a peer that has as many requests under way as it may."""
+    return Refusal(1008, message="too many requests are in flight on this connection")

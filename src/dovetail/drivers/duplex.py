@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from msgspec import UNSET, Struct
 
 from ..core.batch import at_once
-from ..core.budget import Account, busy
+from ..core.budget import Account, busy, too_many
 from ..core.channel import (
     EMPTY,
     Answer,
@@ -115,7 +115,7 @@ class Duplex:
         self.patience = Timeouts(idle=None, total=self.limits.answer_seconds)
         """How long a client may take to answer a question."""
         self._happening: set[asyncio.Task[None]] = set()  # long arrays that are dealt with in turns
-        self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped
+        self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped: still under way
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
         self._closing = False
@@ -139,7 +139,7 @@ class Duplex:
         if len(message) > SMALL_MESSAGE and not self._hold(message):
             return
         event = self.endpoint.receive(message, scope=scope)
-        if type(event) is Call and not self._closing:
+        if type(event) is Call and not self._closing and len(self._cancelled) < self.limits.in_flight:
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:
             self._requests.answered(event)
@@ -237,8 +237,8 @@ class Duplex:
                 log.debug("dropped a message: %s (%s)", event.kind, event.detail)
 
     def _start(self, call: Call) -> None:
-        if self._closing:
-            error = ShuttingDown()
+        if self._closing or len(self._cancelled) >= self.limits.in_flight:
+            error = ShuttingDown() if self._closing else too_many()
             for watcher in self.endpoint.admission.watchers:
                 watcher.refused(error)
             data = self.endpoint.send_error(call, error)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ....core.budget import too_many
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
@@ -53,7 +54,11 @@ class SessionCalls:
             if watching.idle:
                 watching.start()
         try:
-            data, error = await self._runner.run(call, channel, live.endpoint)
+            if live.stopping and len(live.stopping) >= self.service.limits.in_flight:
+                error = too_many()
+                data = live.endpoint.send_error(call, error)
+            else:
+                data, error = await self._runner.run(call, channel, live.endpoint)
         finally:
             if live.running.get(call.id) is task:
                 # A call that was cancelled may end after another one has taken its id.

@@ -51,7 +51,7 @@ class LiveSession:
 
     __slots__ = (
         "at_work", "endpoint", "id", "kept", "listened", "log", "open_streams", "opened", "place", "requests",
-        "running", "session", "used",
+        "running", "session", "stopping", "used",
     )  # fmt: skip
 
     def __init__(self, id: str, session: Session, endpoint: Endpoint, used: float) -> None:
@@ -65,6 +65,8 @@ class LiveSession:
         self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
+        self.stopping: set[asyncio.Task[Any]] = set()
+        """Those that were, and have not come to their end."""
         self.requests: Requests | None = None
         self.log: EventLog | None = None
         """Made with the first event stream."""
@@ -84,6 +86,8 @@ class LiveSession:
     def cancel(self, id: RequestId) -> None:
         task = self.running.pop(id, None)
         if task is not None:
+            self.stopping.add(task)
+            task.add_done_callback(self.stopping.discard)
             task.cancel()
 
     def ask(self) -> Requests:
