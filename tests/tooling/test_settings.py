@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail import Server
-from dovetail.cli.run import parser
+from dovetail.cli.run import parser, read
 from dovetail.tooling import settings
 from tests.support.aio import run
 from tests.support.web import served
@@ -84,6 +84,61 @@ def test_the_command_line_wins_and_wrong_values_are_said(capsys: pytest.CaptureF
     settings.take_defaults(made, {"DOVETAIL_PORT": "x"})
     with pytest.raises(SystemExit):
         made.parse_args(["server.py"])
+
+
+@pytest.mark.parametrize(
+    ("word", "environ", "dest"),
+    [
+        ("--stdio", {"DOVETAIL_HTTP": "1"}, "stdio"),
+        ("--http", {"DOVETAIL_TCP": "127.0.0.1:9000"}, "http"),
+        ("--ws", {"DOVETAIL_HTTP": "1", "DOVETAIL_UNIX": "/run/x"}, "ws"),
+    ],
+)
+def test_a_transport_of_the_command_line_wins_over_another_of_the_environment(
+    word: str, environ: dict[str, str], dest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    options = vars(read(parser(), ["server.py", word]))
+    assert [name for name in ("stdio", "http", "sse", "ws", "tcp", "unix") if options[name]] == [dest]
+
+
+PROGRAM = """
+import os
+from mcp.server.fastmcp import FastMCP
+mcp = FastMCP("env")
+
+@mcp.tool()
+def look() -> dict[str, str | None]:
+    return {"a": os.environ.get("A"), "b": os.environ.get("B")}
+"""
+
+
+def test_a_program_of_others_finds_the_same(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / ".env").write_text("A=file\nB=file\n")
+    found = look(tmp_path, "--compat", "program.py", "--env", "B=said", "--stdio", DOVETAIL_HTTP="1")
+    assert found == {"a": "file", "b": "said"}
+
+
+def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_path: Path) -> None:
+    def said(*words: str, **environ: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "dovetail.cli.main", "run", *words],
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **environ}, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode in (1, 2)
+        return done.stderr
+
+    entry = {"command": sys.executable, "args": ["-c", ""]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
+    (tmp_path / "program.py").write_text(PROGRAM)
+    for words in (["http://127.0.0.1:1/mcp"], ["mcp.json"], ["--compat", "program.py"]):
+        assert "'x' is no number" in said(*words, "--http", DOVETAIL_PORT="x")
+        (tmp_path / ".env").write_text("DOVETAIL_PORT=y\n")
+        assert "'y' is no number" in said(*words, "--http")
+        (tmp_path / ".env").unlink()
+    assert "use --yes" in said("mcp.json", DOVETAIL_YES="1")
 
 
 @run

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..auth.commands.choosing import add_option, chosen, read_headers
 from ..telemetry.terminal import printable
+from ..tooling.settings import take_defaults
 from ..wire.revisions import BY_NAME
 from .call import read_target
 from .output import stderr_of_child
@@ -23,9 +25,13 @@ _ERAS = ("auto", "modern", "legacy")
 _USUAL_HOST = "asyncio, or granian with --workers or --ws"
 
 
-def main(command: str, arguments: list[str]) -> int:
-    """Run one of the two commands; returns the exit status."""
-    options = (_bridge_parser() if command == "bridge" else _gateway_parser()).parse_args(arguments)
+def main(command: str, arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
+    """Run one of the two commands; returns the exit status. ``environ`` says what ``dovetail run`` finds there."""
+    parsing = _bridge_parser() if command == "bridge" else _gateway_parser()
+    options = parsing.parse_args(arguments)
+    if environ:
+        take_defaults(parsing, environ, options)
+        options = parsing.parse_args(arguments)
     divert(options)
     prepare(options)
     try:

@@ -71,16 +71,21 @@ def main(command: str, arguments: list[str]) -> int:
     if any(word.partition("=")[0] == "--compat" for word in " ".join(arguments).partition(" -- ")[0].split()):
         from ..compat import command_line as compat  # needs pydantic, and says so
 
-        adds, prepares = (target.add_common, add_ways), (divert, target.prepare)
-        ways = compat.Ways(adds, prepares, target.split, serve, _http_options, address)
+        adds = (target.add_common, add_ways, settings.add_environment)
+        ways = compat.Ways(adds, read, (divert, target.prepare), target.split, serve, _http_options, address)
         return compat.main(arguments, ways)
     words, rest = settings.cut(arguments)
-    other = _other(parser().parse_known_args(words)[0].target)
+    known = parser().parse_known_args(words)[0]
+    other = _other(known.target)
     if other is not None:
         from . import compose
 
-        return compose.main(other, arguments)
-    options = _options(words)
+        known.env = []  # here it is for the command behind
+        os.environ |= _environment(parser(), known)
+        # No others: a .env is not the place to agree to the commands that stand beside it (--yes).
+        ours = {settings.PREFIX + name.upper() for name in vars(known)} & os.environ.keys()
+        return compose.main(other, arguments, {name: os.environ[name] for name in ours})
+    options = read(parser(), words)
     divert(options)
     if options.reload:
         return serve(_reloading(options, rest), options)
@@ -88,24 +93,27 @@ def main(command: str, arguments: list[str]) -> int:
     return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
 
 
-def _options(words: list[str]) -> argparse.Namespace:
+def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
     """What the command line, the environment and a ``.env`` say. What a ``.env`` says is put into the environment, too,
     unless it may change meanwhile."""
-    parsing = parser()
     given = parsing.parse_args(words)
-    file = target.split(given.target)[0]
-    try:
-        os.environ |= settings.said(given)
-        places = settings.files(given, file if os.path.isfile(file) else None)
-        found = settings.filled(places, os.environ)
-    except (ValueError, OSError) as error:
-        parsing.error(str(error))
-    settings.take_defaults(parsing, found)
+    found = _environment(parsing, given)
+    settings.take_defaults(parsing, found, given)
     options = parsing.parse_args(words)
-    options.env_files = places
-    if not options.reload:
+    options.env_files = given.env_files
+    if not getattr(options, "reload", False):
         os.environ |= found
     return options
+
+
+def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, str]:
+    file = target.split(given.target or "")[0]
+    try:
+        os.environ |= settings.said(given)
+        given.env_files = settings.files(given, file if os.path.isfile(file) else None)
+        return settings.filled(given.env_files, os.environ)
+    except (ValueError, OSError) as error:
+        parsing.error(str(error))
 
 
 def _reloading(options: argparse.Namespace, rest: list[str]) -> Server:

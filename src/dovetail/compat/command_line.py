@@ -24,6 +24,8 @@ class Ways(Struct, frozen=True):
 
     adds: tuple[Callable[[argparse.ArgumentParser], None], ...]
     """Add the options of every command that serves."""
+    read: Callable[[argparse.ArgumentParser, list[str]], argparse.Namespace]
+    """What the command line, the environment and a ``.env`` say."""
     prepares: tuple[Callable[[argparse.Namespace], None], ...]
     """To be done before any code of others is imported."""
     split: Callable[[str], tuple[str, str | None]]
@@ -58,7 +60,7 @@ def main(arguments: list[str], ways: Ways) -> int:
     """Run the command; ``dovetail run`` hands over to it when the flag is there."""
     given, own = _divided(arguments)
     line = parser(ways)
-    options = line.parse_args([f"{FLAG}=run" if word == FLAG else word for word in given])
+    options = ways.read(line, [f"{FLAG}=run" if word == FLAG else word for word in given])
     if (options.target is None) == (options.module is None):
         line.error("name a FILE, or a package with -m")
     if options.workers > 1:

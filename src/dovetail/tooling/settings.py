@@ -92,11 +92,20 @@ def filled(places: Sequence[Path], environ: Mapping[str, str]) -> dict[str, str]
     return found
 
 
-def take_defaults(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
-    """Let the environment say what the command line does not. A wrong value ends the command with status 2."""
-    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other list of its options
+def take_defaults(
+    parser: argparse.ArgumentParser, environ: Mapping[str, str], given: argparse.Namespace | None = None
+) -> None:
+    """Let the environment say what the command line does not. A wrong value ends the command with status 2.
+
+    ``given`` is what the command line says: of options that exclude each other it has then named the one.
+    """
+    # argparse has no other list of its options, nor of those that exclude each other
+    groups = [group._group_actions for group in parser._mutually_exclusive_groups]  # pyright: ignore[reportPrivateUsage]
+    named = [group for group in groups if any(getattr(given, action.dest, None) for action in group)]
+    decided = {"help", "env", "env_file", *(action.dest for group in named for action in group)}
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
         value = environ.get(PREFIX + action.dest.upper())
-        if value is None or not action.option_strings or action.dest in ("help", "env", "env_file"):
+        if value is None or not action.option_strings or action.dest in decided:
             continue
         if action.const is True:
             if value.lower() not in (*_ON, *_OFF):
