@@ -80,6 +80,14 @@ def test_call_reads_values_as_the_schema_wants_them(server: str) -> None:
     assert json.loads(done.stdout)["content"] == [{"type": "text", "text": "sum=42"}]
 
 
+def test_options_may_stand_between_the_arguments(server: str) -> None:
+    done = dovetail("call", server, "add", "--json", "a=40", "--revision", "2025-06-18", "b=2")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["content"] == [{"type": "text", "text": "sum=42"}]
+    done = dovetail("prompt", server, "greet", "--timeout", "20", "name=Ada")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_failed_tool_prints_its_words_and_exits_with_1(server: str) -> None:
     done = dovetail("call", server, "broken")
     assert (done.returncode, done.stdout) == (1, "the till is empty\n")

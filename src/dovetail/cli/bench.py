@@ -43,7 +43,7 @@ class Measurement(Struct, rename="camel"):
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Measure a server; the exit status is 1 when a request failed."""
-    options = _parser().parse_args(list(arguments))
+    options = _parser().parse_intermixed_args(list(arguments))
     log_to_stderr()
     try:
         values = read_pairs(options.values, typed=True)

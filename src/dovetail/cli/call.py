@@ -41,7 +41,7 @@ _HELP = {
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit status."""
-    options = _parser(command).parse_args(list(arguments))
+    options = _parser(command).parse_intermixed_args(list(arguments))
     log_to_stderr()
     try:
         timeouts = Timeouts() if options.timeout is None else Timeouts(idle=None, total=options.timeout)

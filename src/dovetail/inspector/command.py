@@ -46,7 +46,7 @@ def add_page(parser: argparse.ArgumentParser, port: str = "--port") -> None:
 
 
 def main(command: str, arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse_intermixed_args(arguments)
     log_to_stderr()
     from . import wishes
 
