@@ -1,5 +1,7 @@
 """The handshake, and the phases of a legacy session."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.core import phases
@@ -63,6 +65,12 @@ def test_a_client_that_follows_changes_of_tools_names_a_capability_of_its_own() 
     mine = {"roots": {"listChanged": True}, "sampling": {}, "tools": {"listChanged": True}}
     assert phases.intersect(OFFER, mine) == OFFER
     assert set(phases.intersect(OFFER, {**mine, "logging": {}})) < set(OFFER)
+
+
+@pytest.mark.parametrize("value", [None, 5, True, "yes", []])
+def test_a_server_feature_that_is_no_object_breaks_no_handshake(value: Any) -> None:
+    narrowed = phases.intersect(OFFER, {"tools": value})
+    assert set(narrowed) == (set(OFFER) if value is None else {"tools", "extensions"})
 
 
 def test_a_client_may_ask_for_a_dialect_it_names_and_gets_official_for_an_unknown_one() -> None:

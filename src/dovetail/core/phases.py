@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..errors import ProtocolError, Refusal, StateError
 from ..model import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult
 from ..settings import CLIENT_INFO_BYTES, KEPT_CAPABILITIES, NAME_KEPT
+from ..shapes import is_object
 from ..wire.codec import Codec
 from ..wire.frames import UNREADABLE
 from ..wire.revisions import Revision
@@ -145,10 +146,11 @@ def intersect(offered: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[s
     An official client never names them, and then nothing is cut. Of an erlmcp client ``tools.listChanged`` alone says
     that it follows changes of the tools, a capability of its own: "Client can track tool list changes".
     """
-    named = [name for name in SERVER_FEATURES if name in declared]
-    if not named or (named == ["tools"] and "listChanged" in declared["tools"]):
+    named = [name for name in SERVER_FEATURES if declared.get(name) is not None]
+    own = declared.get("tools")
+    if not named or (named == ["tools"] and is_object(own) and "listChanged" in own):
         return dict(offered)
-    return {name: value for name, value in offered.items() if name in declared or name not in SERVER_FEATURES}
+    return {name: value for name, value in offered.items() if name in named or name not in SERVER_FEATURES}
 
 
 def check(method: str, session: Session) -> None:
