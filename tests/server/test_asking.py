@@ -260,6 +260,26 @@ async def test_a_client_that_answers_with_an_error_fails_the_tool_not_the_protoc
     assert (result["isError"], result["content"][0]["text"]) == (True, "User rejected sampling request")
 
 
+@pytest.mark.parametrize(
+    ("said", "heard"), [(-32046, -32046), (-32049, -32049), (-32601, -32031), (-1, -32031)]
+)
+@run
+async def test_an_erlmcp_tool_that_asked_in_vain_answers_with_an_error(said: int, heard: int) -> None:
+    server = Server("x", "1", dialect="erlmcp")
+
+    @server.tool
+    async def sample(ctx: Context) -> str:
+        """Ask."""
+        return (await ctx.sample("hi")).text
+
+    def fails(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"error": {"code": said, "message": "the model is away"}}
+
+    error = await Peer(server, "2025-11-25", answer=fails).error("tools/call", name="sample")
+    assert error["code"] == heard
+    assert "the model is away" in (error["message"], error["data"].get("reason"))
+
+
 @run
 async def test_a_legacy_call_without_a_way_back_fails_readably() -> None:
     server = booking(Bank())

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dovetail.core.channel import Call, PlainChannel, Rejection, Session
 from dovetail.core.principal import Principal
-from dovetail.errors import DovetailError, ProtocolError
+from dovetail.errors import DovetailError
 from dovetail.model import ClientCapabilities
 from dovetail.server import Server
 from dovetail.wire.frames import decode
@@ -137,8 +137,7 @@ class Peer(PlainChannel):
         validate(data, self.revision, method=method)
         reply = self._answer(method, json.loads(data).get("params", {}))
         if "error" in reply:
-            error = reply["error"]
-            raise ProtocolError("unknown_error", error["message"], code=error["code"])
+            raise self.codec.decode_error(json.dumps(reply["error"]).encode())
         return self.codec.decode_result(METHODS[method], json.dumps(reply).encode())
 
     async def drain(self) -> None:
