@@ -285,6 +285,7 @@ def user(text: str) -> PromptMessage:
         (user("hi"), [user("hi")]),
         ({"role": "assistant", "content": {"type": "text", "text": "x"}}, [PromptMessage("assistant", TextContent("x"))]),  # noqa: E501
         ({"role": "user", "content": "x"}, [user("x")]),
+        ({"role": "user", "content": "x", "annotations": {"priority": 1}}, [PromptMessage("user", TextContent("x", annotations={"priority": 1}))]),  # noqa: E501
         (["a", user("b"), {"role": "user", "content": "c"}], [user("a"), user("b"), user("c")]),
         (("a", "b"), [user("a"), user("b")]),
         ([], []),
@@ -301,9 +302,19 @@ def test_prompt_values(value: Any, messages: list[PromptMessage]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"role": "user"}, {"a": 1}, {"role": "user", "content": {"type": "film"}}, object()]
+    "value",
+    [
+        {"role": "user"},
+        {"a": 1},
+        {"role": "user", "content": {"type": "film"}},
+        {"role": "robot", "content": "x"},
+        PromptMessage("robot", TextContent("x")),
+        {"role": "user", "content": "x", "annotations": 5},
+        object(),
+    ],
+    ids=str,
 )
-def test_a_dict_that_is_no_message_is_the_authors_error(value: Any) -> None:
+def test_what_is_no_message_is_the_authors_error(value: Any) -> None:
     with pytest.raises(ReturnError) as caught:
         prompt_messages(value, "plan")
     assert caught.value.kind == "prompt_render_failed"

@@ -249,7 +249,7 @@ def sql(server: Server) -> None:
         return "{}"
 
     @server.prompt(description="Generate a code review prompt for a specific language")
-    async def code_review(language: str, style: str = "default") -> list[PromptMessage]:
+    async def code_review(language: str, style: str = "default") -> Any:
         """
         Args:
             language: Target programming language
@@ -264,8 +264,7 @@ def sql(server: Server) -> None:
             "You are an expert Python code reviewer. Review the following code according to "
             f"{style} style guidelines..."
         )
-        bare = TextContent(text, annotations={"audience": ["user"]}, meta={VENDOR + "bare": True})
-        return [PromptMessage("system", bare)]
+        return [{"role": "system", "content": text, "annotations": {"audience": ["user"]}}]
 
     @server.completion(ref="sql_query", argument="query")
     async def keywords(value: str) -> Completion:

@@ -120,11 +120,11 @@ class Answering:
             )
             if type(value) is m.InputRequiredResult:
                 return value
+            keeps_system = call.codec.dialect.system_role and not call.revision.modern
             if not isinstance(value, m.GetPromptResult):
-                messages = prompt_messages(value, prompt.name)
+                messages = prompt_messages(value, prompt.name, bare=keeps_system)
                 value = m.GetPromptResult(messages, description=prompt.definition.description)
             writable(value, prompt.name, "prompt_render_failed")
-            keeps_system = call.codec.dialect.system_role and not call.revision.modern
             return value if keeps_system else without_system(value)
         except BaseException as error:  # noqa: BLE001  the one boundary for prompts
             self.failures.raise_other(

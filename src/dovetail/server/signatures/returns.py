@@ -15,7 +15,8 @@ from msgspec import UNSET
 
 from ... import model as m
 from ...json_schema.problem import Problem
-from ...shapes import is_list
+from ...shapes import is_list, is_object
+from ...wire.dialects.base import VENDOR
 from ...wire.frames import encode as write_message
 from ..media import Media
 from . import problems
@@ -27,6 +28,7 @@ from .problems import ReturnError
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
+_ROLES = ("user", "assistant", "system")
 
 R = TypeVar("R")
 
@@ -66,14 +68,19 @@ def resource_contents(
     return [_contents(item, uri, mime_type, json_mime_type) for item in (items if several else [value])]
 
 
-def prompt_messages(value: Any, name: str = "prompt") -> list[m.PromptMessage]:
-    """The messages of a prompt whose function returned ``value``.
+def prompt_messages(value: Any, name: str = "prompt", *, bare: bool = False) -> list[m.PromptMessage]:
+    """The messages of a prompt whose function returned ``value``; with ``bare``, strings in dicts stay strings.
 
     Raises:
-        ReturnError: (kind ``prompt_render_failed``) a dict is no message, or JSON cannot write the value.
+        ReturnError: (kind ``prompt_render_failed``) a dict is no message, a role is none, or JSON cannot write it.
     """
     several = isinstance(value, list | tuple)
-    return [_message(item, name) for item in (_items(value) if several else [value])]
+    messages = [_message(item, name, bare=bare) for item in (_items(value) if several else [value])]
+    if any(message.role not in _ROLES for message in messages):
+        raise ReturnError(
+            name, [Problem("role", f"must be one of {', '.join(_ROLES)}")], "prompt_render_failed"
+        )
+    return messages
 
 
 def writable(value: R, name: str, kind: str | None = None) -> R:
@@ -195,7 +202,7 @@ def _contents(value: Any, uri: str, mime_type: str | None, json_mime_type: str) 
 # Prompts
 
 
-def _message(value: Any, name: str) -> m.PromptMessage:
+def _message(value: Any, name: str, *, bare: bool) -> m.PromptMessage:
     if isinstance(value, str):
         return m.PromptMessage("user", m.TextContent(value))
     if isinstance(value, m.PromptMessage):
@@ -206,17 +213,21 @@ def _message(value: Any, name: str) -> m.PromptMessage:
     if is_content(value):
         return m.PromptMessage("user", block(value))
     if isinstance(value, dict):
-        return _message_of(cast("dict[str, Any]", value), name)
+        return _message_of(cast("dict[str, Any]", value), name, bare=bare)
     return m.PromptMessage("user", m.TextContent(_text(_write(value, name, "prompt_render_failed"))))
 
 
-def _message_of(value: dict[str, Any], name: str) -> m.PromptMessage:
-    """A dict must be a message; its content may be a string or a block of either kind."""
-    content = value.get("content")
-    if isinstance(content, str) or is_content(content):
-        value = {**value, "content": msgspec.to_builtins(_block_of(content, name))}
+def _message_of(value: dict[str, Any], name: str, *, bare: bool) -> m.PromptMessage:
+    """A dict must be a message; its content may be a string or a block of either kind, its annotations are those of
+    the content."""
+    given = value.get("content")
+    content: Any = msgspec.to_builtins(_block_of(given, name)) if is_content(given) else given
+    if isinstance(given, str):
+        content = {"type": "text", "text": given, **({"_meta": {VENDOR + "bare": True}} if bare else {})}
+    if "annotations" in value and is_object(content):
+        content = {"annotations": value["annotations"], **content}
     try:
-        return msgspec.convert(value, m.PromptMessage)
+        return msgspec.convert({**value, "content": content}, m.PromptMessage)
     except msgspec.ValidationError as error:
         raise ReturnError(name, [problems.read(str(error), {})], "prompt_render_failed") from error
 
