@@ -373,6 +373,14 @@ def test_completion_needs_no_capability_on_2024_11_05_and_one_later() -> None:
     assert read(rejected, "2025-03-26")["data"]["kind"] == "capability_not_supported"
 
 
+def test_a_server_that_cannot_sample_says_so_in_the_dialect_whose_clients_ask_for_it() -> None:
+    admission = server_admission(MCP_CLIENT)
+    lived = admit(initialize("2024-11-05"), admission=admission).session
+    params = {"messages": [], "maxTokens": 1}
+    error = read(admit(request("sampling/createMessage", params), lived, admission=admission), "2024-11-05")
+    assert (error["code"], error["data"]["kind"]) == (-32006, "sampling_not_supported")
+
+
 def test_a_second_initialize_is_refused() -> None:
     rejected = admit(initialize("2025-06-18"), session("2025-06-18"))
     assert read(rejected, "2025-06-18")["code"] == -32600

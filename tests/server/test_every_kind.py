@@ -81,6 +81,7 @@ ELSEWHERE = {
     "missing_required_client_capability": "dialects/test_failures.py",
     "unsupported_protocol_version": "core/test_admit.py",
     "capability_not_supported": "core/test_admit.py",
+    "sampling_not_supported": "core/test_admit.py",
     "not_initialized": "core/test_admit.py",
     "subscription_failed": "server/test_register.py",
     "validation_failed": "wire/test_codec.py",
@@ -147,7 +148,6 @@ RECEIVED = {
     "task_already_exists": "the ids of our tasks are ours",
     "task_dependency_failed": "our tasks depend on no others",
     "notification_not_delivered": "nobody is told what became of a notification",
-    "sampling_not_supported": "the Elixir client asks a server to sample; ours has no such method",
     "unknown_error": "the meaning of a number that has none",
     "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",
 }
