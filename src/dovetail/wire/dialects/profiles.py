@@ -58,6 +58,8 @@ MINIMCP = Dialect(
         "invalid_encoding": "Parse error",
         "invalid_request": "Invalid Request",
         "method_not_found": "Method not found",
+        # … "when there are no handlers registered"; shows nothing of the method, but has to have one.
+        "capability_not_supported": "Method not found{method!s:.0}",
         "tool_not_found": "Unknown tool: {tool}",
         "invalid_tool_arguments": "Invalid arguments",
         "prompt_not_found": "Invalid prompt name: {prompt}",
