@@ -172,6 +172,17 @@ async def test_the_handshake_is_initialize_then_initialized_without_params() -> 
         assert not target.peer.heard[1].get("params")
 
 
+@run
+async def test_messages_hold_no_more_than_the_document_prints() -> None:
+    async with strict(answering({"tools": []})) as (client, target):
+        await client.list_tools()
+        await client.ping()
+        initialize, _, listed, ping = target.peer.heard
+        assert set(initialize["params"]) == {"protocolVersion", "capabilities", "clientInfo"}
+        assert listed == {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+        assert ping == {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {}}
+
+
 @pytest.mark.parametrize("version", ["2024-10-07", "2025-03-26", "2024-11", "", "2026-07-28"])
 @run
 async def test_any_other_version_is_a_protocol_error_and_leads_to_backoff(version: str) -> None:
@@ -302,7 +313,6 @@ async def test_tools_are_listed_and_called() -> None:
             tool = {"name": "search_files", "description": "Search", "inputSchema": {"type": "object"}}
             peer.result(message, {"tools": [tool]})
         else:
-            message["params"].pop("_meta")  # the progress token
             assert message["params"] == {"name": "search_files", "arguments": {"pattern": "*.ex"}}
             peer.result(message, text("Found 42 files", isError=False))
 

@@ -238,7 +238,7 @@ class Attempt:
         self._failure = None
         try:
             # An idle limit, which stands still while a user logs in.
-            return await conversation.request(method, params, Timeouts(idle=limit, total=None))
+            return await conversation.request(method, params, Timeouts(idle=limit, total=None), quiet=True)
         except RequestTimeout as error:
             what = f"{self._label} did not answer {method} within {limit} s"
             self._failure = RequestTimeout(what, limit="connect")

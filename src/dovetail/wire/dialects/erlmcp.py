@@ -221,7 +221,7 @@ ERLMCP = Dialect(
     error_data={"invalid_params": details, "tool_execution_failed": reason, "tool_not_found": tool_id},
     methods=frozenset(("shutdown", "tasks/create")),
     limits=Limits(message_size=16 << 20),
-    timeouts=Timeouts(connect=30.0, idle=5.0, total=5.0),
+    timeouts=Timeouts(connect=30.0, idle=None, total=5.0),
     config_keys={
         "tcp_message_size_limit": ("tcp", _BOTH_WAYS),
         "http_body_size_limit": ("http", _BOTH_WAYS),

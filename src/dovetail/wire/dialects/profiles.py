@@ -31,7 +31,7 @@ MCP_CLIENT = Dialect(
         "invalid_params": "Invalid params",
         "internal_error": "Internal error",
     },
-    timeouts=Timeouts(connect=10.0, idle=30.0, total=30.0),
+    timeouts=Timeouts(connect=10.0, idle=None, total=30.0),
     versions=("2024-11-05",),
     client_capabilities={"roots": {"listChanged": True}},
     client_may_sample=True,
