@@ -132,6 +132,7 @@ ERLMCP_TASK = {"taskId": "t", "status": "pending", "createdAt": 1640995200000, "
 
 RESULT_CASES: list[tuple[str, Any, Any]] = [
     ("tools/list", {"tools": [], "cursor": "next"}, {"tools": [], "nextCursor": "next"}),
+    ("tools/list", {"tools": [], "cursor": None}, {"tools": []}),
     ("tools/list", {"tools": [{"name": "a"}]}, {"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}),
     (
         "tools/list",

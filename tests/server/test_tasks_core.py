@@ -476,7 +476,12 @@ async def test_erlmcp_s_failed_and_cancelled_tasks_have_their_own_codes() -> Non
     gate.set()
     id = await created(peer, "work", n=-1)
     assert (await ends(peer, id))["status"] == "failed"
-    assert (await peer.error("tasks/result", taskId=id))["code"] == -32083
+    failed = await peer.error("tasks/result", taskId=id)
+    assert failed["code"] == -32083
+    assert (
+        failed["data"]["reason"]
+        == (await peer.result("tasks/get", taskId=id))["task"]["error"]["data"]["reason"]
+    )
     assert (await peer.error("tasks/get", taskId="unknown"))["code"] == -32081
     assert (await peer.error("tasks/create", action={"type": "nothing"}))["code"] == -32002
 

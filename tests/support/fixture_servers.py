@@ -221,7 +221,8 @@ def versions(server: Server) -> None:
         description="Execute SQL queries against the database",
         input_schema=SQL,
         handler=sql_query,
-        meta={VENDOR + "deprecated": False, VENDOR + "version": "1.0.0"},
+        deprecated=False,
+        version="1.0.0",
     )
 
 

@@ -203,8 +203,9 @@ def erlmcp_result(task: TaskMachine) -> m.ErlmcpTaskResult:
             "task_result_not_ready", data={"taskId": task.shown, "status": _erlmcp_status(task)}
         )
     if isinstance(found, m.Error):
-        why = {} if task.reason is None else {"reason": task.reason}
-        raise ProtocolError(_ending(task, found), found.message, data={"taskId": task.shown, **why})
+        why = task.reason or (found.data.get("reason") if is_object(found.data) else None)
+        said = {"taskId": task.shown} if why is None else {"taskId": task.shown, "reason": why}
+        raise ProtocolError(_ending(task, found), found.message, data=said)
     return m.ErlmcpTaskResult(msgspec.json.decode(found))
 
 

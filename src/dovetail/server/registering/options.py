@@ -159,7 +159,7 @@ def tool_definition(prepared: Function, description: str | None, options: ToolOp
     if task != "forbidden":
         tool.execution = ToolExecution(task_support=task)
     describe(tool, description, options)
-    _add_meta(tool, {"version": options.get("version"), "deprecated": options.get("deprecated") or None})
+    _add_meta(tool, {"version": options.get("version"), "deprecated": options.get("deprecated")})
     return tool
 
 

@@ -25,8 +25,8 @@ def objects(value: Any) -> Iterator[Object]:
 
 
 def rename(members: Object, old: str, new: str) -> None:
-    """Give a member its official name unless that is taken."""
-    if old in members and new not in members:
+    """Give a member its official name unless that is taken; ``null`` (erlmcp's ``undefined``) is no value for one."""
+    if members.get(old) is not None and new not in members:
         members[new] = members.pop(old)
 
 
