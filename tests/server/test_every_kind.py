@@ -1,6 +1,7 @@
 """Every row of the table of kinds has its cause: something of ours raises it, or peers do and we understand them."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,7 @@ ELSEWHERE = {
     "session_not_found": "http/test_legacy.py",
     "cursor_expired": "server/test_register.py",
     "task_failed": "core/test_tasks.py",
+    "task_dependency_failed": "server/test_tasks_wishes.py",
     "task_cancelled": "server/test_tasks_core.py",
     "task_timeout": "server/test_tasks_extension.py",
     "task_state_invalid": "core/test_tasks.py",
@@ -134,6 +136,7 @@ OTHERWISE = {
     "authorization_failed": ("auth/test_login.py", "raises(AuthError"),
     "page_size_too_large": ("server/test_register.py", "-32074"),
     "invalid_page_size": ("server/test_register.py", "-32075"),
+    "task_already_exists": ("server/test_tasks_wishes.py", "-32082"),
     "session_lost": ("drivers/test_duplex.py", "SessionLost"),
     "no_back_channel": ("server/test_asking.py", "no way back"),
 }
@@ -145,8 +148,6 @@ RECEIVED = {
     "token_expired": "the same; RFC 6750 has one word for both",
     "pagination_not_supported": "every list of ours has pages",
     "invalid_offset": "our pages have cursors, and no offsets",
-    "task_already_exists": "the ids of our tasks are ours",
-    "task_dependency_failed": "our tasks depend on no others",
     "notification_not_delivered": "nobody is told what became of a notification",
     "unknown_error": "the meaning of a number that has none",
     "connection_closed": "told by MiniMCP's peers; ours is `transport_error`",
@@ -266,3 +267,15 @@ def test_what_only_peers_say_is_understood(kind: str) -> None:
         if code is not None:
             assert kind_of_code(code, modern=False, dialect=dialect) == kind
     assert row.erlmcp or row.elixir or kind in ("unknown_error", "connection_closed")
+
+
+def test_the_page_names_exactly_what_nothing_here_raises() -> None:
+    page = (TESTS.parent / "docs/design/dialects.md").read_text()
+    rows = page.partition("## Kinds that nothing here raises")[2].partition("\n## ")[0].splitlines()
+    named = {
+        kind for row in rows if row.startswith("| `") for kind in re.findall("`([a-z_]+)`", row.split("|")[1])
+    }
+    source = "".join(path.read_text() for path in (TESTS.parent / "src/dovetail").rglob("*.py"))
+    named.discard("unknown_error")  # a client passes on with it what a peer gave a number without a meaning
+    assert sorted(kind for kind in named if re.search(rf'Error\(\s*"{kind}"', source)) == []
+    assert named >= RECEIVED.keys() - {"unknown_error"}
