@@ -149,7 +149,7 @@ class Registering:
 
 
 def _is_function(given: Any) -> bool:
-    return inspect.isroutine(given) and not isinstance(given, classmethod)
+    return not isinstance(given, classmethod) and inspect.isroutine(given)
 
 
 def _chosen(what: str, given: Any, name: str | None) -> str | None:
