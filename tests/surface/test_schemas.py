@@ -174,11 +174,12 @@ def test_what_is_called_harmless_is_harmless(a: Any, b: Any, seed: int) -> None:
     """Whenever inclusion is claimed, no value speaks against it."""
     if narrower(a, b) or isinstance(a, bool) or isinstance(b, bool):
         return
-    # Closing every part of an allOf accepts less than what the whole declares: no false alarm, at times a missed one.
-    one, two = Validator(shut(a), trusted=True), Validator(b, trusted=True)
+    # What is sent fits the schema as it stands, and has declared members alone. Closing every part of an allOf accepts
+    # less than what the whole declares (no false alarm, at times a missed one), every part of a oneOf at times more.
+    sent, two = [Validator(one, trusted=True) for one in (a, shut(a))], Validator(b, trusted=True)
     pick = random.Random(seed)
     for value in [*SCALARS, *(values(pick) for _ in range(60))]:
-        if not one.problems(value):
+        if not any(one.problems(value) for one in sent):
             assert not two.problems(value), (a, b, value)
 
 
