@@ -349,8 +349,8 @@ async def test_a_client_that_listens_has_nothing_under_way_and_closes_at_once() 
     client = await Client(server, revision="2026-07-28", on_list_changed=lambda _: None).open()
     await until(lambda: server.listening)
     assert client.pending == 0
-    async with asyncio.timeout(10):
-        await client.close(drain=60)
+    async with asyncio.timeout(HANG):
+        await client.close(drain=2 * HANG)
 
 
 @run

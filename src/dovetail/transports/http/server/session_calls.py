@@ -74,22 +74,24 @@ class SessionCalls:
             return data, error
         if channel.stream is not None:
             await channel.conclude(data)
-        elif data is None:
-            await exchange.answer(202)  # cancelled: there is nothing to say
-        elif error is None and len(data) <= LARGE_ANSWER and not channel.headers:
+        elif error is None and data is not None and len(data) <= LARGE_ANSWER and not channel.headers:
             if (waiting := exchange.reply(data)) is not None:
                 await waiting
-        elif error is None:
-            await self._complete(channel, call, data)
         else:
-            await self._answer(channel, call, data, error)
+            await self._complete(channel, call, data, error)
         return data, error
 
-    async def _complete(self, channel: SessionChannel, call: Call, data: bytes) -> None:
+    async def _complete(
+        self, channel: SessionChannel, call: Call, data: bytes | None, error: DovetailError | None
+    ) -> None:
         exchange, full = channel.exchange, None
-        if len(data) > LARGE_ANSWER:
+        if data is not None and error is None and len(data) > LARGE_ANSWER:
             full = await self.watching.connections.owes(exchange.peer, len(data), call)
-        if full is None:
+        if data is None:
+            await exchange.answer(202)  # cancelled: there is nothing to say
+        elif error is not None:
+            await self._answer(channel, call, data, error)
+        elif full is None:
             await exchange.answer(200, data, channel.headers)
         else:
             await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
