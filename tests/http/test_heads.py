@@ -8,6 +8,7 @@ import pytest
 
 from dovetail import Context, Server
 from tests.support.aio import run
+from tests.support.waiting import turns
 from tests.support.web import modern, modern_headers, served
 
 ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
@@ -47,6 +48,32 @@ async def test_a_trailer_does_not_name_the_caller() -> None:
                 # granian refuses trailers, since RSGI cannot tell them from a body that breaks off.
                 assert (await connection.response()).status in (200, 400)
     assert set(callers) <= {"None"}
+
+
+@run
+async def test_a_trailer_is_no_header_of_the_request() -> None:
+    server = Server("heads")
+
+    @server.tool
+    async def names(ctx: Context) -> list[str]:
+        return [name.decode() for name, _ in ctx.scope["headers"]]
+
+    message = modern("tools/call", {"name": "names"})
+    body = json.dumps(message).encode()
+    tail = b"%x\r\n%s\r\n0\r\nX-User: root\r\nMcp-Name: other\r\n\r\n" % (len(body), body)
+    async with served(server) as site:
+        for cut in (0, 10, len(tail) - 30):
+            async with await site.connect() as connection:
+                chunked = modern_headers(message) | {"Transfer-Encoding": "chunked"}
+                connection.request("POST", "/mcp", chunked, tail[:cut] or tail)
+                if cut:
+                    await connection.writer.drain()
+                    await turns()
+                    connection.send(tail[cut:])
+                found = await connection.response()
+                assert found.status in (200, 400)  # granian refuses trailers
+                assert b"x-user" not in found.body
+                assert b"-32020" not in found.body
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "foo", "websockets"])

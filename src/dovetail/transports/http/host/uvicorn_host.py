@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ....errors import DovetailError
@@ -140,7 +139,7 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
         "access_log": False,
         "interface": "asgi3",
         "http": partial(
-            Heads, _parser(options), limits.header_bytes, 2 * limits.message_size, options.header_timeout
+            Heads, _parser(), limits.header_bytes, 2 * limits.message_size, options.header_timeout
         ),
         "server_header": False,
         "proxy_headers": False,
@@ -155,10 +154,22 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
     }
 
 
-def _parser(options: HttpOptions) -> type[asyncio.Protocol]:
-    """The fastest one, but for a trailer that comes with its head: that must not name the caller."""
-    return AutoHTTPProtocol if options.principal is None else H11Protocol
+def _parser() -> type[asyncio.Protocol]:
+    """The fastest one there is that knows a trailer from a header."""
+    if find_spec("httptools") is None:
+        return H11Protocol
+    from .trailers import WithoutTrailers
+
+    return WithoutTrailers
+
+
+_CLIENTS: Final = (
+    "Invalid HTTP",
+    "Invalid UTF-8",
+    "Unsupported upgrade",
+    "ASGI callable returned without completing handshake",  # said of every one that was refused with a status
+)
 
 
 def _not_about_clients(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(("Invalid HTTP", "Invalid UTF-8", "Unsupported upgrade"))
+    return not str(record.msg).startswith(_CLIENTS)
