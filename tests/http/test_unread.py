@@ -1,19 +1,21 @@
 """Clients that take nothing of what is sent to them: they cost a bounded place for a bounded time."""
 
 import asyncio
+import json
 import socket
 import sys
 from typing import Any
 
 import pytest
-from attacks.on_websocket import HANDSHAKE, PING, frame
+from attacks.on_websocket import HANDSHAKE, PING, TEXT, frame
 from attacks.victim import http
 
 from dovetail import Context, Server
+from dovetail.settings import Limits
 from tests.http.test_budgets import post
 from tests.support.aio import run
 from tests.support.waiting import until
-from tests.support.web import Site, modern, served
+from tests.support.web import Site, Web, legacy_headers, modern, request, served
 
 ON = ("granian", "granian-asgi", "uvicorn", "asyncio")
 MESSAGES = 400
@@ -49,6 +51,68 @@ async def test_an_answer_that_is_not_taken_is_given_up_after_the_write_timeout()
         await until(lambda: server.admission.budget.answers.taken > 0)
         await until(lambda: server.admission.budget.answers.taken == 0)
         writer.transport.abort()
+
+
+BIG = {"name": "told", "arguments": {}}
+"""A call whose answer comes at the end of an event stream, where there is one, and is large."""
+WAYS = ("modern", "session", "stateless", "pair", "websocket")
+
+
+async def ask(way: str, site: Site, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Ask for much on one of the ways there are."""
+    web, revision = Web(site), "2024-11-05" if way == "pair" else "2025-11-25"
+    if way == "websocket":
+        writer.write(http("GET", "/mcp", HANDSHAKE))
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+        writer.write(frame(TEXT, json.dumps(modern("tools/call", BIG)).encode()))
+    elif way == "pair":
+        writer.write(http("GET", "/sse", {"Content-Type": "", "Content-Length": ""}))
+        path = (await reader.readuntil(b"\n\n")).partition(b"data: ")[2].decode().strip()
+        start = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        for message in (request("initialize", start), request("tools/call", BIG)):
+            body = json.dumps(message).encode()
+            assert (await web.ask("POST", legacy_headers(None), body, path=path)).status == 202
+    elif way == "modern":
+        writer.write(post(modern("tools/call", BIG, meta={"progressToken": 1})))
+    else:
+        session = (await web.initialize(revision))[0] if way == "session" else None
+        params = BIG | {"_meta": {"progressToken": 1}}
+        headers = legacy_headers(revision, session)
+        writer.write(http("POST", "/mcp", headers, json.dumps(request("tools/call", params)).encode()))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str, hosted: str) -> None:
+    if (way, hosted) == ("websocket", "asyncio"):
+        pytest.skip("it has no WebSockets")
+
+    @run
+    async def scenario() -> None:
+        server = Server("unread", limits=Limits(all_answers=20 << 20))
+
+        @server.tool(structured=False)
+        async def told(ctx: Context) -> str:
+            await ctx.report_progress(1)
+            return "x" * (12 << 20)
+
+        answers = server.admission.budget.answers
+        async with served(server, stateless=way == "stateless") as site:
+            reader, writer = await narrow(site)
+            await ask(way, site, reader, writer)
+            deaf(writer)
+            await until(lambda: answers.taken > 12 << 20)
+            other, asking = await asyncio.open_connection("127.0.0.1", site.port)
+            await ask(way, site, other, asking)
+            said = b""
+            while b'"code":1004' not in said and b'"code":1069' not in said:
+                said += await other.read(1 << 16)
+                assert len(said) < 1 << 20
+            assert answers.taken < 20 << 20
+            writer.transport.abort()
+            asking.transport.abort()
+            await until(lambda: not answers.taken)
+
+    scenario()
 
 
 @run

@@ -408,3 +408,31 @@ async def test_large_answers_that_nobody_takes_are_refused_and_given_again_to_wh
     client.link.close()
     await other.close()
     await listener.close()
+
+
+@run
+async def test_the_first_large_answer_of_each_connection_counts_too() -> None:
+    async def large(request: Call, channel: Channel) -> CallToolResult:
+        return text("x" * size)
+
+    size = 12 << 20  # more than the kernel takes
+    parrot, clients = Parrot(big=large), [Recorder() for _ in range(3)]
+    answers = parrot.admission.budget.answers
+    answers.limit = 2 * size + size // 2
+    listener = await tcp.listen(parrot)
+    for client, counted in zip(clients, (size, 2 * size, 2 * size), strict=True):
+        await tcp.connect(client, *listener.address)
+        client.link.pause()
+        client.link.send(json.dumps(modern("tools/call", call("big"), id=1)).encode())
+        await until(lambda counted=counted: answers.taken > counted)
+    clients[2].link.resume()
+    await clients[2].until(lambda: clients[2].messages)
+    assert json.loads(clients[2].messages[0])["error"]["code"] == 1004
+    clients[0].link.resume()
+    await clients[0].until(lambda: clients[0].messages)
+    assert "result" in json.loads(clients[0].messages[0])
+    clients[1].link.abort()
+    await until(lambda: not answers.taken)
+    for client in clients:
+        client.link.close()
+    await listener.close()

@@ -3,9 +3,8 @@
 The link calls `Duplex.received` with every message; everything that can be settled at once (answers,
 cancellations, refusals) is settled inside that call, and a request becomes one task that runs the service and
 writes what it returns. There is no queue, no reader and no writer. Answers that are ready in the same turn of
-the event loop leave in one write; a lone answer leaves at once.
-
-Servers and clients use the same class: `request` and `notify` are there on both sides.
+the event loop leave in one write; a lone answer leaves at once. Servers and clients use the same class: `request` and
+`notify` are there on both sides.
 """
 
 from __future__ import annotations
@@ -255,14 +254,15 @@ class Duplex:
             self._session_over()  # a refused initialize takes its session with it
         if data is None and call.batch is not None and call.batch.due:
             data = await stepwise(call.batch.joined())
+        if data is not None and len(data) > SMALL_MESSAGE and self._link is not None:
+            self._flush()  # only what has been written shows whether the peer takes it
+            await self._unread.send(call, data, self._link)
+            data = None
         self._tasks.pop(call, None)
         if data is None:
             return
         frames = self._frames
-        if len(data) > SMALL_MESSAGE and call.batch is None and self._link is not None:
-            self._flush()  # only what has been written shows whether the peer takes it
-            self._link.send(self._unread.fitting(call, data, self._link))
-        elif not frames and not self._tasks:
+        if not frames and not self._tasks:
             if self._link is not None:
                 self._link.send(data)
         else:

@@ -1,8 +1,6 @@
-"""Large answers that a peer asked for and does not take: counted among those of all peers, and in the end refused."""
+"""Large answers on their way to a peer: counted among those of all peers until it has taken them, or refused."""
 
 from __future__ import annotations
-
-import asyncio
 
 from ..core.budget import Account, unread
 from ..core.channel import Call, Link
@@ -13,22 +11,23 @@ class Unread:
 
     def __init__(self, account: Account) -> None:
         self._account, self._held = account, 0
-        self._waiting: asyncio.Task[None] | None = None
 
-    def fitting(self, call: Call, data: bytes, link: Link) -> bytes:
-        """``data``, or the refusal to send in its place."""
-        if not link.blocked:
-            return data
-        refusal = unread(self._account, self._held, len(data))
+    async def send(self, call: Call, data: bytes, link: Link) -> None:
+        """Send ``data`` behind what was not taken yet, or the refusal in its place; returns once it is taken."""
+        account, size = self._account, len(data)
+        # One alone may be as large as it likes; those of an array were counted when they gathered.
+        refusal = unread(account, self._held, size) if account.taken and call.batch is None else None
         if refusal is not None:
-            return call.codec.encode_error(call.id, refusal)
-        self._account.take(len(data))
-        self._held += len(data)
-        if self._waiting is None:
-            self._waiting = asyncio.get_running_loop().create_task(self._taken(link))
-        return data
-
-    async def _taken(self, link: Link) -> None:
-        await link.drain()  # returns also when the peer is gone
-        self._account.give(self._held)
-        self._held, self._waiting = 0, None
+            link.send(call.codec.encode_error(call.id, refusal))
+            return
+        account.taken += size
+        self._held += size
+        try:
+            if link.blocked:
+                await link.drain()  # returns also when the peer is gone
+            link.send(data)
+            if link.blocked:
+                await link.drain()
+        finally:
+            account.give(size)
+            self._held -= size

@@ -423,14 +423,13 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
-                link = ServerSocketLink(
-                    socket, self.service.limits.write_buffer, self.options.write_timeout, arriving
-                )
+                most, patience = self.service.limits.write_buffer, self.options.write_timeout
+                link = ServerSocketLink(socket, most, patience, life.connections, arriving)
                 life.watch_socket(duplex, link)
                 drain = self.options.drain
                 with until_expiry(principal, self.service.clock(), lambda: duplex.close(drain=drain)):
                     await serve_websocket(socket, duplex, link)
-        except TimeoutError:
+        except (TimeoutError, TransportError):
             duplex.lost(None)
         finally:
             del life.sockets[duplex]

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from ....core.budget import Account
 from ....drivers.pacing import poured, turn
-from ....settings import LARGE_ANSWER, READ_IN_TURN, HttpOptions
+from ....settings import LARGE_ANSWER, READ_IN_TURN, UNSENT_STREAM, HttpOptions
 from ....wire import headers as routing
 from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces
 from .app import HttpApp
+from .connections import PeerConnections
 from .exchange import (
     CLOSE,
     EVENT_HEADERS,
@@ -67,6 +68,7 @@ class AsgiFace:
         if kind == "http":
             scope["transport"] = "http"
             exchange = AsgiExchange(scope, path, headers, plain, local, scope["method"], receive, send)
+            exchange.connections = self.app.life.connections
             if b"upgrade" in names:
                 # A parser may have stopped before the body, which would then be the next request.
                 await exchange.answer(400, b"only WebSockets are upgraded to", CLOSE, TEXT_TYPE)
@@ -143,6 +145,7 @@ class AsgiExchange(AsgiHead, eq=False):
 
     extra: Headers = ()
     held: int = 0
+    connections: PeerConnections | None = None
 
     async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length", "")
@@ -206,7 +209,7 @@ class AsgiExchange(AsgiHead, eq=False):
         return b""
 
     def stream(self, headers: Headers = ()) -> AsgiSink:
-        return AsgiSink(self.send, [*_EVENTS, *map(encoded, (*headers, *self.extra))])
+        return AsgiSink(self, [*_EVENTS, *map(encoded, (*headers, *self.extra))])
 
     async def disconnected(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
@@ -216,28 +219,32 @@ class AsgiExchange(AsgiHead, eq=False):
 class AsgiSink(Struct, eq=False):
     """A response in pieces."""
 
-    send: Send
+    exchange: AsgiExchange
     head: Raw
     begun: bool = False
 
     async def write(self, data: bytes) -> None:
+        exchange = self.exchange
         try:
-            if not self.begun:
-                self.begun = True
-                await self.send({"type": "http.response.start", "status": 200, "headers": self.head})
-            await self.send({"type": "http.response.body", "body": data, "more_body": True})
+            await self._begin()
+            await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
         except GONE:
             raise gone() from None
+        if len(data) > UNSENT_STREAM and exchange.connections is not None:
+            await exchange.connections.taken(exchange.peer)  # hosts wait before they send, not behind it
+
+    async def _begin(self) -> None:
+        if not self.begun:
+            self.begun = True
+            await self.exchange.send({"type": "http.response.start", "status": 200, "headers": self.head})
 
     def take(self, data: bytes) -> bool:
         return False  # ``send`` may be anybody's, and wants a task of its own
 
     async def close(self) -> None:
         try:
-            if not self.begun:
-                self.begun = True
-                await self.send({"type": "http.response.start", "status": 200, "headers": self.head})
-            await self.send({"type": "http.response.body", "body": b""})
+            await self._begin()
+            await self.exchange.send({"type": "http.response.body", "body": b""})
         except GONE:
             pass
 

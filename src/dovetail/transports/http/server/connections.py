@@ -13,14 +13,15 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Container, Hashable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Container, Hashable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from math import inf
 from threading import Event
 
 from ....core.budget import Account, unread
 from ....core.channel import Call
 from ....errors import Refusal
-from ....settings import ADDRESSES_KEPT, DISCARD_LOOK, DISCARDED, UNSENT_LOOK, UNSENT_YOUNG
+from ....settings import ADDRESSES_KEPT, DISCARD_LOOK, DISCARDED, LARGE_ANSWER, UNSENT_LOOK, UNSENT_YOUNG
 from .exchange import gone
 from .kernel import Peer, Seen, key_of, table
 
@@ -120,23 +121,30 @@ class PeerConnections:
                 self.account.give(size)
         return seen
 
-    async def owes(self, peer: Peer | None, size: int, call: Call | None = None) -> Refusal | None:
-        """Why there is no room for one more large answer of ``size`` bytes, which is about to be sent to ``peer``.
+    @asynccontextmanager
+    async def room(
+        self, peer: Peer | None, size: int, call: Call | None = None
+    ) -> AsyncGenerator[Refusal | None, None]:
+        """Why there is no room for one more large answer of ``size`` bytes, which is to be sent in this block.
 
-        None: there is, and it is taken. Whoever has not taken half of all there may be is told to read faster.
+        None: there is, and it is taken until ``peer`` has it all. Whoever has not taken half of all there may be is
+        told to read faster.
         """
-        if peer is None or sys.platform != "linux":
-            return None
-        owner = _owner(peer, call)
+        if size <= LARGE_ANSWER or peer is None or sys.platform != "linux":
+            yield None
+            return
+        owner, key = _owner(peer, call), key_of(peer)
         if call is not None:
             self._keep(owner, call, size)
         full = await self._refusal(owner, size)
         if full is None:
             self.account.take(size)
-            key = key_of(peer)
-            before = self.owed[key][0] if key in self.owed else 0
-            self.owed[key] = before + size, asyncio.get_running_loop().time(), owner
-        return full
+            self.owed[key] = self.owed.get(key, (0,))[0] + size, inf, owner
+        try:
+            yield full
+        finally:
+            if full is None:  # from here on the kernel knows how much of it has not been taken
+                self.owed[key] = self.owed[key][0], asyncio.get_running_loop().time(), owner
 
     def learn(self, call: Call, size: int) -> None:
         """The answer to ``call`` is that large."""
@@ -177,14 +185,14 @@ class PeerConnections:
         """
         if peer is None or sys.platform != "linux":
             return
-        key = key_of(peer)
-        try:
-            async with asyncio.timeout(self._patience):
-                while one := (await self.look()).get(key):
-                    if one.hung_up or not one.unsent:
-                        break
-                    await asyncio.sleep(UNSENT_LOOK)
-        except TimeoutError:
-            one = None
-        if one is None or one.hung_up:
-            raise gone()
+        key, clock = key_of(peer), asyncio.get_running_loop().time
+        unsent, since = 0, clock()
+        while (one := (await self.look()).get(key)) is not None and not one.hung_up:
+            if not one.unsent:
+                return
+            if one.unsent != unsent:
+                unsent, since = one.unsent, clock()
+            elif clock() - since > self._patience:
+                break
+            await asyncio.sleep(UNSENT_LOOK)
+        raise gone()

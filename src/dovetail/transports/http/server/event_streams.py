@@ -47,6 +47,8 @@ class EventStream(Struct, eq=False):
     on_abandon: Callable[[], object] | None = None
     """Called when the stream is given up because its client does not read, or has gone."""
     _size: int = 0
+    _flying: int = 0
+    """Bytes of those that are being sent."""
     _sink: Sink | None = None
     _ended: bool = False
     _woken: bool = False
@@ -60,6 +62,11 @@ class EventStream(Struct, eq=False):
         """The response has begun, or is about to: from now on its status cannot change."""
         return self._sink is not None or bool(self.pending)
 
+    @property
+    def full(self) -> bool:
+        """More waits to be sent than should."""
+        return self._size > self.limit
+
     def write(self, data: bytes, *, now: bool = False) -> None:
         """Take encoded event-stream text. Silent once the stream is over.
 
@@ -67,7 +74,7 @@ class EventStream(Struct, eq=False):
         """
         if self.closed:
             return
-        if self._size > self.limit:
+        if self._size - self._flying > self.limit:
             # The client does not read: give up its stream rather than our memory.
             self._give_up()
             return
@@ -126,9 +133,11 @@ class EventStream(Struct, eq=False):
         try:
             while self.pending:
                 count, data = len(self.pending), b"".join(self.pending)
+                self._flying = len(data)
                 await self._sink.write(data)
                 del self.pending[:count]
-                self._size -= len(data)
+                self._size -= self._flying
+                self._flying = 0
         except TransportError:
             self._give_up()
         finally:

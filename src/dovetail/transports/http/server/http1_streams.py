@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....settings import UNSENT_STREAM
 from .exchange import CLOSE, gone
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class Http1Sink:
         connection = self._connection
         if connection.lost or self._exchange.over:
             raise gone()
-        if connection.writable is not None:
-            return False
+        if connection.writable is not None or len(data) > UNSENT_STREAM:
+            return False  # nobody would know whether it is taken
         self._write(data)
         return True
 

@@ -194,12 +194,18 @@ class Legacy:
             )
         finally:
             self.running.discard(posted.task)
-        if stream.started:
-            await stream.end(data)
-        else:
-            headers = [line for error in failures for line in self._identity.step_up(error, posted.exchange)]
+        exchange = posted.exchange
+        async with self.calls.watching.connections.room(exchange.peer, len(data or b"")) as full:
+            if full is not None:
+                refused = self.service.admission.refuse(full, _id_of(posted.frame), session)
+                status, data = refused.status, refused.body
+                failures.append(full)
+            if stream.started:
+                await stream.end(data)
+                return
+            headers = [line for error in failures for line in self._identity.step_up(error, exchange)]
             headers += [line for error in failures for line in retry_after(error, status)]
-            await posted.exchange.answer(status, data or b"", headers)
+            await exchange.answer(status, data or b"", headers)
 
     async def _refuse_unreadable(self, posted: Posted, error: RemoteProtocolError) -> None:
         """Refuse in the words of the revision the client speaks, as far as it can be told."""
@@ -340,13 +346,11 @@ class Legacy:
         if channel.stream is not None:
             await channel.conclude(None if answer is None else whole(answer))
             return
-        full = (
-            None if answer is None else await self.calls.watching.connections.owes(exchange.peer, len(answer))
-        )
-        if full is None:
-            await exchange.answer(202 if answer is None else 200, answer or b"")
-        else:
-            await refuse(exchange, self.service.admission, full, status=503)
+        async with self.calls.watching.connections.room(exchange.peer, len(answer or b"")) as full:
+            if full is None:
+                await exchange.answer(202 if answer is None else 200, answer or b"")
+            else:
+                await refuse(exchange, self.service.admission, full, status=503)
 
     async def _together(
         self, live: LiveSession, calls: list[Call], channel: SessionChannel, exchange: Exchange

@@ -17,7 +17,7 @@ from ....core.principal import Principal
 from ....drivers.run import Answered, status_of
 from ....errors import ProtocolError, Refusal
 from ....settings import LARGE_ANSWER
-from ....wire.long_results import whole
+from ....wire.long_results import Body, whole
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, Headers, refuse, retry_after
 from .identity import until_expiry
@@ -64,18 +64,27 @@ class Modern:
             del watching.posts[exchange]
             if watching.watches:
                 watching.leave(exchange)
-        if channel.stream is not None:
+        if data is not None and len(data) > LARGE_ANSWER and error is None:
+            await self._complete(channel, data)
+        elif channel.stream is not None:
             await channel.stream.end(None if data is None else whole(data))
         elif error is None and data is not None:
-            if len(data) > LARGE_ANSWER:
-                full = await watching.connections.owes(exchange.peer, len(data), call)
-                if full is not None:
-                    await refuse(exchange, self.service.admission, full, id=call.id, status=503)
-                    return
             if (waiting := exchange.reply(data)) is not None:
                 await waiting
         else:
             await self._reply(exchange, call, (data, error))
+
+    async def _complete(self, channel: ModernChannel, data: Body) -> None:
+        """Answer with a large result, if there is room for it."""
+        call, exchange = channel.call, channel.exchange
+        async with self.watching.connections.room(exchange.peer, len(data), call) as full:
+            if channel.stream is not None:
+                last = whole(data) if full is None else call.codec.encode_error(call.id, full)
+                await channel.stream.end(last)
+            elif full is not None:
+                await refuse(exchange, self.service.admission, full, id=call.id, status=503)
+            elif (waiting := exchange.reply(data)) is not None:
+                await waiting
 
     async def _reply(self, exchange: Exchange, call: Call, outcome: Answered) -> None:
         """Answer with JSON, unless the client has gone."""

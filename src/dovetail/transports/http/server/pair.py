@@ -40,9 +40,11 @@ class EventLink(Link):
 
     def send(self, message: bytes) -> None:
         self.stream.write(encode_event(message, event="message"))
+        self.blocked = self.stream.full
 
     async def drain(self) -> None:
         await self.stream.drain()
+        self.blocked = False
 
     def pause(self) -> None:
         """Posts arrive one by one and are answered one by one: there is nothing to stop."""

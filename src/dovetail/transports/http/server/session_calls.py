@@ -72,7 +72,7 @@ class SessionCalls:
                 self.sessions.settle(live)
         if channel.together is not None:
             return data, error
-        if channel.stream is not None:
+        if channel.stream is not None and (data is None or len(data) <= LARGE_ANSWER):
             await channel.conclude(data)
         elif error is None and data is not None and len(data) <= LARGE_ANSWER and not channel.headers:
             if (waiting := exchange.reply(data)) is not None:
@@ -84,17 +84,19 @@ class SessionCalls:
     async def _complete(
         self, channel: SessionChannel, call: Call, data: bytes | None, error: DovetailError | None
     ) -> None:
-        exchange, full = channel.exchange, None
-        if data is not None and error is None and len(data) > LARGE_ANSWER:
-            full = await self.watching.connections.owes(exchange.peer, len(data), call)
+        exchange = channel.exchange
         if data is None:
             await exchange.answer(202)  # cancelled: there is nothing to say
-        elif error is not None:
+        elif error is not None and channel.stream is None:
             await self._answer(channel, call, data, error)
-        elif full is None:
-            await exchange.answer(200, data, channel.headers)
         else:
-            await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
+            async with self.watching.connections.room(exchange.peer, len(data), call) as full:
+                if channel.stream is not None:
+                    await channel.conclude(data if full is None else call.codec.encode_error(call.id, full))
+                elif full is None:
+                    await exchange.answer(200, data, channel.headers)
+                else:
+                    await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
 
     async def _answer(self, channel: SessionChannel, call: Call, data: bytes, error: DovetailError) -> None:
         status = self.service.admission.status_of(error, call.revision)

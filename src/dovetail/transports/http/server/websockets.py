@@ -15,8 +15,8 @@ from typing import Final
 from ....core.channel import Link
 from ....drivers.duplex import Duplex
 from ....errors import TransportError
-from ....settings import HTTP_FLUSH
-from .connections import cut
+from ....settings import HTTP_FLUSH, UNSENT_STREAM
+from .connections import PeerConnections, cut
 from .exchange import Socket
 from .unfinished import Arriving
 
@@ -33,13 +33,22 @@ INTERNAL_ERROR: Final = 1011
 class ServerSocketLink(Link):
     """Sends what the driver writes; one short task flushes whatever has gathered."""
 
-    def __init__(self, socket: Socket, limit: int, patience: float, arriving: Arriving | None = None) -> None:
+    def __init__(
+        self,
+        socket: Socket,
+        limit: int,
+        patience: float,
+        connections: PeerConnections,
+        arriving: Arriving | None = None,
+    ) -> None:
         self._socket = socket
+        self._connections = connections
         self.arriving = arriving
         self._patience = patience
         self._limit = limit
         self._waiting: deque[bytes] = deque()
-        self._size = 0
+        self._size = self._flying = 0
+        """Bytes that have not been sent, and those of the message that is being sent."""
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.code: int | None = None
@@ -56,11 +65,12 @@ class ServerSocketLink(Link):
     def send(self, message: bytes) -> None:
         if self._closed:
             return
-        if self._size > self._limit:
+        if self._size - self._flying > self._limit:
             self.abort()  # the client does not read
             return
         self._waiting.append(message)
         self._size += len(message)
+        self.blocked = self._size > self._limit
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._flush())
 
@@ -68,9 +78,14 @@ class ServerSocketLink(Link):
         try:
             while self._waiting:
                 message = self._waiting.popleft()
+                self._flying = len(message)
                 async with asyncio.timeout(self._patience):
                     await self._socket.send_text(message.decode())
-                self._size -= len(message)
+                if len(message) > UNSENT_STREAM:
+                    await self._connections.taken(self.peer)  # not every host waits for that
+                self._size -= self._flying
+                self._flying = 0
+                self.blocked = self._size > self._limit
         except TimeoutError:
             self.abort()  # it takes nothing
             if self.peer is not None:
