@@ -381,6 +381,16 @@ def test_a_server_that_cannot_sample_says_so_in_the_dialect_whose_clients_ask_fo
     assert (error["code"], error["data"]["kind"]) == (-32006, "sampling_not_supported")
 
 
+@pytest.mark.parametrize("token", ["x" * 1025, [], 1.5])
+def test_bad_metadata_before_any_handshake_is_invalid_params(token: Any) -> None:
+    meta = {"_meta": {"progressToken": token}}
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    for message in (request("ping", meta), request("initialize", start | meta)):
+        error = read(admit(message), "2025-11-25")
+        assert error["code"] == -32602
+        assert "progressToken" in error["message"]
+
+
 def test_a_second_initialize_is_refused() -> None:
     rejected = admit(initialize("2025-06-18"), session("2025-06-18"))
     assert read(rejected, "2025-06-18")["code"] == -32600

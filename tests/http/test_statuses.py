@@ -19,6 +19,7 @@ from tests.support.web import (
     messages,
     modern,
     modern_headers,
+    request,
     served,
     text,
 )
@@ -227,6 +228,25 @@ async def test_a_header_that_came_twice_is_refused() -> None:
             async with await site.connect() as connection:
                 connection.request("POST", "/mcp", [("Host", "127.0.0.1"), *pairs, extra], body)
                 error(await connection.response(), 400, code)
+
+
+@run
+async def test_two_versions_are_named_whatever_era_the_message_is_of() -> None:
+    async with served(build()) as site:
+        web = Web(site)
+        session, _ = await web.initialize("2025-11-25")
+        body = json.dumps(request("tools/list", {})).encode()
+        pairs = [("Host", "127.0.0.1"), *legacy_headers(None, session).items()]
+        for versions in (("2025-06-18", "2025-11-25"), (MODERN, "2025-11-25")):
+            async with await site.connect() as connection:
+                both = [("MCP-Protocol-Version", version) for version in versions]
+                connection.request("POST", "/mcp", [*pairs, *both], body)
+                found = error(await connection.response(), 400, -32020)
+                assert ", ".join(versions) in found["error"]["message"]
+        found = await web.ask("POST", legacy_headers("2025-06-18", session), body)
+        message = error(found, 400, -32600)["error"]["message"]
+        assert "2025-06-18" in message
+        assert "2025-11-25" in message
 
 
 @run

@@ -21,8 +21,7 @@ rung  check                                                          answer     
 Nearly every request passes, so `admit` first decodes as if everything were in order, and only a request that
 turns out not to be goes back to `_climb`, which takes the rungs one by one.
 
-Requests without modern metadata belong to the legacy session they come in. Without one there are two that may
-be said, ``initialize`` and ``ping``; all others are told what is missing.
+Requests without modern metadata belong to their legacy session; without one, ``initialize`` and ``ping`` may be said.
 """
 
 from __future__ import annotations
@@ -297,6 +296,7 @@ class Admission:
         frame, headers = arrival.frame, arrival.headers
         codec = self._modern
         try:
+            routing.once(headers)  # two versions do not even say which era this is
             meta = metadata.read(frame.params)
             if headers is not None:
                 routing.check(headers, frame)
@@ -416,6 +416,7 @@ class Admission:
             if frame.params is not UNSET and memoryview(frame.params).nbytes > INTRODUCTION_BYTES:
                 raise ProtocolError("invalid_params", f"{row.name} exceeds {INTRODUCTION_BYTES} bytes")
             params = legacy.decode_params(row, frame.params)
+            metadata.check(params.meta or EMPTY)
             if row.name != INITIALIZE:
                 return arrival.call(row, params, legacy, NOTHING)
             revision = phases.negotiate(params.protocol_version, self.revisions)

@@ -118,8 +118,7 @@ def check(headers: RoutingHeaders, frame: Frame) -> None:
     Raises:
         RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
     """
-    if headers.duplicated:
-        _refuse_duplicated(headers)
+    once(headers)
     params = peek(frame)
     meta: Any = params.meta
     if headers.version is None:
@@ -156,8 +155,7 @@ def check_arguments(headers: RoutingHeaders, arguments: Any, header_map: HeaderM
     Raises:
         RemoteProtocolError: (``header_mismatch``) a header is missing, malformed or says something else.
     """
-    if headers.duplicated:
-        _refuse_duplicated(headers)
+    once(headers)
     if not header_map:
         return
     if isinstance(arguments, Raw | bytes):
@@ -206,10 +204,18 @@ def _compare(header: str, said: str, meant: Any, what: str) -> None:
         _refuse(header, f"differs from the {what} in the body: {both}")
 
 
-def _refuse_duplicated(headers: RoutingHeaders) -> NoReturn:
+def once(headers: RoutingHeaders | None) -> None:
+    """Raises RemoteProtocolError: (``header_mismatch``) one of them came twice."""
+    if headers is not None and headers.duplicated:
+        raise doubled(headers)
+
+
+def doubled(headers: RoutingHeaders) -> RemoteProtocolError:
+    """Why headers are refused of which one came twice. Of versions both are named."""
     name = min(headers.duplicated)
     values = f": {headers.version}" if name == VERSION_HEADER.lower() else ""
-    _refuse(name, "came more than once" + values[: 2 * NAME_ECHO])
+    text = f"the header {name} came more than once{values[: 2 * NAME_ECHO]}"
+    return RemoteProtocolError("header_mismatch", text, data={"header": name})
 
 
 def _refuse(header: str, reason: str) -> NoReturn:

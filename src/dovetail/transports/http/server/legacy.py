@@ -25,9 +25,10 @@ from ....drivers.pacing import stepwise
 from ....drivers.run import Outcome
 from ....errors import DovetailError, ProtocolError, Refusal, RemoteProtocolError
 from ....model import ClientCapabilities
+from ....settings import NAME_ECHO
 from ....stores.base import StoreError
 from ....wire.frames import Frame, RequestId, is_batch
-from ....wire.headers import RoutingHeaders
+from ....wire.headers import doubled
 from ....wire.long_results import Body, whole
 from ....wire.revisions import ASSUMED, BY_NAME
 from .ended_sessions import EndedSessions
@@ -110,7 +111,7 @@ class Legacy:
         frame, exchange = posted.frame, posted.exchange
         opens = isinstance(frame, Frame) and frame.method == INITIALIZE
         if posted.routing.duplicated:
-            return refuse(exchange, self.service.admission, _doubled(posted.routing), status=400)
+            return refuse(exchange, self.service.admission, doubled(posted.routing), status=400)
         if isinstance(frame, RemoteProtocolError) and not is_batch(posted.body):
             return self._refuse_unreadable(posted, frame)
         if self.options.stateless:
@@ -423,21 +424,15 @@ def _id_of(frame: Frame | RemoteProtocolError | None) -> RequestId | None:
     return frame.id
 
 
-def _doubled(routing: RoutingHeaders) -> ProtocolError:
-    name = min(routing.duplicated)
-    return ProtocolError("header_mismatch", f"the header {name} came twice", data={"header": name})
-
-
 def _problem(posted: Posted, session: Session, bends: Callable[[str], bool]) -> ProtocolError | None:
     """Why a message is not for this session."""
     version, frame = posted.routing.version, posted.frame
     if posted.routing.duplicated:
-        return _doubled(posted.routing)
+        return doubled(posted.routing)
     if version is not None and version != (name := session.revision.name):
         if not bends("version-not-negotiated"):
-            return ProtocolError(
-                "invalid_request", f"MCP-Protocol-Version differs from the negotiated {name}"
-            )
+            text = f"MCP-Protocol-Version differs from the negotiated {name}: {version[:NAME_ECHO]!r}"
+            return ProtocolError("invalid_request", text)
         posted.routing.version = None
     if isinstance(frame, Frame) and frame.method is UNSET and session.codec.dialect.refuse_responses:
         return ProtocolError("invalid_request", "only requests and notifications are accepted")
