@@ -11,6 +11,7 @@ from dovetail.transports.loopback import is_loopback
 from tests.support.aio import run
 from tests.support.everything import build
 from tests.support.held import held
+from tests.support.waiting import until
 from tests.support.web import Web, modern, modern_headers, served
 
 ON = ("granian", "uvicorn", "asyncio")
@@ -161,6 +162,61 @@ async def test_a_foreign_host_or_page_gets_403_everywhere(hosted: str) -> None:
                 found = await connection.response()
                 assert found.status == 403
                 assert hosted == "granian" or b"allowed_" in found.body  # RSGI cannot say why
+
+
+UPGRADE = [
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw=="),
+]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("Host", "evil.example"), ("Host", "127.0.0.1")],
+        [("Host", "127.0.0.1"), ("Origin", "https://evil.example"), ("Origin", "http://127.0.0.1")],
+        [("Host", "127.0.0.1"), ("Origin", "https://evil.example\xe4")],
+        [("Host", "127.0.0.1"), ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Site", "none")],
+    ],
+)
+def test_of_two_opinions_neither_opens_any_door(pairs: list[tuple[str, str]]) -> None:
+    @run
+    async def scenario() -> None:
+        message = modern("tools/list")
+        async with served(build()) as site:
+            for method, path, more, body in (
+                ("POST", "/mcp", list(modern_headers(message).items()), json.dumps(message).encode()),
+                ("GET", "/sse", [], None),
+                ("GET", "/livez", [], None),
+                ("GET", "/mcp", UPGRADE, None),
+            ):
+                async with await site.connect() as connection:
+                    connection.request(method, path, [*pairs, *more], body)
+                    assert (await connection.head()).status in (400, 403), path
+
+    scenario()
+
+
+@run
+async def test_a_handshake_that_is_refused_or_left_is_no_failure(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with served(build()) as site:
+        for more in ([("Origin", "https://evil.example")], [("Host", "evil.example")]):
+            async with await site.connect() as connection:
+                connection.request("GET", "/mcp", [*UPGRADE, *more])
+                assert (await connection.head()).status in (400, 403)
+        for _ in range(5):
+            connection = await site.connect()
+            connection.request("GET", "/mcp", UPGRADE)
+            await connection.writer.drain()
+            connection.writer.transport.abort()
+        assert (await Web(site).modern("tools/list")).status == 200
+        await until(lambda: not site.app.life.sockets)
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @run

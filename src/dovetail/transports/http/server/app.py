@@ -172,8 +172,9 @@ class HttpApp:
         if exchange.size() > self._header_bytes:
             await exchange.answer(431, headers=CLOSE)
             return False
-        if (doubled := self._doubled(exchange)) is not None:
-            await self._refuse(exchange, ProtocolError("invalid_request", doubled), 400)
+        reason = guards.ambiguous(exchange, self.identity.headers)
+        if reason is not None:
+            await self._refuse(exchange, ProtocolError("invalid_request", reason), 400)
             return False
         failure = None if self.life.started else await self._start()
         if failure is not None:
@@ -182,11 +183,6 @@ class HttpApp:
         if route == self._endpoint:
             self._remember(exchange, key)
         return await route(exchange)
-
-    def _doubled(self, head: Head) -> str | None:
-        """Why a head cannot be believed: what it says once by its rules, it says twice."""
-        twice = None if head.plain else head.doubled((*guards.SINGLE, *self.identity.headers))
-        return None if twice is None else f"the header {twice} came twice, or cannot be read"
 
     async def _start(self) -> DovetailError | None:
         """Start the server; what to tell the client when the author's lifespan failed, and nothing more."""
@@ -376,9 +372,11 @@ class HttpApp:
         refusal = self._guard.refusal(socket.local, socket.headers)
         if not self.options.websocket or self._routes.get(socket.path) != self._endpoint:
             await socket.refuse(404, "there is no WebSocket here")
+        elif (fault := guards.ambiguous(socket, self.identity.headers)) is not None:
+            await socket.refuse(400, fault)
         elif refusal is not None:
             await socket.refuse(403, refusal)
-        elif (fault := self._doubled(socket) or broken_handshake(socket.headers)) is not None:
+        elif (fault := broken_handshake(socket.headers)) is not None:
             await socket.refuse(400, fault)
         elif self.life.draining:
             await socket.refuse(503, "the server is shutting down")

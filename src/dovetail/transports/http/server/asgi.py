@@ -267,7 +267,10 @@ class AsgiSocket(AsgiHead, eq=False):
 
     async def accept(self, subprotocol: str | None) -> None:
         await self.receive()  # websocket.connect
-        await self.send({"type": "websocket.accept", "subprotocol": subprotocol})
+        try:
+            await self.send({"type": "websocket.accept", "subprotocol": subprotocol})
+        except GONE:
+            raise gone() from None
 
     async def receive_message(self) -> str | bytes | None:
         message = await self.receive()

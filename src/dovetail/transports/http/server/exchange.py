@@ -222,7 +222,13 @@ class Socket(Head, Protocol):
         """Turn the handshake down, as far as the host can say why."""
         ...
 
-    async def accept(self, subprotocol: str | None) -> None: ...
+    async def accept(self, subprotocol: str | None) -> None:
+        """Complete the handshake.
+
+        Raises:
+            TransportError: the client has gone.
+        """
+        ...
 
     async def receive_message(self) -> str | bytes | None:
         """The next message: text, bytes, or None when the socket is closed."""

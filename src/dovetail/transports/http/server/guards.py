@@ -8,14 +8,22 @@ proxy, and only pages of allowed origins may call. A request without `Origin` do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ....settings import PREFLIGHT_NAMES, HttpOptions
 from ...loopback import is_loopback
-from .exchange import CLOSE, TEXT_TYPE, Headers
+from .exchange import CLOSE, TEXT_TYPE, Head, Headers
 
-SINGLE: Final = ("host", "origin", "content-type", "content-length", "mcp-session-id", "last-event-id")
+SINGLE: Final = (
+    "host",
+    "origin",
+    "sec-fetch-site",
+    "content-type",
+    "content-length",
+    "mcp-session-id",
+    "last-event-id",
+)
 """Headers whose second value would be somebody's second opinion. (The routing headers have their own check.)"""
 JSON: Final = 1
 EVENTS: Final = 2
@@ -84,6 +92,12 @@ class Guard:
     def allows_origin(self, value: str) -> bool:
         """Whether ``value`` is one of the configured origins (for CORS)."""
         return value.strip().lower() in self._origins
+
+
+def ambiguous(head: Head, others: Sequence[str]) -> str | None:
+    """Why nobody can judge a head: one of `SINGLE` or of ``others`` came twice, or with bytes that cannot be read."""
+    twice = None if head.plain else head.doubled((*SINGLE, *others))
+    return None if twice is None else f"the header {twice} came twice, or cannot be read"
 
 
 def parse_accept(value: str | None) -> int:

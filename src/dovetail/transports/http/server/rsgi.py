@@ -360,7 +360,10 @@ class RsgiSocket(RsgiHead, eq=False):
         self.protocol.close(status)
 
     async def accept(self, subprotocol: str | None) -> None:
-        self.transport = await self.protocol.accept()
+        try:
+            self.transport = await self.protocol.accept()
+        except GONE:
+            raise gone() from None
 
     async def receive_message(self) -> str | bytes | None:
         try:
