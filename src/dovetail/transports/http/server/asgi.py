@@ -226,25 +226,25 @@ class AsgiSink(Struct, eq=False):
     async def write(self, data: bytes) -> None:
         exchange = self.exchange
         try:
-            await self._begin()
+            if not self.begun:
+                self.begun = True
+                await exchange.send({"type": "http.response.start", "status": 200, "headers": self.head})
             await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
         except GONE:
             raise gone() from None
         if len(data) > UNSENT_STREAM and exchange.connections is not None:
             await exchange.connections.taken(exchange.peer)  # hosts wait before they send, not behind it
 
-    async def _begin(self) -> None:
-        if not self.begun:
-            self.begun = True
-            await self.exchange.send({"type": "http.response.start", "status": 200, "headers": self.head})
-
     def take(self, data: bytes) -> bool:
         return False  # ``send`` may be anybody's, and wants a task of its own
 
     async def close(self) -> None:
+        exchange = self.exchange
         try:
-            await self._begin()
-            await self.exchange.send({"type": "http.response.body", "body": b""})
+            if not self.begun:
+                self.begun = True
+                await exchange.send({"type": "http.response.start", "status": 200, "headers": self.head})
+            await exchange.send({"type": "http.response.body", "body": b""})
         except GONE:
             pass
 
