@@ -153,6 +153,29 @@ async def test_the_same_question_of_the_same_client_is_answered_from_memory(revi
     assert layer.hits == 1
 
 
+@pytest.mark.parametrize("side", ["server", "client"])
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+@run
+async def test_what_needed_an_answer_is_not_kept(revision: str, side: str) -> None:
+    layer = Cache(ttl=10, tools=["guess"])
+    server = Server("asking", layers=[layer] if side == "server" else [])
+    answers = iter("abc")
+
+    @server.tool
+    async def guess(ctx: Context) -> str:
+        return str((await ctx.elicit("which?", str)).data)
+
+    @server.resource("guess://it")
+    async def it(ctx: Context) -> str:
+        return str((await ctx.elicit("which?", str)).data)
+
+    options: Any = {"layers": [layer] if side == "client" else [], "cache": False, "revision": revision}
+    async with Client(server, on_elicit=lambda: next(answers), **options) as client:
+        assert [(await client.call_tool("guess")).text for _ in range(2)] == ["a", "b"]
+        assert (await client.read_resource("guess://it")).contents[0].text == "c"
+        assert len(layer) == 0
+
+
 @pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
 @run
 async def test_a_resource_is_read_anew_when_the_server_says_that_it_has_changed(revision: str) -> None:

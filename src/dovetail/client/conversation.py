@@ -231,6 +231,8 @@ class Conversation(PlainChannel):
         waiting = [sent for sent in self.requests.waiting.values() if sent.method != LISTEN]
         exchange = asyncio.current_task()
         found = [sent for sent in waiting if sent.task is not None and sent.task is exchange] or waiting
+        for sent in found:
+            sent.asked = True
         return found[0] if len(found) == 1 else None
 
     async def _answer(self, call: Call) -> None:

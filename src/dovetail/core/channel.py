@@ -237,6 +237,32 @@ class PlainChannel:
     async def close_stream(self) -> None: ...
 
 
+class ChannelAround(Struct, eq=False):
+    """Another channel, with a way of asking of its own: for layers."""
+
+    channel: Channel
+    asking: Any
+
+    @property
+    def streamed(self) -> bool:
+        return self.channel.streamed
+
+    def notify(self, method: str, params: Struct | None) -> None:
+        self.channel.notify(method, params)
+
+    async def request(self, method: str, params: Struct) -> Any:
+        return await self.channel.request(method, params)
+
+    async def drain(self) -> None:
+        await self.channel.drain()
+
+    async def detach(self) -> None:
+        await self.channel.detach()
+
+    async def close_stream(self) -> None:
+        await self.channel.close_stream()
+
+
 class NoBackChannel(DovetailError):
     """Nobody listens for requests on this call: modern era, or a stateless exchange."""
 

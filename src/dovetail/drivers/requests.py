@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from msgspec import UNSET, Raw, Struct
 
@@ -98,8 +98,10 @@ class Outgoing(Struct, eq=False):
     released: Released | None = None
     over: Callable[[BaseException | None], None] | None = None
     """Wants to hear how it ended."""
+    asked: bool = False
+    """The peer asked something about it."""
     failed: Exception | None = None
-    """Why a question that the peer asked about it was not answered."""
+    """Why that was not answered."""
 
 
 Exchange = Callable[[Outgoing], Awaitable[None]]
@@ -117,8 +119,8 @@ class Requests:
         """How many questions of the peer we are answering."""
         self.last_status = 0
         """The HTTP status of the last exchange; meaningful while one request is out at a time."""
-        self.failed: Exception | None = None
-        """What `Outgoing.failed` was of the one that ended last."""
+        self.asked, self.failed = False, cast("Exception | None", None)
+        """What `Outgoing` says of the one that ended last."""
         self.ended: TransportError | None = None
         """Why nothing can be asked any more."""
         self.hint: str | None = None
@@ -173,7 +175,7 @@ class Requests:
                 raise
             raise error from None
         finally:
-            self.last_status, self.failed = sent.status, sent.failed
+            self.last_status, self.asked, self.failed = sent.status, sent.asked, sent.failed
             if sent.over is not None:
                 sent.over(None)
             del sent, answer, error  # they hold the error, which holds this frame: a circle for the collector

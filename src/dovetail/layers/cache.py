@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call, Channel, ChannelAround
 from ..drivers.layering import Layer, Respond
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
@@ -22,12 +22,22 @@ _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes]
 """The client, the method, what it is about, and what the handler can see of the client."""
 
 
+class _Watched(ChannelAround):
+    """Takes note of whether the client was asked something."""
+
+    asked: bool = False
+
+    async def request(self, method: str, params: Struct) -> Any:
+        self.asked = True
+        return await self.channel.request(method, params)
+
+
 class Cache(Layer):
     """Answer again what was answered less than ``ttl`` seconds ago, to the same client.
 
     ``tools`` names the tools that may be answered so; by default those that say they are read-only. Resources are kept
-    as well, until the server says that they have changed. Answers that ask something, or that failed, are not kept;
-    what is kept is bounded in number and in bytes.
+    as well, until the server says that they have changed. Results that ask something, that needed an answer, or that
+    failed are not kept; what is kept is bounded in number and in bytes.
     """
 
     def __init__(
@@ -64,7 +74,7 @@ class Cache(Layer):
 
     async def call_tool(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
         params = call.params
-        if params.request_state is not UNSET or params.task is not UNSET or not self._is_kept(params.name):
+        if _is_answer(params) or params.task is not UNSET or not self._is_kept(params.name):
             return await proceed(call, channel)
         given = b"{}" if params.arguments is UNSET else bytes(params.arguments)
         try:  # the same arguments in another order are the same
@@ -74,7 +84,7 @@ class Cache(Layer):
         return await self._answer((params.name, given), CallToolResult, call, channel, proceed)
 
     async def read_resource(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
-        if call.params.request_state is not UNSET:
+        if _is_answer(call.params):
             return await proceed(call, channel)
         return await self._answer((call.params.uri, b""), ReadResourceResult, call, channel, proceed)
 
@@ -90,8 +100,10 @@ class Cache(Layer):
             self._kept.move_to_end(key)
             return msgspec.json.decode(found[1], type=kind)
         self.misses += 1
-        result = await proceed(call, channel)
-        if type(result) is kind and of_result(result) == "ok":
+        watched = _Watched(channel, channel.asking)
+        result = await proceed(call, watched)
+        asked = watched.asked or call.scope.get("asked")
+        if type(result) is kind and not asked and of_result(result) == "ok":
             self._keep(key, result)
         return result
 
@@ -119,3 +131,7 @@ class Cache(Layer):
         tool = None if self._server is None else self._server.tools.get(name)
         notes = UNSET if tool is None else tool.definition.annotations
         return notes is not UNSET and notes.get("readOnlyHint") is True
+
+
+def _is_answer(params: Any) -> bool:
+    return params.request_state is not UNSET or params.input_responses is not UNSET

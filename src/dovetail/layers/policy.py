@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call, Channel, ChannelAround
 from ..drivers.layering import Layer, Respond
 from ..errors import ProtocolError
 from ..server import Elicit, Server
@@ -78,7 +78,7 @@ class Policy(Layer):
             if asked is not None:
                 return asked
             # What the handler asks belongs to the same rounds: else the approval would be asked for again.
-            channel = _Approved(channel, asking)
+            channel = ChannelAround(channel, asking)
         return await proceed(call, channel)
 
     async def list_tools(self, call: Call, channel: Channel, proceed: Respond) -> Struct | Raw:
@@ -145,32 +145,6 @@ class Policy(Layer):
         raise ProtocolError(
             "tool_not_allowed", "the user did not approve this call", data={"tool": name[:NAME_ECHO]}
         )
-
-
-class _Approved(Struct, eq=False):
-    """The channel of a call that was asked about already, and how."""
-
-    channel: Channel
-    asking: Any
-
-    @property
-    def streamed(self) -> bool:
-        return self.channel.streamed
-
-    def notify(self, method: str, params: Struct | None) -> None:
-        self.channel.notify(method, params)
-
-    async def request(self, method: str, params: Struct) -> Any:
-        return await self.channel.request(method, params)
-
-    async def drain(self) -> None:
-        await self.channel.drain()
-
-    async def detach(self) -> None:
-        await self.channel.detach()
-
-    async def close_stream(self) -> None:
-        await self.channel.close_stream()
 
 
 def _named(name: str, patterns: Sequence[str]) -> bool:

@@ -127,7 +127,9 @@ class Calls:
                 conversation = None
             else:
                 if type(result) is not InputRequiredResult:
-                    if place is not None and not rounds:  # what needed answers is good for these answers only
+                    if rounds:  # what needed answers is good for these answers only
+                        conversation.requests.asked = True
+                    elif place is not None:
                         self._keep(place, result)
                     return result
                 rounds += 1

@@ -2,12 +2,13 @@
 
 A layer sees the call a server would: the method, the params, the revision. What only a client knows of it is in
 ``call.scope``: ``side`` is "client", ``options`` are those of the call, ``repeat`` says whether it does no harm when it
-is made twice. The handshake belongs to the connection and passes no layer.
+is made twice, ``asked`` is True once the server has asked something back. The handshake belongs to the connection and
+passes no layer.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Raw, Struct
 
@@ -87,12 +88,15 @@ class LayeredCalls(Calls):
         )
 
     async def _make(self, call: Call, channel: Channel) -> Any:
-        scope = call.scope
+        scope = cast("dict[str, Any]", call.scope)
         options: CallOptions = scope["options"]
         if (call.meta or None) != (options.get("meta") or None):
             options = {**options, "meta": call.meta}
         known, row, place, quiet = scope["making"]
         repeat: bool = scope["repeat"]
-        return await super().call(
+        result = await super().call(
             call.method, call.params, options, known=known, repeat=repeat, row=row, place=place, quiet=quiet
         )
+        if self.established.conversation.requests.asked:
+            scope["asked"] = True
+        return result
