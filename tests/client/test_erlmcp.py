@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import CapabilityError, Client, ProtocolError, Server, ToolError
+from dovetail.gateway import Proxy
 from dovetail.sync import Client as SyncClient
 
 from ..support.aio import run
@@ -100,6 +101,16 @@ async def test_contents_without_an_address_take_the_one_that_was_asked_for() -> 
     async with Client(theirs(None), revision="2025-11-25", dialect="erlmcp") as client:
         read = await client.read_resource("doc://readme")
         assert [contents.uri for contents in read.contents] == ["doc://readme", "doc://readme"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_what_is_passed_on_names_the_address_too(revision: str) -> None:
+    heard = list[bytes]()
+    behind = Proxy(theirs(None), revision="2025-11-25", dialect="erlmcp")
+    async with Client(behind, revision=revision, tap=lambda _, data: heard.append(data)) as client:
+        await client.read_resource("doc://readme")
+    assert heard[-1].count(b'"uri":"doc://readme"') == 2
 
 
 def build() -> Server:

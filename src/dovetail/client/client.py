@@ -15,7 +15,7 @@ from ..drivers.requests import SendOptions
 from ..errors import CapabilityError, DovetailError, LocalProtocolError
 from ..wire.codec import Codec
 from .answering.answers import Answers
-from .calling.calls import PLAIN, Calls
+from .calling.calls import PLAIN, Calls, addressed
 from .calling.layered import LayeredCalls
 from .calling.params import (
     own_method,
@@ -243,9 +243,7 @@ class Client:
         """Read a resource."""
         params = m.ReadResourceRequestParams(str(uri))
         result: m.ReadResourceResult = await self._calls.cached("resources/read", params, str(uri), options)
-        for contents in result.contents:
-            contents.uri = contents.uri or params.uri  # erlmcp's servers name none
-        return result
+        return addressed(result, params)
 
     async def subscribe_resource(self, uri: str, *, timeout: Timeout = None) -> None:
         """Hear of changes of ``uri`` through ``on_resource_updated``, also after a reconnect."""
@@ -393,7 +391,7 @@ class Client:
             await self._toolbox.hold(built, options.get("meta"))
         known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
         result = await self._calls.call(method, built, options, known=known, repeat=repeat, row=row)
-        return msgspec.json.decode(result) if isinstance(result, Raw) else result
+        return msgspec.json.decode(result) if isinstance(result, Raw) else addressed(result, built)
 
     async def forward(
         self,

@@ -31,7 +31,7 @@ from ...errors import (
     StateError,
     TransportError,
 )
-from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams
+from ...model import InputRequest, InputRequiredResult, PaginatedRequestParams, ReadResourceResult
 from ...settings import (
     CALL_REPEATS,
     LIST_ENTRIES,
@@ -161,7 +161,7 @@ class Calls:
             if established is None or method not in established.offered:
                 self._require(method, None)
             try:
-                return await conversation.request(method, params, limits, **asking)
+                return addressed(await conversation.request(method, params, limits, **asking), params)
             except TransportError as error:
                 repeats += 1
                 await self._before_repeat(error, conversation, repeat, repeats, begun)
@@ -357,6 +357,14 @@ async def follow(page: Callable[[Any], Awaitable[Any]], member: str) -> list[Any
     raise RemoteProtocolError(
         "invalid_cursor", f"the list has more than {LIST_PAGES} pages or too many entries"
     )
+
+
+def addressed(result: Any, params: Any) -> Any:
+    """``result``, where what was read names its address: erlmcp's servers name none, so it is the one asked for."""
+    if type(result) is ReadResourceResult:
+        for contents in result.contents:
+            contents.uri = contents.uri or params.uri
+    return result
 
 
 def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> SendOptions:
