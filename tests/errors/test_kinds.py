@@ -192,3 +192,4 @@ def test_every_kind_is_raised_or_the_page_says_why_not() -> None:
     told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
     raised = {name for name in KINDS if f'"{name}"' in code}
     assert set(KINDS) - raised - told == set()
+    assert {name for name in told if f'ProtocolError("{name}"' in code} <= {"unknown_error"}  # read, not said
