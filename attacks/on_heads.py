@@ -124,7 +124,7 @@ async def a_request_inside_an_upgrade(victim: Victim, scale: Scale) -> str:
 
 @attack("http")
 async def two_lengths(victim: Victim, scale: Scale) -> str:
-    """Content-Length and Transfer-Encoding disagree, or the length comes twice."""
+    """Content-Length and Transfer-Encoding disagree, or the length comes twice, or is mostly zeros."""
     inner = call("mark", word="smuggled")
     for extra in (
         {"Transfer-Encoding": "chunked"},
@@ -132,13 +132,16 @@ async def two_lengths(victim: Victim, scale: Scale) -> str:
         {"Transfer-Encoding": "xchunked"},
         {"Content-Length": "5\r\nContent-Length: 900"},
         {"Content-Length": "+5"},
+        {"Content-Length": "0" * 5000 + str(len(inner) + 5)},
     ):
         wire = await victim.connect()
         wire.send(http(headers=extra, body=b"0\r\n\r\n" + inner))
         await wire.closed(1)
     if "smuggled" in await victim.ask("traces"):
         raise GotThrough("the inner request ran")
-    return "five spellings: the inner request did not run"
+    if b"Traceback" in victim.said:
+        raise GotThrough(f"the log says: {victim.said[-400:].decode(errors='replace')}")
+    return "six spellings: the inner request did not run, nothing in the log"
 
 
 @attack("http", named=True)

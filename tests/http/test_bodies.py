@@ -23,8 +23,8 @@ SIZES = (1, 1 << 10, 64 << 10, 128 << 10, 1 << 20, 8 << 20)
 """Bytes of an argument. More than 64 KiB is more than a head may have, and than one read brings."""
 
 
-def measuring() -> Server:
-    server = Server("measuring")
+def measuring(limits: Limits | None = None) -> Server:
+    server = Server("measuring", limits=limits or Limits())
 
     @server.tool
     async def measure(words: str) -> int:
@@ -153,6 +153,23 @@ async def test_a_body_over_the_limit_is_413_however_it_is_declared() -> None:
                 connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
             assert (await connection.response()).status == 413
         assert (await Web(site).modern("tools/list")).status in (200, 404)
+
+
+@pytest.mark.parametrize("zeros", [1, 20, 5000])
+def test_zeros_before_a_length_change_nothing(zeros: int, caplog: pytest.LogCaptureFixture) -> None:
+    @run
+    async def scenario() -> None:
+        server = measuring(Limits(message_size=100_000))
+        async with served(server) as site:
+            for size, status in ((10, 200), (90_000, 200), (200_000, 413)):
+                headers, body = message(size)
+                async with await site.connect() as connection:
+                    declared = "0" * zeros + str(len(body))
+                    connection.request("POST", "/mcp", headers | {"Content-Length": declared}, body)
+                    assert (await connection.head()).status == status
+
+    scenario()
+    assert caplog.text == ""
 
 
 @run

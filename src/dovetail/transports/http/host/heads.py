@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ....settings import READ_AT_ONCE
 from ..server.asgi import Message, Receive, Send
+from ..server.exchange import LONGEST_LENGTH
 
 TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -59,7 +60,7 @@ class Heads(asyncio.Protocol):
         length, whole = 0, True
         for name, value in scope["headers"]:
             if name == b"content-length":
-                length = int(value)
+                length = int(value.lstrip(b"0")[:LONGEST_LENGTH] or b"0")  # whoever reads it judges the rest
             elif name == b"transfer-encoding":
                 length, whole = self._body, False
         self._left = self._size + READ_AT_ONCE + length

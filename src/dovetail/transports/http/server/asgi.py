@@ -28,6 +28,7 @@ from .exchange import (
     Living,
     gone,
     hold,
+    length_of,
 )
 
 Message = MutableMapping[str, Any]
@@ -149,10 +150,8 @@ class AsgiExchange(AsgiHead, eq=False):
 
     async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length", "")
-        if declared.isdigit() and int(declared[:20]) > limit:
-            raise too_large(limit)
-        if len(declared) > SHORT_LENGTH and declared.isdigit():
-            hold(self, account, int(declared))
+        if len(declared) > SHORT_LENGTH:
+            hold(self, account, length_of(declared, limit))
         if "transfer-encoding" in self.headers:
             declared = ""  # beside it a length means nothing
         message = await self.receive()

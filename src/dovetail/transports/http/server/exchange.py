@@ -32,7 +32,7 @@ from ....layers.health import Health
 from ....settings import SMALL_MESSAGE
 from ....stores.base import Store
 from ....wire.codec import Codec
-from ....wire.frames import Frame, RequestId
+from ....wire.frames import Frame, RequestId, too_large
 from ....wire.headers import RoutingHeaders
 from ....wire.long_results import Body
 from ....wire.seal import Seal
@@ -52,7 +52,8 @@ EVENT_HEADERS: Final = (
     ("x-accel-buffering", "no"),
 )
 SHORT_LENGTH: Final = 4
-"""Digits of a Content-Length that needs no second look."""
+LONGEST_LENGTH: Final = 19
+"""Digits of a Content-Length that needs no second look, and of one that is worth reading."""
 GONE: Final = (OSError, RuntimeError)
 """How hosts say that the client has gone, or that everything has been said."""
 CLOSE: Final = (("connection", "close"),)
@@ -295,6 +296,20 @@ def hold(exchange: Exchange, account: Account, size: int) -> None:
         if not account.take(size - exchange.held):
             raise busy("large messages")
         exchange.held = size
+
+
+def length_of(declared: str, limit: int) -> int:
+    """The bytes that a ``Content-Length`` declares: digits, and as many zeros before them as somebody likes.
+
+    Raises:
+        RemoteProtocolError: it is more than ``limit``, or no number.
+    """
+    digits = declared.lstrip("0") or "0"
+    if not (digits.isascii() and digits.isdigit()):
+        raise RemoteProtocolError("invalid_request", "Content-Length is no number")
+    if len(digits) > LONGEST_LENGTH or int(digits) > limit:
+        raise too_large(limit)
+    return int(digits)
 
 
 def retry_after(error: DovetailError, status: int) -> Headers:

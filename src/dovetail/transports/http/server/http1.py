@@ -28,7 +28,7 @@ from ....wire.long_results import Body, Pieces
 from ...stream import shared_buffer
 from .app import HttpApp
 from .asgi import ScopeHead
-from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Headers, gone, hold
+from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Headers, gone, hold, length_of
 from .http1_streams import Http1Sink
 
 log = logging.getLogger("dovetail.http")
@@ -343,9 +343,7 @@ class Http1Exchange(ScopeHead, eq=False, weakref=True):
     async def read(self, limit: int, account: Account) -> bytes:
         declared = self.headers.get("content-length", "")
         if len(declared) > SHORT_LENGTH and "transfer-encoding" not in self.headers:
-            if int(declared[:20]) > limit:
-                raise too_large(limit)
-            hold(self, account, int(declared))
+            hold(self, account, length_of(declared, limit))
         expected = self.headers.get("expect", "").lower() == "100-continue"
         if expected and not (self.complete or self.connection.lost) and self.scope["http_version"] == "1.1":
             self.connection.transport.write(_CONTINUE)

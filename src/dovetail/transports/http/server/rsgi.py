@@ -27,7 +27,18 @@ from ....wire.long_results import Body, Pieces, pieces_of
 from ...loopback import is_loopback
 from .app import HttpApp
 from .connections import PeerConnections
-from .exchange import EVENT_HEADERS, GONE, JSON_TYPE, SHORT_LENGTH, Headers, HttpService, Living, gone, hold
+from .exchange import (
+    EVENT_HEADERS,
+    GONE,
+    JSON_TYPE,
+    SHORT_LENGTH,
+    Headers,
+    HttpService,
+    Living,
+    gone,
+    hold,
+    length_of,
+)
 
 _JSON: Final = [JSON_TYPE]
 _TAKEN: Final = object()
@@ -218,12 +229,12 @@ class RsgiExchange(RsgiHead, eq=False):
         # Beside a transfer encoding a length means nothing, and it is all that bounds a body read in one go.
         if declared is None or "transfer-encoding" in self.headers:
             return self._read_pieces(limit, account)
-        if int(declared[:20]) > limit:
-            raise too_large(limit)
         if len(declared) > SHORT_LENGTH:
-            hold(self, account, int(declared))
+            hold(self, account, size := length_of(declared, limit))
             if self.held:
-                return self._read_in_line(int(declared))
+                return self._read_in_line(size)
+        elif int(declared) > limit:
+            raise too_large(limit)
         return self.protocol()
 
     async def _read_in_line(self, declared: int) -> bytes:
