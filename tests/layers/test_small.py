@@ -229,6 +229,17 @@ def library(*layers: Budget) -> Server:
     return server
 
 
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_a_result_that_has_to_be_whole_is_too_large(revision: str) -> None:
+    server = library(Budget(1000))
+    server.add_tool(lambda: "x" * 5000, name="letter", output_schema={"type": "string"})
+    async with Client(server, revision=revision) as client:
+        with pytest.raises(ToolError, match="ask for less") as caught:
+            await client.call_tool("letter")
+    assert caught.value.kind == "tool_result_too_large"
+
+
 @run
 async def test_what_one_budget_keeps_is_read_through_another_one() -> None:
     peer = Peer(library(Budget(1_000_000), Budget(2000)), MODERN)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Layer, Respond
-from ..errors import ProtocolError, ToolError
+from ..errors import ProtocolError
 from ..model import CallToolResult, ReadResourceResult, ResourceContents, ResourceLink, TextContent
 from ..server import Server
 from ..settings import CACHE_BYTES, URI_ECHO
@@ -72,7 +72,9 @@ class Budget(Layer):
             return self._list(call, result, entries)
         if result.structured_content is not UNSET and self._has_schema(call.params.name):
             text = f"the result of {call.params.name!r} is larger than {self._bytes} bytes: ask for less"
-            return self._server.failures.of_tool(ToolError(text), call.params.name, call)
+            return self._server.failures.of_tool(
+                ProtocolError("tool_result_too_large", text), call.params.name, call
+            )
         blocks = [msgspec.json.encode(block) for block in result.content]
         kept, rest = self._fitting(blocks)
         content = [*result.content[:kept], self._link(call, rest, len(blocks))]
