@@ -237,3 +237,20 @@ async def test_chat_lines_are_sent_in_erlmcp_only() -> None:
 def test_a_type_checker_refuses_a_session_that_may_not_be_there() -> None:
     found = typing.get_type_hints(Context.session.fget, {"Session": Session})["return"]
     assert set(typing.get_args(found)) == {Session, type(None)}
+
+
+@run
+async def test_a_level_that_there_is_not_is_said_to_the_author() -> None:
+    with pytest.raises(ValueError, match="a log level is one of debug, info"):
+        Server("x", log_level="loud")  # pyright: ignore[reportArgumentType]
+    server, said = Server("x"), list[str]()
+
+    @server.tool
+    async def speak(ctx: Context) -> None:
+        try:
+            await ctx.log("loud", "words")  # pyright: ignore[reportArgumentType]
+        except ValueError as error:
+            said.append(str(error))
+
+    await Peer(server).result("tools/call", name="speak", arguments={})
+    assert said[0].endswith("not 'loud'")

@@ -42,7 +42,13 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
-LEVELS: Final[Mapping[str, int]] = {level: rank for rank, level in enumerate(get_args(m.LoggingLevel))}
+
+class _Levels(dict[str, int]):
+    def __missing__(self, name: str) -> int:
+        raise ValueError(f"a log level is one of {', '.join(self)}; not {name!r}")
+
+
+LEVELS: Final = _Levels((level, rank) for rank, level in enumerate(get_args(m.LoggingLevel)))
 
 
 class ClientInfo(dict[str, Any]):

@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 from msgspec import Struct
 
 from ..core.admit import Admission
 from ..core.channel import EMPTY, Call, Session
-from ..core.metadata import LEVELS
 from ..core.subscriptions import LIST_KINDS, Hub, News
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
@@ -34,6 +33,7 @@ from ..wire.seal import Keys, Seal
 from . import persistence
 from .answering import Answering
 from .builtin import Builtin, Handler
+from .context import LEVELS
 from .elsewhere import Composing
 from .registering.decorators import Registration
 from .registering.methods import Extending
@@ -125,7 +125,8 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         words = {"title": title, "description": description, "website_url": website_url}
         self.info, self.instructions = _implementation(name, version, icons, words), instructions
         self.clock, self.state_lifetime, self.auth = clock, state_lifetime, auth
-        self.task_options, self.log_level = tasks or TaskOptions(), _level(log_level)
+        self.task_options, self.log_level = tasks or TaskOptions(), log_level
+        _ = LEVELS[log_level]  # which says what is none
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
@@ -420,12 +421,6 @@ def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
         what = f"there is no revision {unknown[0]!r}" if unknown else "a server needs a revision to speak"
         raise ValueError(f"{what}: use some of {', '.join(BY_NAME)}")
     return [BY_NAME[name] if isinstance(name, str) else name for name in names]
-
-
-def _level(name: LoggingLevel) -> LoggingLevel:
-    if name not in LEVELS:
-        raise ValueError(f"a log level is one of {', '.join(get_args(LoggingLevel))}; not {name!r}")
-    return name
 
 
 def _lifespan(lifespan: Life | Sequence[Life] | None, server: Server) -> Enter | None:
