@@ -433,3 +433,12 @@ async def test_every_message_of_a_busy_server_is_valid(revision: str) -> None:
             ).encode()
         )
         validate(reply, revision, method="server/discover")
+
+
+def test_what_is_left_out_or_given_as_none_is_said_in_words() -> None:
+    server = Server("x")
+    with pytest.raises(RegistrationError, match="needs its address"):
+        server.resource(lambda: "text")  # pyright: ignore[reportArgumentType]  # the parentheses were forgotten
+    with pytest.raises(RegistrationError, match="are a list of words"):
+        server.add_tool(lambda: "text", name="a", scopes=None)  # pyright: ignore[reportArgumentType]
+    server.add_tool(lambda: "text", name="a", tags=None)  # pyright: ignore[reportArgumentType]

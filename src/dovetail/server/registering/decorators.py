@@ -186,6 +186,8 @@ class Registration:
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Decorator:
         """Register the reader of ``uri``, or of every URI of a template such as ``weather://{city}/now``."""
+        if callable(uri):
+            raise RegistrationError('a resource needs its address: @server.resource("scheme://path")')
         add = self.add_resource_template if "{" in uri else self.add_resource
         return decorator(lambda function: add(uri, function, **options))
 
@@ -298,7 +300,7 @@ class Registration:
 
     def _shared(self, prepared: Prepared, what: str, options: SharedOptions) -> dict[str, Any]:
         """What every entry has."""
-        tags = frozenset(options.get("tags", ()))
+        tags = frozenset(options.get("tags") or ())
         return {
             "function": prepared,
             "context_parameter": prepared.signature.context_parameter,

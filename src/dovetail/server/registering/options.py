@@ -120,9 +120,9 @@ def check(options: Mapping[str, Any], known: type[Any], what: str) -> None:
 
 def read_rights(options: Mapping[str, Any], what: str) -> Rights:
     """The conditions of using what these ``scopes`` and this ``auth`` stand at; none when there are neither."""
-    scopes: Collection[str] = options.get("scopes", ())
+    scopes: Collection[str] | None = options.get("scopes", ())
     auth = options.get("auth")
-    if isinstance(scopes, str) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
+    if isinstance(scopes, str | None) or not all(_SCOPE.fullmatch(scope) for scope in scopes):
         raise RegistrationError(f"the scopes of {what} are a list of words of visible ASCII")
     if auth is not None and (not callable(auth) or inspect.iscoroutinefunction(auth)):
         raise RegistrationError(f"auth of {what} is a plain function that takes the principal")
