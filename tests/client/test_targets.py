@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,12 @@ def test_tls_without_tls_is_refused_at_once() -> None:
 def test_wrong_auth_is_named_at_once() -> None:
     with pytest.raises(TypeError, match="auth must be"):
         Client("http://x.example/", auth=42)
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeouts": 3}, {"on_elicit": "yes"}, {"on_roots": 1}, {"on_log": [print]}]
+)
+def test_an_option_of_the_wrong_kind_is_refused_before_anything_happens(options: dict[str, Any]) -> None:
+    [name] = options
+    with pytest.raises(TypeError, match=f"{name} is "):
+        Client(Server("x"), **options)

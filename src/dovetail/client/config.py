@@ -206,6 +206,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
         TypeError: there is no such option, or it is of the wrong kind.
     """
     given = cast("dict[str, Any]", {name: value for name, value in options.items() if value is not None})
+    _check_kinds(given)
     parsed = parse_target(target)
     dialect = _read_dialect(given.pop("dialect", "official"))
     revision, cache, reconnect = (
@@ -236,6 +237,16 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     )
 
 
+def _check_kinds(given: Mapping[str, Any]) -> None:
+    """What would be found out in the middle of a call only."""
+    for name, value in given.items():
+        if name == "timeouts" and not isinstance(value, Timeouts):
+            raise TypeError(f"timeouts is Timeouts(connect=…, idle=…, total=…), not {value!r}")
+        if name.startswith("on_") and not callable(value) and (name, type(value)) not in _ROOTS:
+            raise TypeError(f"{name} is a function, not {value!r}")
+
+
+_ROOTS = (("on_roots", list), ("on_roots", tuple))
 _CLIENTS = itertools.count(1)
 
 

@@ -240,7 +240,7 @@ class Attempt:
             # An idle limit, which stands still while a user logs in.
             return await conversation.request(method, params, Timeouts(idle=limit, total=None), quiet=True)
         except RequestTimeout as error:
-            what = f"{self._label} did not answer {method} within {limit} s"
+            what = f"{self._label} did not answer {method} within {limit:g} s"
             self._failure = RequestTimeout(what, limit="connect")
             return Outcome("silent", detail=error.message)
         except StatusError as error:
