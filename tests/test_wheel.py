@@ -126,6 +126,10 @@ def test_only_one_place_says_what_to_install() -> None:
     assert hints == ["src/dovetail/extras.py"]
 
 
+def test_the_extras_that_are_promised_are_there(wheel: Path) -> None:
+    assert {"http", "ws", "redis", "auth", "otel", "cli", "all"} <= brought(wheel).keys()
+
+
 def test_what_pages_say_to_install_is_ours_and_there_is_such_an_extra(wheel: Path) -> None:
     extras = brought(wheel)
     pages = [
