@@ -17,6 +17,7 @@ from dovetail.cli.main import COMMANDS, main
 from dovetail.cli.run import address
 from dovetail.errors import DovetailError
 from dovetail.settings import DRAIN_SECONDS, GRACE_SECONDS, TEARDOWN_SECONDS
+from dovetail.sync import Client
 from tests.support.aio import run
 from tests.support.faces import FILE
 from tests.support.process import CLI, Served, started
@@ -327,6 +328,34 @@ async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Pat
             await served.ends(HALF)
             writer.close()
         assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "begins", "ends"),
+    [
+        (["--http"], "http://", "/mcp"),
+        (["--sse"], "http://", "/sse"),
+        (["--ws"], "ws://", "/mcp"),
+        (["--sse", "--workers", "2"], "http://", "/sse"),
+        (["--ws", "--server", "uvicorn"], "ws://", "/mcp"),
+    ],
+)
+def test_the_place_that_is_told_is_the_one_that_was_asked_for(
+    file: Path, words: list[str], begins: str, ends: str
+) -> None:
+    served = [*CLI, "run", str(file), "--port", "0", "--json", *words]
+    with subprocess.Popen(served, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            line = next(line for line in process.stderr if line.startswith("{"))
+            where = json.loads(line)["serving"]
+            with Client(where) as client:
+                assert client.call_tool("hi").text == "hi"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=HANG)
+    assert where.startswith(begins)
+    assert where.endswith(ends)
 
 
 # --- the command line -----------------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
-        "run", "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout."
+        "run",
+        "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout. "
+        "With --compat: a program written for FastMCP or the official SDK (dovetail run --compat --help).",
     )
     add_ways(result)
     result.set_defaults(server="granian")
@@ -200,6 +202,7 @@ def _http_options(options: argparse.Namespace) -> dict[str, Any]:
         "server": options.server,
         # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
         "face": "asgi" if options.ws else "rsgi",
+        "way": "ws" if options.ws else "sse" if options.sse else "http",
         "allowed_hosts": tuple(options.allowed_host or ()),
         "allowed_origins": tuple(options.allowed_origin or ()),
         **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},

@@ -128,6 +128,8 @@ class Serving:
             where, members = ERLMCP.config_keys[name]
             if TRANSPORTS[where] == TRANSPORTS[transport]:
                 server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
+        if transport in ("ws", "sse"):
+            others.setdefault("way", transport)
         if transport == "ws":  # at its best where a host can choose a subprotocol and give reasons
             others.setdefault("face", "asgi")
         return others

@@ -103,7 +103,7 @@ def run_workers(work: Work) -> int:
 
     async def announce() -> None:
         await place.reachable(bound)
-        place.announce(bound, options.path)
+        place.announce(bound, options)
 
     def load() -> Any:
         worker = WorkerApp(work.service, options, work.folder, None if work.quiet else announce)

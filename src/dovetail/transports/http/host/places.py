@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ....errors import DovetailError
-from ....settings import HTTP_BACKLOG, HTTP_LOOK
+from ....settings import HTTP_BACKLOG, HTTP_LOOK, HttpOptions
 from ... import unix
 from ...loopback import is_loopback
 
@@ -29,6 +29,8 @@ class Place(Struct, frozen=True, kw_only=True):
     keyfile: str | None = None
     json: bool = False
     """Say where that is to programs."""
+    way: str = "http"
+    """Which of the three that are served to tell of: "http", "sse" or "ws"."""
 
     @property
     def local(self) -> bool:
@@ -121,12 +123,13 @@ class Place(Struct, frozen=True, kw_only=True):
                 writer.close()
                 return
 
-    def announce(self, bound: socket.socket, path: str) -> None:
+    def announce(self, bound: socket.socket, options: HttpOptions) -> None:
         """Say where the server is, to whoever started us."""
-        say(self.announcement(bound, path))
+        say(self.announcement(bound, options))
 
-    def announcement(self, bound: socket.socket, path: str) -> str:
-        scheme = "http" if self.certfile is None else "https"
+    def announcement(self, bound: socket.socket, options: HttpOptions) -> str:
+        scheme = f"{'ws' if self.way == 'ws' else 'http'}{'' if self.certfile is None else 's'}"
+        path = options.sse_path or options.path if self.way == "sse" else options.path
         where = f"unix:{self.uds}"
         if self.uds is None:
             host, port = bound.getsockname()[:2]

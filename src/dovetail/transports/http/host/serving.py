@@ -106,7 +106,7 @@ async def serve(
     except BaseException:
         await app.life.stop()
         raise
-    ready = None if quiet else lambda: place.announce(host.bound, settings.path)
+    ready = None if quiet else lambda: place.announce(host.bound, settings)
     return await HostedApp(app, host, watchdog).run(ready)
 
 

@@ -92,7 +92,7 @@ def run_workers(work: Work) -> int:
     (factory, target), place, service = work.again, work.place, work.service
     key, secret = service.seal.keys.current.id, secrets.token_hex(32)
     bound = place.listen()
-    announcement = None if work.quiet else place.announcement(bound, work.options.path)
+    announcement = None if work.quiet else place.announcement(bound, work.options)
     told = Told(
         target=target, options=work.options, folder=work.folder, key=key, secret=secret, announcement=announcement
     )  # fmt: skip
