@@ -125,8 +125,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         words = {"title": title, "description": description, "website_url": website_url}
         self.info, self.instructions = _implementation(name, version, icons, words), instructions
         self.clock, self.state_lifetime, self.auth = clock, state_lifetime, auth
-        self.task_options, self.log_level = tasks or TaskOptions(), log_level
-        _ = LEVELS[log_level]  # which says what is none
+        self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
