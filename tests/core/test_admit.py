@@ -539,7 +539,8 @@ def test_an_offer_that_changes_changes_what_exists() -> None:
 
 def test_minimcp_answers_bad_params_with_its_own_http_status() -> None:
     admission = server_admission(MINIMCP)
-    rejected = admit(request("tools/call", {"name": 1}), session("2025-06-18"), admission)
+    lived = admit(initialize("2025-06-18"), None, admission).session
+    rejected = admit(request("tools/call", {"name": 1}), lived, admission)
     assert rejected.status == MINIMCP.http_status[-32602]
     missing = admit(request("tools/list", {"_meta": {VERSION: "2026-07-28"}}), None, admission)
     assert missing.status == 400
@@ -584,6 +585,6 @@ def test_the_http_status_follows_the_code_that_goes_out(
     error: DovetailError, modern_status: int, legacy_status: int, minimcp_status: int
 ) -> None:
     official, minimcp = server_admission(), server_admission(MINIMCP)
-    assert official.status_of(error, R5) == modern_status
-    assert official.status_of(error, R4) == legacy_status
-    assert minimcp.status_of(error, R4) == minimcp_status
+    assert official.status_of(error, official.codecs["2026-07-28"]) == modern_status
+    assert official.status_of(error, official.codecs["2025-11-25"]) == legacy_status
+    assert minimcp.status_of(error, minimcp.codecs["2025-11-25"]) == minimcp_status

@@ -279,11 +279,13 @@ async def test_routing_headers_must_agree_with_the_body() -> None:
         assert (await web.ask("POST", spaced, body)).status == 200
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["configured", "asked for"])
 @run
-async def test_the_status_table_of_minimcp_holds_under_its_dialect() -> None:
-    async with served(build(dialect="minimcp")) as site:
+async def test_the_status_table_of_minimcp_holds_under_its_dialect(asked: bool) -> None:
+    async with served(build(dialect="official" if asked else "minimcp")) as site:
         web = Web(site)
-        session, _ = await web.initialize("2025-06-18")
+        wish = {"dialect": {"name": "minimcp"}} if asked else {}
+        session, _ = await web.initialize("2025-06-18", experimental=wish)
         unknown = await web.legacy("2025-06-18", session, "no/such")
         assert unknown.status == 404
         missing = await web.legacy("2025-06-18", session, "resources/read", {"uri": "x://y"})

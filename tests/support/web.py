@@ -258,11 +258,13 @@ class Web:
         assert found.status == 200, found.body
         return found.message["result"]
 
-    async def initialize(self, revision: str, headers: dict[str, str] | None = None) -> tuple[str, Json]:
+    async def initialize(
+        self, revision: str, headers: dict[str, str] | None = None, **capabilities: Any
+    ) -> tuple[str, Json]:
         """A new legacy session: its id and the result of initialize; `initialized` has been sent."""
         params = {
             "protocolVersion": revision,
-            "capabilities": CAPABILITIES[revision],
+            "capabilities": {**CAPABILITIES[revision], **capabilities},
             "clientInfo": {"name": "web", "version": "1"},
         }
         body = json.dumps(request("initialize", params)).encode()

@@ -248,7 +248,7 @@ class Admission:
         if codec is None:
             codec = self._unaddressed if session is None else session.codec
         if status is None:
-            status = self.status_of(error, codec.revision)
+            status = self.status_of(error, codec)
         for watcher in self.watchers:
             watcher.refused(error)
         error.__traceback__ = error.__context__ = error.__cause__ = None  # no circle with the message in it
@@ -259,9 +259,9 @@ class Admission:
         for watcher in self.watchers:
             watcher.violated(kind, detail)
 
-    def status_of(self, error: DovetailError, revision: Revision) -> int:
+    def status_of(self, error: DovetailError, codec: Codec) -> int:
         """The HTTP status for a request that ends in ``error`` before anything was streamed."""
-        return status_of(error, revision, self.dialect)
+        return status_of(error, codec.revision, codec.dialect)
 
     def unsupported(self, requested: str) -> ProtocolError:
         """What a peer is told that wants a revision which is not served here."""

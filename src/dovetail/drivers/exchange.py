@@ -128,7 +128,7 @@ async def exchange(
     if event.method == LISTEN and writer is NOBODY:
         # It would wait for ever, and nobody would hear anything.
         error = ProtocolError("subscription_failed", "there is no stream here to listen on")
-        return service.admission.status_of(error, event.revision), endpoint.send_error(event, error)
+        return service.admission.status_of(error, event.codec), endpoint.send_error(event, error)
     reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
     if failure is None:
         return 200, reply

@@ -223,7 +223,7 @@ def status_of(admission: Admission, call: Call, error: DovetailError | None) -> 
     """The HTTP status of an outcome, as long as nothing has been streamed."""
     if error is None:
         return 200
-    return 503 if isinstance(error, ShuttingDown) else admission.status_of(error, call.revision)
+    return 503 if isinstance(error, ShuttingDown) else admission.status_of(error, call.codec)
 
 
 def from_outside(error: BaseException, call: Call) -> bool:

@@ -99,7 +99,7 @@ class SessionCalls:
                     await refuse(exchange, self.service.admission, full, id=call.id, codec=call.codec)
 
     async def _answer(self, channel: SessionChannel, call: Call, data: bytes, error: DovetailError) -> None:
-        status = self.service.admission.status_of(error, call.revision)
+        status = self.service.admission.status_of(error, call.codec)
         headers = (
             *channel.headers,
             *self._identity.step_up(error, channel.exchange),
