@@ -32,10 +32,6 @@ _OURS = (ToolError, Refusal, ProtocolError, HandlerTimeout, CapabilityError, NoB
 """Failures whose text was written to be read by a peer."""
 
 
-_MODEL = ("sampling_", "model_", "invalid_model_")
-"""How the kinds begin that a model's side says: a tool that asked in vain failed of just that."""
-
-
 class Failures:
     """Turns what handlers raise into answers. ``mask=False`` shows peers the text of every exception."""
 
@@ -62,8 +58,8 @@ class Failures:
         kind, text, meta = self._explain(error, f"tool {name!r}")
         unanswered = isinstance(error, Unanswered)
         if self._shows_as_error("tool_execution_failed" if unanswered else kind, call):
-            if unanswered and not kind.startswith(_MODEL):
-                kind = "tool_execution_failed"  # the number was the client's answer, not one to the client
+            if unanswered and not kind.startswith(("sampling_", "model_", "invalid_model_")):
+                kind = "tool_execution_failed"  # its number was said by the client, not to it
             elif isinstance(error, ProtocolError):
                 raise error
             raise ProtocolError(kind, text, data={"tool": name, "reason": text, **meta}) from None

@@ -218,12 +218,12 @@ def _message(value: Any, name: str, *, bare: bool) -> m.PromptMessage:
 
 
 def _message_of(value: dict[str, Any], name: str, *, bare: bool) -> m.PromptMessage:
-    """A dict must be a message; its content may be a string or a block of either kind, its annotations are those of
-    the content."""
-    given = value.get("content")
-    content: Any = msgspec.to_builtins(_block_of(given, name)) if is_content(given) else given
-    if isinstance(given, str):
-        content = {"type": "text", "text": given, **({"_meta": {VENDOR + "bare": True}} if bare else {})}
+    """A dict must be a message; its content may be a string or any block, its annotations are the content's."""
+    content: Any = value.get("content")
+    if isinstance(content, str):
+        content = m.TextContent(content, meta={VENDOR + "bare": True} if bare else UNSET)
+    if is_content(content):
+        content = msgspec.to_builtins(block(content))
     if "annotations" in value and is_object(content):
         content = {"annotations": value["annotations"], **content}
     try:
