@@ -196,3 +196,21 @@ async def test_the_metadata_of_an_update_reaches_whoever_has_a_place_for_it(
             heard.clear()
             await heard.wait()
     assert told == [EXPECTED.get(shape, ("weather://oslo", {"temperature": 7}))]
+
+
+@run
+async def test_model_preferences_of_a_prompt_are_sent_where_the_document_has_them() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message["method"] == "prompts/get":
+            peer.result(message, {"messages": []})
+
+    target = legacy(answer, "2025-11-25", prompts={})
+    preferences = {"costPriority": "speed", "speedPriority": "balanced", "intelligencePriority": "cost"}
+    async with Client(target, revision="2025-11-25", dialect="erlmcp") as client:
+        meta = {"dovetail/modelPreferences": preferences}
+        await client.get_prompt("code_review", {"language": "python"}, meta=meta)
+    assert target.peer.heard[-1]["params"] == {
+        "name": "code_review",
+        "arguments": {"language": "python"},
+        "modelPreferences": preferences,
+    }

@@ -118,8 +118,10 @@ def sampled(result: Object) -> Object:
     return result
 
 
-def updated(params: Object) -> Object:
-    restore(params, "metadata")
+def opened(params: Object) -> Object:
+    """Its own members, in their places again."""
+    for name in ("metadata", "modelPreferences"):
+        restore(params, name)
     return params
 
 
@@ -213,7 +215,8 @@ ERLMCP = Dialect(
         "GetPromptResult": prompt,
         "CompleteResult": completion,
         "CreateMessageResult": sampled,
-        "notifications/resources/updated": updated,
+        "notifications/resources/updated": opened,
+        "prompts/get": opened,
         "notifications/message": message,
     },
     errors=column(lambda row: row.erlmcp),
