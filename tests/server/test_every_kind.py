@@ -1,7 +1,6 @@
 """Every row of the table of kinds has its cause: something of ours raises it, or peers do and we understand them."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,15 +267,3 @@ def test_what_only_peers_say_is_understood(kind: str) -> None:
         if code is not None:
             assert kind_of_code(code, modern=False, dialect=dialect) == kind
     assert row.erlmcp or row.elixir or kind in ("unknown_error", "connection_closed")
-
-
-def test_the_page_names_exactly_what_nothing_here_raises() -> None:
-    page = (TESTS.parent / "docs/design/dialects.md").read_text()
-    rows = page.partition("## Kinds that nothing here raises")[2].partition("\n## ")[0].splitlines()
-    named = {
-        kind for row in rows if row.startswith("| `") for kind in re.findall("`([a-z_]+)`", row.split("|")[1])
-    }
-    source = "".join(path.read_text() for path in (TESTS.parent / "src/dovetail").rglob("*.py"))
-    named.discard("unknown_error")  # a client passes on with it what a peer gave a number without a meaning
-    assert sorted(kind for kind in named if re.search(rf'Error\(\s*"{kind}"', source)) == []
-    assert named >= RECEIVED.keys() - {"unknown_error"}

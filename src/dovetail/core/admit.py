@@ -283,9 +283,9 @@ class Admission:
         if need is None:
             name = method[:NAME_ECHO]
             return ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
-        # Servers are asked for samples in one dialect alone, which has a number for "no".
+        sampling = need == "sampling" and self.side == "server"  # asked of servers in one dialect alone
         return ProtocolError(
-            f"{'sampling' if need == 'sampling' and self.side == 'server' else 'capability'}_not_supported",
+            "sampling_not_supported" if sampling else "capability_not_supported",
             f"{method} needs the capability {need!r}, which is not offered here",
             data={"method": method, "capability": need},
         )
