@@ -284,11 +284,9 @@ class Admission:
             name = method[:NAME_ECHO]
             return ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
         sampling = need == "sampling" and self.side == "server"  # asked of servers in one dialect alone
-        return ProtocolError(
-            "sampling_not_supported" if sampling else "capability_not_supported",
-            f"{method} needs the capability {need!r}, which is not offered here",
-            data={"method": method, "capability": need},
-        )
+        kind = "sampling_not_supported" if sampling else "capability_not_supported"
+        reason = f"{method} needs the capability {need!r}, which is not offered here"
+        return ProtocolError(kind, reason, data={"method": method, "capability": need})
 
     # --- modern, rung by rung -------------------------------------------------------------------------------
 
