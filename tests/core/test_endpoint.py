@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from dovetail.core import phases
-from dovetail.core.budget import Budget, Places
+from dovetail.core.budget import Budget, CallPlaces
 from dovetail.core.channel import Answer, Call, Cancel, Notice, Reply, Session, Violation
 from dovetail.core.endpoint import Endpoint
 from dovetail.errors import LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError, StateError
@@ -177,7 +177,7 @@ def test_a_refusal_costs_the_same_however_many_peers_have_calls_under_way() -> N
             self.in_flight |= dict.fromkeys(range(len(self.in_flight), len(self.in_flight) + count))
             return True
 
-    places = Places(1000)
+    places = CallPlaces(1000)
     peers = [Peer() for _ in range(1000)]
     assert all(peer.call(CALLS_FREE + 1) for peer in peers)
     late = Peer()

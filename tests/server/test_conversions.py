@@ -312,7 +312,7 @@ def test_prompt_values(value: Any, messages: list[PromptMessage]) -> None:
         {"role": "user", "content": "x", "annotations": 5},
         object(),
     ],
-    ids=str,
+    ids=lambda value: str(value).split(" at ")[0],
 )
 def test_what_is_no_message_is_the_authors_error(value: Any) -> None:
     with pytest.raises(ReturnError) as caught:
