@@ -1,11 +1,14 @@
 """The names people import are a promise: this list changes only on purpose."""
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import dovetail
+from dovetail.errors import DovetailError
 
 PROMISED = [
     "Accepted",
@@ -13,12 +16,16 @@ PROMISED = [
     "App",
     "Audio",
     "AudioContent",
+    "AuthError",
     "CallToolResult",
+    "CannotAsk",
     "CapabilityError",
     "Client",
     "Clients",
     "Completion",
+    "ConfigError",
     "Context",
+    "ContractError",
     "Declined",
     "Depends",
     "DovetailError",
@@ -34,9 +41,12 @@ PROMISED = [
     "Image",
     "ImageContent",
     "InputRequired",
+    "InvalidToken",
     "Keys",
     "Limits",
     "LocalProtocolError",
+    "LockError",
+    "NoBackChannel",
     "Principal",
     "PromptMessage",
     "ProtocolError",
@@ -59,6 +69,11 @@ PROMISED = [
     "SessionLost",
     "SkillError",
     "StateError",
+    "StatusError",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "StoreUnreadable",
     "TaskOptions",
     "TextContent",
     "TextResource",
@@ -67,6 +82,8 @@ PROMISED = [
     "ToolAnnotations",
     "ToolError",
     "TransportError",
+    "Unanswered",
+    "Unavailable",
     "UrlResource",
     "__version__",
     "get_context",
@@ -157,6 +174,50 @@ def test_exactly_the_promised_names_are_exported() -> None:
 @pytest.mark.parametrize("name", PROMISED)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(dovetail, name) is getattr(dovetail, name)
+
+
+ANSWERED = {
+    "Expired",
+    "HandlerTimeout",
+    "InvalidArguments",
+    "InvalidProof",
+    "LoopError",
+    "MissingScope",
+    "NoToken",
+    "PatternError",
+    "ReturnError",
+    "ShareFull",
+    "ShuttingDown",
+    "WorkerLost",
+}
+"""What a server makes an answer of before anybody could catch it, or what has a name above among its bases."""
+COMMANDS = ("auth.commands", "cli", "compat", "inspector", "tooling", "gateway.trust", "layers.audit")
+"""Where errors are raised to be said at a terminal, and the names of other libraries."""
+
+
+def test_all_error_types_are_importable_from_the_package_itself() -> None:
+    for name in (
+        "auth",
+        "client",
+        "core",
+        "drivers",
+        "gateway",
+        "layers",
+        "server",
+        "stores",
+        "surface",
+        "wire",
+    ):
+        room = importlib.import_module(f"dovetail.{name}")
+        for found in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
+            importlib.import_module(found.name)
+    waiting, missing = [DovetailError], set[str]()
+    while waiting:
+        waiting += (one := waiting.pop()).__subclasses__()
+        home = one.__module__.removeprefix("dovetail.")
+        if one.__module__.startswith("dovetail.") and not home.startswith(COMMANDS):
+            missing |= {one.__name__} - set(dovetail.__all__)
+    assert missing == ANSWERED
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -10,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Client, SkillError
+    from .auth import AuthError, InvalidToken, Unavailable
+    from .client import Client, SkillError, StatusError
+    from .core.channel import NoBackChannel
     from .core.principal import Principal
     from .core.routes import Request, Response
     from .errors import (
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
         ToolError,
         TransportError,
     )
-    from .gateway import Clients
+    from .gateway import Clients, ConfigError
     from .model import (
         Annotations,
         AudioContent,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from .server import (
         Accepted,
         Audio,
+        CannotAsk,
         Context,
         Declined,
         Depends,
@@ -63,17 +66,23 @@ if TYPE_CHECKING:
         Sample,
         Sampled,
         Server,
+        Unanswered,
     )
     from .server.ambient import get_context
     from .settings import Limits, Reconnect, TaskOptions, Timeouts
+    from .stores import StoreError, StoreFull, StoreUnavailable, StoreUnreadable
     from .surface.apps import App
+    from .surface.contract import ContractError
+    from .surface.lock import LockError
     from .surface.resources import FileResource, FolderResource, TextResource, UrlResource
     from .wire.seal import Keys
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "client": "Client SkillError",
+    "auth": "AuthError InvalidToken Unavailable",
+    "client": "Client SkillError StatusError",
+    "core.channel": "NoBackChannel",
     "core.principal": "Principal",
     "core.routes": "Request Response",
     "errors": """CapabilityError DovetailError LocalProtocolError ProtocolError Refusal RegistrationError
@@ -81,27 +90,32 @@ _HOMES = {
     "model": """Annotations AudioContent CallToolResult Completion EmbeddedResource GetPromptResult
         Icon ImageContent PromptMessage ReadResourceResult ResourceContents ResourceLink Root SamplingMessage
         TextContent Tool ToolAnnotations""",
-    "server": """Accepted Audio Context Declined Depends Elicit ElicitUrl File Handle Image InputRequired Roots
-        Sample Sampled Server""",
+    "server": """Accepted Audio CannotAsk Context Declined Depends Elicit ElicitUrl File Handle Image InputRequired
+        Roots Sample Sampled Server Unanswered""",
     "server.ambient": "get_context",
+    "stores": "StoreError StoreFull StoreUnavailable StoreUnreadable",
     "surface.apps": "App",
+    "surface.contract": "ContractError",
+    "surface.lock": "LockError",
     "surface.resources": "FileResource FolderResource TextResource UrlResource",
-    "gateway": "Clients",
+    "gateway": "Clients ConfigError",
     "settings": "Limits Reconnect TaskOptions Timeouts",
     "wire.seal": "Keys",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Accepted", "Annotations", "App", "Audio", "AudioContent", "CallToolResult", "CapabilityError", "Client",
-    "Clients", "Completion", "Context", "Declined", "Depends", "DovetailError", "Elicit", "ElicitUrl",
-    "EmbeddedResource", "File", "FileResource", "FolderResource", "GetPromptResult", "Handle", "Icon", "Image",
-    "ImageContent", "InputRequired", "Keys", "Limits", "LocalProtocolError", "Principal", "PromptMessage",
-    "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal", "RegistrationError", "RemoteProtocolError",
-    "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response", "Root", "Roots", "Sample",
-    "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError", "StateError", "TaskOptions",
-    "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations", "ToolError", "TransportError",
-    "UrlResource", "__version__", "get_context",
+    "Accepted", "Annotations", "App", "Audio", "AudioContent", "AuthError", "CallToolResult", "CannotAsk",
+    "CapabilityError", "Client", "Clients", "Completion", "ConfigError", "Context", "ContractError",
+    "Declined", "Depends", "DovetailError", "Elicit", "ElicitUrl", "EmbeddedResource", "File", "FileResource",
+    "FolderResource", "GetPromptResult", "Handle", "Icon", "Image", "ImageContent", "InputRequired",
+    "InvalidToken", "Keys", "Limits", "LocalProtocolError", "LockError", "NoBackChannel", "Principal",
+    "PromptMessage", "ProtocolError", "ReadResourceResult", "Reconnect", "Refusal", "RegistrationError",
+    "RemoteProtocolError", "Request", "RequestTimeout", "ResourceContents", "ResourceLink", "Response",
+    "Root", "Roots", "Sample", "Sampled", "SamplingMessage", "Server", "SessionLost", "SkillError",
+    "StateError", "StatusError", "StoreError", "StoreFull", "StoreUnavailable", "StoreUnreadable",
+    "TaskOptions", "TextContent", "TextResource", "Timeouts", "Tool", "ToolAnnotations", "ToolError",
+    "TransportError", "Unanswered", "Unavailable", "UrlResource", "__version__", "get_context",
 ]  # fmt: skip
 
 
