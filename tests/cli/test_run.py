@@ -14,7 +14,7 @@ import pytest
 
 from dovetail.cli import target
 from dovetail.cli.main import COMMANDS, main
-from dovetail.cli.run import address
+from dovetail.cli.run import address, parser, read
 from dovetail.errors import DovetailError
 from dovetail.settings import DRAIN_SECONDS, GRACE_SECONDS, TEARDOWN_SECONDS
 from dovetail.sync import Client
@@ -458,6 +458,51 @@ def test_a_number_that_cannot_be_meant_is_a_wrong_command_line(
         main(words)
     assert ended.value.code == 2
     assert words[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--workers", "2"],
+        ["--port", "8000"],
+        ["--tcp", "127.0.0.1:0", "--host", "127.0.0.1"],
+        ["--server", "uvicorn"],
+        ["--stdio", "--certfile", "a.pem"],
+        ["--unix", "socket", "--uds", "b"],
+        ["--metrics"],
+        ["--stateless"],
+        ["--json-only"],
+        ["--allowed-host", "a"],
+        ["--allowed-origin", "b"],
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [["run", "server.py"], ["run", "http://127.0.0.1:9/mcp"], ["gateway", "x.json"]]
+)
+def test_an_option_of_http_is_not_taken_without_a_word_by_another_transport(
+    command: list[str],
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([*command, *words])
+    assert ended.value.code == 2
+    last = [word for word in words if word.startswith("--")][-1]
+    assert f"{last}: only with --http, --sse or --ws" in capsys.readouterr().err
+
+
+def test_an_option_of_http_in_the_environment_is_for_those_who_serve_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOVETAIL_WORKERS", "2")
+    options = read(parser(), [str(file)])
+    assert (options.workers, options.http) == (2, False)
+    monkeypatch.setenv("DOVETAIL_HTTP", "1")
+    options = read(parser(), [str(file), "--port", "9"])
+    assert (options.port, options.http) == (9, True)
 
 
 def test_help_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -264,7 +264,9 @@ def test_reload_with_several_workers_is_a_wrong_command_line(tmp_path: Path) -> 
     write(tmp_path / "notes.py")
 
     async def test() -> None:
-        async with dev(tmp_path, "notes.py", "--reload", "--workers", "2", command="run") as running:
+        async with dev(
+            tmp_path, "notes.py", "--http", "--reload", "--workers", "2", command="run"
+        ) as running:
             await running.hear("--reload has one worker")
             assert await running.process.wait() == 2
 

@@ -14,7 +14,7 @@ from ..tooling.settings import take_defaults
 from ..wire.revisions import BY_NAME
 from .call import read_target
 from .output import stderr_of_child
-from .run import add_ways, divert, serve
+from .run import add_ways, check_way, divert, serve, typed
 from .servers_file import gateway_of
 from .target import add_common, prepare
 
@@ -28,10 +28,11 @@ _USUAL_HOST = "asyncio, or granian with --workers or --ws"
 def main(command: str, arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
     """Run one of the two commands; returns the exit status. ``environ`` says what ``dovetail run`` finds there."""
     parsing = _bridge_parser() if command == "bridge" else _gateway_parser()
-    options = parsing.parse_args(arguments)
+    given = typed(parsing, arguments)
     if environ:
-        take_defaults(parsing, environ, options)
-        options = parsing.parse_args(arguments)
+        take_defaults(parsing, environ, given)
+    options = parsing.parse_args(arguments)
+    check_way(parsing, given, options)
     divert(options)
     prepare(options)
     try:

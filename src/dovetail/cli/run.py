@@ -98,14 +98,29 @@ def main(command: str, arguments: list[str]) -> int:
 def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
     """What the command line, the environment and a ``.env`` say. What a ``.env`` says is put into the environment, too,
     unless it may change meanwhile."""
-    given = parsing.parse_args(words)
+    given = typed(parsing, words)
     found = _environment(parsing, given)
     settings.take_defaults(parsing, found, given)
     options = parsing.parse_args(words)
+    check_way(parsing, given, options)
     options.env_files = given.env_files
     if not getattr(options, "reload", False):
         os.environ |= found
     return options
+
+
+def typed(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """What the command line itself says; an option of HTTP that does not stand there is None."""
+    return parsing.parse_args(words, argparse.Namespace(**dict.fromkeys(_OF_HTTP)))
+
+
+def check_way(
+    parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
+) -> None:
+    """End the command if what was typed means nothing without HTTP. The environment may be for several commands."""
+    idle = [f"--{name.replace('_', '-')}" for name in _OF_HTTP if getattr(given, name) is not None]
+    if idle and not (options.http or options.sse or options.ws):
+        parsing.error(f"{', '.join(idle)}: only with --http, --sse or --ws, and none of them is given")
 
 
 def _environment(parsing: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, str]:
@@ -167,6 +182,11 @@ _AS_THEY_ARE: Final = (
     "host", "port", "uds", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics", "json",
 )  # fmt: skip
 """Options that the HTTP server has under the same names."""
+_OF_HTTP: Final = (
+    *(name for name in _AS_THEY_ARE if name not in ("allow_remote", "json")),
+    "server", "workers", "allowed_host", "allowed_origin",
+)  # fmt: skip
+"""Options that mean nothing on other transports."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
