@@ -226,3 +226,43 @@ async def test_a_route_may_come_while_the_server_runs_and_the_endpoint_stays() -
 def test_a_route_that_cannot_be_is_refused(path: str, methods: list[str], words: str, hosted: str) -> None:
     with pytest.raises(RegistrationError, match=words):
         routed().route(path, methods=methods)(lambda request: None)
+
+
+@pytest.mark.anywhere
+@pytest.mark.parametrize(
+    ("path", "options", "words"),
+    [
+        ("/mcp", {}, "endpoint answers at '/mcp'"),
+        ("/mcp/", {}, "endpoint answers at '/mcp/'"),
+        ("/here", {"path": "/here"}, "endpoint answers at '/here'"),
+        ("/livez", {}, "life answers at '/livez'"),
+        ("/readyz", {}, "readiness answers"),
+        ("/sse", {}, "stream of HTTP"),
+        ("/messages", {}, "post of HTTP"),
+        ("/metrics", {"metrics": True}, "page of metrics answers"),
+        ("/.well-known/oauth-protected-resource/mcp", {}, "metadata answers"),
+    ],
+)
+def test_a_route_where_the_app_itself_answers_is_refused_when_that_is_made(
+    path: str, options: dict[str, Any], words: str, hosted: str
+) -> None:
+    server = routed(auth=StaticTokens({"a": Principal("a")}, audience="https://a.example/mcp"))
+    server.route(path, methods=["POST"])(lambda request: None)
+    for make in (server.asgi, server.rsgi):
+        with pytest.raises(RegistrationError, match=words) as raised:
+            make(**options)
+        assert repr(path) in raised.value.message
+    outer = Server("outer", auth=server.auth)
+    outer.mount(server)
+    with pytest.raises(RegistrationError, match=words):
+        outer.asgi(**options)
+
+
+@pytest.mark.anywhere
+def test_a_route_with_blanks_and_places_that_are_not_served_are_nobodys(hosted: str) -> None:
+    server = routed()
+    for path in ("/{rest:path}", "/mcp/{id}", "/sse", "/messages", "/metrics", "/.well-known/x"):
+        server.route(path, methods=["POST"])(lambda request: None)
+    server.asgi(sse_path=None)
+    with pytest.raises(RegistrationError, match="'/sse'"):
+        server.asgi()

@@ -18,7 +18,9 @@ from ....stores.urls import check
 from ....telemetry.crash import reported
 from ...running import Watchdog, collecting_rarely, fast_loop, keep_blocks_apart
 from ..server.app import HttpApp
+from ..server.beside import places
 from ..server.exchange import HttpService
+from ..server.identity import Identity
 from .places import Place
 from .process import READY, HostedApp, Work, give_store
 
@@ -47,6 +49,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
         give_store(service, folder)
         check(service.store)  # said once, not by every worker
+        places(service, settings, Identity(service, settings))
         work = Work(
             service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
             face=face, again=again,

@@ -30,7 +30,7 @@ from ....wire.frames import Frame, decode
 from ....wire.headers import RoutingHeaders
 from ....wire.revisions import BY_NAME
 from . import guards
-from .beside import Beside
+from .beside import Beside, places
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
@@ -77,21 +77,21 @@ class HttpApp:
         self._beside = Beside(
             service, life, self.identity, self._guard, doors=self._doors, enter=self._entered, read=self._read
         )
-        self._routes: dict[str, Route] = {
-            options.path: self._endpoint,
-            options.path.rstrip("/") + "/": self._endpoint,
-            "/livez": self._beside.alive,
-            "/readyz": self._beside.ready,
+        found = places(service, options, self.identity)
+        answers: dict[str, Route] = {
+            "the endpoint": self._endpoint,
+            "the probe of life": self._beside.alive,
+            "the probe of readiness": self._beside.ready,
+            "the stream of HTTP+SSE": self._sse,
+            "the post of HTTP+SSE": self._messages,
+            "the metadata": self.identity.describe,
+            "a page of the authorization server": self._page,
         }
-        if options.sse_path is not None:
-            self._routes[options.sse_path] = self._sse
-            self._routes[options.messages_path] = self._messages
-        self._routes |= dict.fromkeys(self.identity.places, self.identity.describe)
-        self._routes |= dict.fromkeys(self.identity.pages, self._page)
         self.scraping = Scraping(service, options, self._guard) if wanted(options) else None
         if self.scraping is not None:
-            self._routes["/metrics"] = self.scraping.answer
+            answers["the page of metrics"] = self.scraping.answer
             life.measure(self.scraping.metrics)
+        self._routes = {path: answers[who] for path, who in found.items()}
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request. The path of nearly every one: what could be a call of its own is written out."""

@@ -18,7 +18,9 @@ from ....core.principal import Principal
 from ....core.routes import Request, Response, Route
 from ....drivers.layering import Door
 from ....drivers.run import mask
-from ....settings import QUERY_MEMBERS
+from ....errors import RegistrationError
+from ....settings import QUERY_MEMBERS, HttpOptions
+from ....telemetry.scraping import wanted
 from .exchange import JSON_TYPE, TEXT_TYPE, Exchange, Headers, HttpService, kept_out
 from .guards import Guard
 from .identity import Identity
@@ -32,6 +34,29 @@ _FRAMING: Final = frozenset({
 """How an answer is cut out of the connection is the host's to say; another word on it makes two answers of one."""
 _STATUSES: Final = range(200, 600)
 Found = list[tuple[Route, dict[str, str]]]
+
+
+def places(service: HttpService, options: HttpOptions, identity: Identity) -> dict[str, str]:
+    """Where an app answers itself, and who does.
+
+    Raises:
+        RegistrationError: a route of the author's own is written for one of them, and would never be reached.
+    """
+    found = dict.fromkeys((options.path, options.path.rstrip("/") + "/"), "the endpoint")
+    found |= {"/livez": "the probe of life", "/readyz": "the probe of readiness"}
+    if options.sse_path is not None:
+        found |= {options.sse_path: "the stream of HTTP+SSE", options.messages_path: "the post of HTTP+SSE"}
+    found |= dict.fromkeys(identity.places, "the metadata")
+    found |= dict.fromkeys(identity.pages, "a page of the authorization server")
+    if wanted(options):
+        found["/metrics"] = "the page of metrics"
+    for path, who in found.items():
+        for route, blanks in service.find_routes(path):
+            if not blanks:  # with blanks it may have other paths, too
+                raise RegistrationError(
+                    f"the route {route.path!r} is never reached: {who} answers at {path!r}"
+                )
+    return found
 
 
 class Beside:
@@ -148,9 +173,9 @@ class Beside:
 
 def _chosen(found: Found, method: str) -> tuple[Route, dict[str, str]] | None:
     """Who answers ``method``: HEAD is a GET whose body is not sent."""
-    for wanted in (method, "GET") if method == "HEAD" else (method,):
+    for name in (method, "GET") if method == "HEAD" else (method,):
         for route, params in found:
-            if wanted in route.methods:
+            if name in route.methods:
                 return route, params
     return None
 
