@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.errors import ProtocolError, StateError
+from dovetail.errors import ProtocolError, RequestTimeout, StateError
 from dovetail.layers import Timing
 from dovetail.testing import connect
 
@@ -61,6 +61,67 @@ async def test_a_tool_that_requires_a_task_is_driven_behind_the_call() -> None:
         assert (await client.call_tool("x")).text == "at once"
         await client.list_tools()
         assert (await client.call_tool("x")).text == "later"
+
+
+def strict(support: str = "required", code: int = -32601) -> Scripted:
+    """A server that refuses a call without a task, as the specification wants it of tools that require one."""
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        match message.get("method"):
+            case "tools/list":
+                tool = {"name": "x", "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}}
+                peer.result(message, {"tools": [tool]})
+            case "tools/call" if "task" in message["params"]:
+                peer.result(message, {"task": {"taskId": "t", "status": "working", **STAMPS}})
+            case "tools/call":
+                peer.error(message, code, "the tool x has to be called as a task")
+            case "tasks/cancel":
+                peer.result(message, {"taskId": "t", "status": "cancelled", **STAMPS})
+
+    return legacy(answer, "2025-11-25", **SERVED)
+
+
+@run
+async def test_a_tool_that_was_never_listed_is_called_as_a_task_once_it_asks_for_it() -> None:
+    served = Server("jobs")
+
+    @served.tool(task="required")
+    async def work(n: int) -> int:
+        return n * 2
+
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with connect(served, revision) as client:
+            assert (await client.call_tool("work", {"n": 21})).data == 42
+            assert (await client.call_tool("work", {"n": 4})).data == 8
+            with pytest.raises(ProtocolError):
+                await client.call_tool("play")
+
+
+@run
+async def test_a_call_that_became_a_task_by_itself_has_its_limits_and_ends_with_its_caller() -> None:
+    target = strict()
+    async with Client(target, revision="legacy") as client:
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("x", timeout=0.05)
+        assert target.peer.methods[-1] == "tasks/cancel"
+        calls = [one["params"] for one in target.peer.heard if one.get("method") == "tools/call"]
+        assert ["task" in params for params in calls] == [False, True]
+        waiting = asyncio.ensure_future(client.call_tool("x"))
+        await settle()
+        assert target.peer.methods[-2:] == ["tools/call", "tasks/result"]  # by now it is known
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert target.peer.methods[-1] == "tasks/cancel"
+
+
+@run
+async def test_another_refusal_makes_no_task() -> None:
+    for target in (strict("optional"), strict(code=-32602)):
+        async with Client(target, revision="legacy") as client:
+            with pytest.raises(ProtocolError, match="as a task"):
+                await client.call_tool("x")
+            assert not any("task" in one.get("params", {}) for one in target.peer.heard)
 
 
 @run

@@ -152,7 +152,7 @@ class ToolBox:
         try:
             result = await ask(asked)
         except ProtocolError as error:
-            if not await self._mended(error, options):
+            if not await self._mended(error, params, options):
                 raise
             result = await ask(self.mirrored(params, options))
         if type(result) is m.CallToolResult and not task:
@@ -244,8 +244,12 @@ class ToolBox:
         headers = {**argument_headers(params.arguments, mapped), **(options.get("headers") or {})}
         return cast("Options", {**options, "headers": headers})
 
-    async def _mended(self, error: ProtocolError, options: ToolOptions) -> bool:
+    async def _mended(
+        self, error: ProtocolError, params: m.CallToolRequestParams, options: ToolOptions
+    ) -> bool:
         """Remove the reason of a refusal; True: the call is worth one more try."""
+        if error.kind == "method_not_found" and params.task is UNSET:
+            return await self._taken_as_task(params, options)
         if error.kind == "header_mismatch" and self._mirrors:
             # The schema we know is out of date, or we know none.
             self._listed = True
@@ -255,6 +259,17 @@ class ToolBox:
             limits = self._calls.config.limits_of(options.get("timeout"))
             return await self._connections.settle_urls(error, limits.total)
         return False
+
+    async def _taken_as_task(self, params: m.CallToolRequestParams, options: ToolOptions) -> bool:
+        """2025-11-25 refuses a call of a tool that requires a task, which only those know who have listed it."""
+        established, name = self._calls.established, params.name
+        if established.revision.modern or not established.capabilities.has("tasks.requests.tools.call"):
+            return False
+        if name not in self._as_tasks and options.get("version") is None:
+            await self.list_tools({"timeout": options.get("timeout")})
+        if name in self._as_tasks:
+            self._ask_for_task(params, options.get("ttl"))
+        return params.task is not UNSET
 
     async def _finish(self, name: str, done: m.CallToolResult, check: bool) -> ToolResult:
         established = self._connections.established
