@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Server
-from dovetail.errors import ProtocolError
+from dovetail.errors import DovetailError, ProtocolError
 from dovetail.testing import FakeClock, Recording, connect, record, replay
 
 from ..support.aio import run
@@ -49,6 +49,21 @@ async def test_a_recording_is_replayed_without_the_server(revision: str, tmp_pat
         with pytest.raises(ProtocolError, match="no tools/call with these params"):
             await client.call_tool("add", {"a": 9, "b": 9})
     assert seen == [1]
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+@run
+async def test_a_recording_says_by_itself_which_revision_it_is_of(revision: str) -> None:
+    async with record(make_server(), revision=revision) as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+    recording = client.recording
+    async with Client(replay(recording), on_roots=list) as again:
+        assert again.revision == revision
+        assert (await again.call_tool("add", {"a": 1, "b": 2})).data == 3
+    other = "2025-06-18" if revision == "2024-11-05" else "2024-11-05"
+    with pytest.raises(DovetailError, match="2026-07-28|initialize" if revision > "2026" else revision):
+        async with Client(replay(recording), revision=other, reconnect=False):
+            pass
 
 
 def test_a_recording_is_text_with_comments() -> None:

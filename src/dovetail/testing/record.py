@@ -1,8 +1,8 @@
 """Conversations as fixtures: record one with a real server, replay it without.
 
 A recording is text, one message a line: ``> `` for what the client sent, ``< `` for what the server sent. Lines that
-begin with ``#`` are comments. Ids do not matter: a request is recognised by its method and params, and its recorded
-answers go out under the id it has now.
+begin with ``#`` are comments. Ids do not matter: a request is recognised by its method and params (``initialize`` by
+its method), and its recorded answers go out under the id it has now.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class _Message(msgspec.Struct):
 
 
 def _key(message: dict[str, Any]) -> str:
-    """A request without what differs from run to run: its id and its metadata."""
-    given: dict[str, Any] = message.get("params") or {}
+    """A request without what differs from run to run: its id and its metadata, and which revision is proposed."""
+    given: dict[str, Any] = (message["method"] != "initialize" and message.get("params")) or {}
     params = {name: value for name, value in given.items() if name != "_meta"}
     return message["method"] + msgspec.json.encode(params, order="sorted").decode()
 
