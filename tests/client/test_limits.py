@@ -203,3 +203,19 @@ async def test_the_probe_leaves_time_for_the_rest_of_a_short_connect_limit(mode:
     limits = Timeouts(connect=6.0)
     async with Client(command, timeouts=limits, known_servers=KnownServers(), on_stderr=len) as client:
         assert client.revision == "2025-06-18"
+
+
+@pytest.mark.parametrize("wrong", [-1, -0.5, float("nan"), "10", [1]])
+@pytest.mark.parametrize("name", ["connect", "idle", "total"])
+def test_a_limit_that_is_no_time_is_refused_at_once(name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="number of seconds"):
+        Timeouts(**{name: wrong})
+
+
+@run
+async def test_a_call_whose_timeout_is_no_time_is_not_sent() -> None:
+    target = legacy(lambda peer, message: None)
+    async with Client(target, revision="legacy") as client:
+        with pytest.raises(ValueError, match="number of seconds"):
+            await client.call_tool("x", timeout=-1)
+        assert "tools/call" not in target.peer.methods

@@ -513,3 +513,11 @@ async def test_methods_of_its_authors_own_stay_with_a_server(way: str, revision:
         with pytest.raises(ProtocolError) as caught:
             await client.request("acme/do")
         assert caught.value.kind == "method_not_found"
+
+
+@pytest.mark.parametrize("wrong", [3, None, "http://127.0.0.1:9/mcp", Client("http://127.0.0.1:9/mcp")])
+def test_what_cannot_be_mounted_is_refused_at_once(wrong: Any) -> None:
+    server = Server("x")
+    with pytest.raises(RegistrationError, match="can be mounted, not"):
+        server.mount(wrong)
+    assert server.elsewhere is None

@@ -312,3 +312,22 @@ async def test_a_system_message_goes_first_as_the_users_where_no_such_role_is_kn
         ("user", "Be kind."),
         ("user", "Hello."),
     ]
+
+
+class Half:
+    async def get(self, key: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"auth": 3}, "auth is a verifier"),
+        ({"auth": "token"}, "auth is a verifier"),
+        ({"auth": Half}, "auth is a verifier"),
+        ({"store": 3}, "store is a store .* not 3"),
+        ({"store": Half()}, "store is a store"),
+    ],
+)
+def test_what_is_no_verifier_and_no_store_is_refused_at_once(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        Server("x", **options)

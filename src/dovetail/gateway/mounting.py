@@ -54,13 +54,19 @@ class Around(Protocol):
 
 
 def mount(server: Server, child: Server | Part | App | Around, prefix: str | None) -> None:
-    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket."""
+    """`Server.mount`. An ASGI application is asked over HTTP, but without a socket.
+
+    Raises:
+        RegistrationError: ``child`` is nothing that can be mounted; and as `Mounts.add`.
+    """
     from .proxy import Proxy  # which mounts something itself
 
     if isinstance(child, Around):
         child = Proxy(child.native)  # it answers lists in its own way, so it is asked like any other
     elif callable(child):
         child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
+    elif not isinstance(child, Server) and not hasattr(child, "follow"):
+        raise RegistrationError(f"a Server, a Proxy or an ASGI application can be mounted, not {child!r}")
     if not isinstance(server.elsewhere, Mounts):
         server.elsewhere = Mounts(server)
     server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)

@@ -20,10 +20,16 @@ SEAL_KEYS: Final = "DOVETAIL_SEAL_KEYS"
 
 
 def store_of(given: Store | str | None) -> Store | None:
-    """The store an author gave, or names by its URL, or that the environment names."""
+    """The store an author gave, or names by its URL, or that the environment names.
+
+    Raises:
+        TypeError: what was given is neither.
+    """
     if given is None:
         given = os.environ.get(STORE) or None
     if not isinstance(given, str):
+        if given is not None and not all(hasattr(given, verb) for verb in vars(Store) if verb[0] != "_"):
+            raise TypeError(f"store is a store such as SqliteStore(...), or its URL, not {given!r}")
         return given
     from ..stores.urls import from_url  # stores stand to the right of servers
 

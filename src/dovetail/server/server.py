@@ -124,7 +124,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self.limits = limits_of(self.dialect, limits)
         words = {"title": title, "description": description, "website_url": website_url}
         self.info, self.instructions = _implementation(name, version, icons, words), instructions
-        self.clock, self.state_lifetime, self.auth = clock, state_lifetime, auth
+        self.clock, self.state_lifetime, self.auth = clock, state_lifetime, _checked(auth)
         self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
@@ -432,6 +432,14 @@ def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | Non
     if keys is None or isinstance(keys, Keys):
         return keys
     return Keys(keys) if isinstance(keys, bytes | str) else Keys(*keys)
+
+
+def _checked(auth: Any) -> Any:
+    if auth is not None:
+        from ..auth.server.verifier import as_verifier  # a server that asks nobody does without it
+
+        as_verifier(auth)  # what is none is a mistake here, not where it is served
+    return auth
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -108,6 +108,12 @@ class Timeouts(Struct, frozen=True):
     total: float | None = 300.0
     """From sending to the answer, whatever happens in between."""
 
+    def __post_init__(self) -> None:
+        limits: tuple[Any, ...] = (self.connect, self.idle, self.total)
+        for limit in limits:
+            if limit is not None and not (isinstance(limit, int | float) and limit >= 0):
+                raise ValueError(f"a limit is a number of seconds, 0 or more, or None, not {limit!r}")
+
 
 class Reconnect(Struct, frozen=True, kw_only=True):
     """How a client comes back after a lost connection."""
