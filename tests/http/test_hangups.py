@@ -56,12 +56,15 @@ async def test_a_hang_up_behind_a_further_request_is_noticed(monkeypatch: pytest
         assert server.counts["connection_closed"] >= 1
 
 
+@pytest.mark.parametrize("stateless", [False, True])
 @run
-async def test_calls_that_run_for_nobody_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+async def test_calls_that_run_for_nobody_are_bounded(
+    caplog: pytest.LogCaptureFixture, *, stateless: bool
+) -> None:
     caplog.set_level(logging.INFO, "dovetail.server")
     server, running = build(abandoned_calls=3)
-    async with served(server) as site:
-        session, _ = await Web(site).initialize("2025-03-26")
+    async with served(server, stateless=stateless) as site:
+        session = None if stateless else (await Web(site).initialize("2025-03-26"))[0]
         for first in (0, 2, 4):
             calls = [
                 request("tools/call", {"name": "nap", "arguments": {"number": first + n}}) for n in range(2)

@@ -115,7 +115,7 @@ class Budget:
         self.addresses = Account(limits.all_addresses)
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
-        """Calls of legacy sessions whose clients have hung up: that does not cancel them."""
+        """Legacy calls over HTTP whose clients have hung up: that does not cancel them."""
         self.calls = CallPlaces(limits.all_calls)
 
 

@@ -105,23 +105,24 @@ async def exchange(
     scope: Mapping[str, Any] = EMPTY,
     writer: Writer = NOBODY,
     runner: Runner | None = None,
+    begun: list[Call] | None = None,
     failed: Callable[[DovetailError], None] | None = None,
 ) -> tuple[int, bytes | None]:
     """Answer one message or batch: the HTTP status, and the reply unless there is nothing to say.
 
     ``session`` is what a legacy message is served in; without one it is told to initialize. Write what ``writer`` was
-    given, then the reply. ``runner`` is that of the app, which knows when it shuts down; ``failed`` hears of the error
-    of a single call. Raises nothing for what a message holds; `asyncio.CancelledError` means that nobody waits for
-    the reply.
+    given, then the reply. ``runner`` is that of the app, which knows when it shuts down; ``begun`` gets the calls
+    before they run, ``failed`` hears of the error of a single one. Raises nothing for what a message holds;
+    `asyncio.CancelledError` means that nobody waits for the reply.
     """
     limits = service.limits
-    if limits.event_size is not None:
-        limits = limits.on_events()  # what is said before the reply
+    limits = limits if limits.event_size is None else limits.on_events()  # for what is said before the reply
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
     runner = runner or Runner(service, service.limits, service.admission.budget.answers)
     event = _receive(endpoint, message, headers, service.limits.message_size)
+    calls = [] if begun is None else begun
     if isinstance(event, list):
-        reply = await _batch(service, endpoint, event, writer, runner)
+        reply = await _batch(service, endpoint, event, writer, runner, calls)
         return ACCEPTED if reply is None else 200, reply
     if not isinstance(event, Call):
         return _settled(service, endpoint, event)
@@ -129,12 +130,11 @@ async def exchange(
         # It would wait for ever, and nobody would hear anything.
         error = ProtocolError("subscription_failed", "there is no stream here to listen on")
         return service.admission.status_of(error, event.codec), endpoint.send_error(event, error)
+    calls.append(event)
     reply, failure = await runner.run(event, ExchangeChannel(endpoint, event, writer), endpoint)
-    if failure is None:
-        return 200, reply
-    if failed is not None:
+    if failure is not None and failed is not None:
         failed(failure)
-    return status_of(service.admission, event, failure), reply
+    return 200 if failure is None else status_of(service.admission, event, failure), reply
 
 
 def _receive(
@@ -148,11 +148,15 @@ def _receive(
 
 
 async def _batch(
-    service: Service, endpoint: Endpoint, events: list[Event], writer: Writer, runner: Runner
+    service: Service,
+    endpoint: Endpoint,
+    events: list[Event],
+    writer: Writer,
+    runner: Runner,
+    calls: list[Call],
 ) -> bytes | None:
     """Run the calls of a batch together. The last one settled brings the replies of all."""
     reply: bytes | None = None
-    calls: list[Call] = []
     for event in events:
         if isinstance(event, Call) and not event.cancelled:
             calls.append(event)

@@ -55,7 +55,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     all_addresses: int = 32 << 20
     """Bytes of addresses that all peers together may subscribe to."""
     abandoned_calls: int = 1000
-    """Calls of legacy HTTP sessions that run on after their clients have hung up; one more is cancelled."""
+    """Legacy calls over HTTP that run on after their clients have hung up; one more is cancelled."""
     write_buffer: int = 1 << 20
     """Unsent bytes above which reading from that peer pauses."""
     header_bytes: int = 64 << 10

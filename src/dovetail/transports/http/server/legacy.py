@@ -8,9 +8,9 @@ has to say goes into the session's log, where GET with ``Last-Event-ID`` finds i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ....workers.shared import SharedSessions
     from .life import AppParts
 
+Done = TypeVar("Done")
 SESSION_HEADER: Final = "mcp-session-id"
 NEEDS_STREAM: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 """Requests that promise something on the general stream; refused where there is none."""
@@ -179,22 +180,20 @@ class Legacy:
         """Answer what was posted; nothing is kept, and nobody can be asked."""
         limits, options = self.service.limits, self.options
         stream = EventStream(posted.exchange, limits.write_buffer, options.write_timeout)
-        failures: list[DovetailError] = []
-        self.running.add(posted.task)
-        try:
-            status, data = await answer_once(
-                self.service,
-                posted.body,
-                session=session,
-                headers=posted.routing,
-                principal=posted.principal,
-                scope=posted.exchange.scope,
-                writer=NOBODY if options.json_only else stream,
-                runner=self._runner,
-                failed=failures.append,
-            )
-        finally:
-            self.running.discard(posted.task)
+        failures, calls = list[DovetailError](), list[Call]()
+        answering = answer_once(
+            self.service,
+            posted.body,
+            session=session,
+            headers=posted.routing,
+            principal=posted.principal,
+            scope=posted.exchange.scope,
+            writer=NOBODY if options.json_only else stream,
+            runner=self._runner,
+            begun=calls,
+            failed=failures.append,
+        )
+        status, data = await self._watched(posted.exchange, calls, answering) or (202, None)
         exchange = posted.exchange
         async with self.calls.watching.connections.room(exchange.peer, len(data or b"")) as full:
             if full is not None:
@@ -341,7 +340,13 @@ class Legacy:
         self._take(live, events)
         channel = SessionChannel(self.calls, live, exchange)
         if calls:
-            await self._together(live, calls, channel, exchange)
+
+            def run(call: Call) -> Coroutine[Any, Any, Outcome]:
+                return self.calls.run(
+                    SessionChannel(self.calls, live, exchange, call, together=channel), call
+                )
+
+            await self._watched(exchange, calls, self._runner.together(calls, run))
             answer = calls[0].batch.in_pieces()
         self.sessions.settle(live)
         if channel.stream is not None:
@@ -353,23 +358,17 @@ class Legacy:
             else:
                 await refuse(exchange, self.service.admission, full, status=503)
 
-    async def _together(
-        self, live: LiveSession, calls: list[Call], channel: SessionChannel, exchange: Exchange
-    ) -> None:
-        """Run the calls of an array until all have ended, or too many others run for nobody as well."""
-
-        def run(call: Call) -> Coroutine[Any, Any, Outcome]:
-            return self.calls.run(SessionChannel(self.calls, live, exchange, call, together=channel), call)
-
+    async def _watched(self, exchange: Exchange, calls: list[Call], work: Awaitable[Done]) -> Done | None:
+        """What ``work`` on the calls of a POST has come to, unless too many others run for nobody as well."""
         watching, task = self.calls.watching, asyncio.current_task()
         assert task is not None
         watching.posts[exchange] = (task, calls)
         if watching.idle:
             watching.start()
         try:
-            await self._runner.together(calls, run)
+            return await work
         except asyncio.CancelledError:
-            if not all(call.cancelled for call in calls):
+            if not calls or not all(call.cancelled for call in calls):
                 raise
             task.uncancel()
         finally:
