@@ -167,6 +167,23 @@ async def test_a_client_that_begins_with_rubbish_is_hung_up_on() -> None:
         await closed(socket)
 
 
+@pytest.mark.cannot("granian-asgi", "ASGI does not tell the method of a handshake")
+@run
+async def test_a_handshake_is_a_get() -> None:
+    async with served(build()) as site, await site.connect() as connection:
+        connection.request(
+            "POST",
+            "/mcp",
+            {
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+                "Sec-WebSocket-Version": "13",
+            },
+        )
+        assert (await connection.head()).status in (400, 405)
+
+
 @pytest.mark.cannot("granian-asgi", "its ASGI may cut the body of a refused handshake short")
 @pytest.mark.parametrize(
     ("header", "value"),

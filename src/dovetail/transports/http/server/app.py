@@ -376,7 +376,7 @@ class HttpApp:
             await socket.refuse(400, fault)
         elif refusal is not None:
             await socket.refuse(403, refusal)
-        elif (fault := broken_handshake(socket.headers)) is not None:
+        elif (fault := broken_handshake(socket.method, socket.headers)) is not None:
             await socket.refuse(400, fault)
         elif self.life.draining:
             await socket.refuse(503, "the server is shutting down")

@@ -122,9 +122,11 @@ class ServerSocketLink(Link):
         self.done.set()
 
 
-def broken_handshake(headers: Mapping[str, str]) -> str | None:
+def broken_handshake(method: str, headers: Mapping[str, str]) -> str | None:
     """What is wrong with a handshake that its host let pass; None when nothing is."""
-    # RFC 6455, 4.2.1: the version is 13, the key 16 bytes of base64. Over HTTP/2 (RFC 8441) there is no key.
+    # RFC 6455, 4.2.1: a GET, the version 13, the key 16 bytes of base64. Over HTTP/2 (RFC 8441) a CONNECT without key.
+    if method not in ("GET", "CONNECT"):
+        return "the method must be GET"
     if headers.get("sec-websocket-version", "13") != "13":
         return "Sec-WebSocket-Version must be 13"
     key = headers.get("sec-websocket-key")
