@@ -87,6 +87,42 @@ async def test_calls_that_run_for_nobody_are_bounded(
         assert server.admission.budget.abandoned.taken == 2
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@run
+async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> None:
+    server, running = build(all_calls=2, abandoned_calls=0)
+    release = asyncio.Event()
+
+    @server.tool
+    async def linger() -> str:
+        running.add(len(running))
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await release.wait()
+            running.pop()
+        return ""
+
+    asked: dict[str, Any] = {"name": "linger", "arguments": {}}
+    if era == "modern":
+        message = post(modern("tools/call", asked))
+    else:
+        message = post(request("tools/call", asked), **{"MCP-Protocol-Version": "2025-11-25"})
+    async with served(server, stateless=True) as site:
+        for number in (1, 2):
+            _, writer = await opened(site)
+            writer.write(message)
+            await until(lambda number=number: len(running) == number)
+            writer.transport.abort()
+            await until(lambda number=number: server.counts.get("connection_closed", 0) == number)
+        refused = await Web(site).modern("tools/list")
+        assert (refused.status, refused.message["error"]["code"]) == (503, 1004)
+        assert refused.headers["retry-after"] == "5"
+        release.set()
+        await until(lambda: not running)
+        assert (await Web(site).modern("tools/list")).status == 200
+
+
 @run
 async def test_large_answers_that_nobody_reads_have_a_total() -> None:
     server, _ = build(all_answers=40 << 20)

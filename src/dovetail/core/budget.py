@@ -116,6 +116,8 @@ class Budget:
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
         """Legacy calls over HTTP whose clients have hung up: that does not cancel them."""
+        self.ending = Account(limits.all_calls)
+        """Calls over HTTP that were cancelled since their clients have hung up, until their handlers have ended."""
         self.calls = CallPlaces(limits.all_calls)
 
 

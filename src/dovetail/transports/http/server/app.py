@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from ....auth.settings import PAGE_BYTES
+from ....core.budget import busy
 from ....core.channel import Call, Notice, Rejection, Violation
 from ....core.metadata import is_modern
 from ....core.principal import Principal
@@ -59,6 +60,7 @@ class HttpApp:
         self.service = service
         self.options = options
         self._admission = service.admission
+        self._ending = service.admission.budget.ending
         self._header_bytes = service.limits.header_bytes
         self._guard = Guard(options)
         self._usual: set[Any] = set()
@@ -130,6 +132,10 @@ class HttpApp:
                 routing = exchange.routing()
             if self.life.draining:  # it was not when the head came
                 await self._refuse(exchange, ShuttingDown(), 503)
+            elif 0 < self._ending.taken >= self._ending.limit and (
+                type(frame) is not Frame or UNSET not in (frame.id, frame.method)
+            ):
+                await self._refuse(exchange, busy("requests in flight"), 503)
             elif not (
                 routing.version in self._admission.modern
                 or (

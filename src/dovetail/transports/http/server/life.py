@@ -75,7 +75,7 @@ class AppLife:
         budget = service.admission.budget
         self.connections = PeerConnections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
-        self.watching = Watching(service, budget.abandoned, self.connections)
+        self.watching = Watching(service, budget, self.connections)
         self.unfinished = Unfinished(budget.unfinished, options.body_timeout)
         self._growing: asyncio.TimerHandle | None = None
         self._swept = 0.0

@@ -62,7 +62,7 @@ class Modern:
             data, error = await self._runner.run(call, channel)
         finally:
             del watching.posts[exchange]
-            if watching.watches:
+            if watching.watches or watching.left:
                 watching.leave(exchange)
         if data is not None and len(data) > LARGE_ANSWER and error is None:
             await self._complete(channel, data)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ....core.budget import Account
+from ....core.budget import Account, Budget
 from ....core.channel import Call
 from ....errors import TransportError
 from ....settings import HANGUP_LOOK, HTTP_FLUSH
@@ -71,10 +71,10 @@ class Watching:
     only a request that has been seen at two looks gets one.
     """
 
-    def __init__(self, service: HttpService, account: Account, connections: PeerConnections) -> None:
+    def __init__(self, service: HttpService, budget: Budget, connections: PeerConnections) -> None:
         self.connections = connections
         self._service = service
-        self._account = account
+        self._budget = budget
         self.posts: dict[Exchange, tuple[Work, Sequence[Call]]] = {}
         """Who works on which calls of a request. Put one in, `start` if idle, take it out and `leave` when done."""
         self.idle = True
@@ -86,7 +86,8 @@ class Watching:
         """Every watch of the app, whoever made it; `AppLife` compares them with what the kernel knows."""
         self.watches: dict[Exchange, HangupWatch] = {}
         """The requests that have taken so long that somebody waits for their client to hang up."""
-        self._abandoned: dict[Exchange, int] = {}
+        self.left: dict[Exchange, tuple[Account, int]] = {}
+        """The requests whose clients have hung up, and where how many calls of theirs are counted."""
 
     def start(self) -> None:
         """Begin to look every now and then, for as long as there are calls."""
@@ -95,7 +96,9 @@ class Watching:
 
     def leave(self, exchange: Exchange) -> None:
         """The request is over; nobody needs to wait for its client any more."""
-        self._account.give(self._abandoned.pop(exchange, 0))
+        if exchange in self.left:
+            account, count = self.left.pop(exchange)
+            account.give(count)
         watch = self.watches.pop(exchange, None)
         if watch is not None:
             watch.stop()
@@ -115,20 +118,22 @@ class Watching:
 
         Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Up to 2025-11-25, Sending
         Messages: "Disconnection SHOULD NOT be interpreted as the client cancelling its request"; but only so many run
-        on for nobody.
+        on for nobody. Those that are cancelled are under way until they have ended.
         """
         task, calls = self.posts.get(exchange, (None, ()))
         running = [call for call in calls if not call.cancelled]
-        if exchange in self._abandoned or not running or task is None:
+        if exchange in self.left or not running or task is None:
             return
         for call in running:
             self._service.hung_up(call)
-        if not running[0].revision.modern and self._account.take(len(running)):
-            self._abandoned[exchange] = len(running)
-            return
-        for call in running:
-            call.cancelled = True
-        task.cancel()
+        account = self._budget.abandoned
+        if running[0].revision.modern or not account.take(len(running)):
+            account = self._budget.ending
+            account.taken += len(running)
+            for call in running:
+                call.cancelled = True
+            task.cancel()
+        self.left[exchange] = (account, len(running))
 
 
 class HangupWatch:
