@@ -132,6 +132,11 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "core/test_endpoint.py::test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole",
         "http/test_budgets.py::test_arrays_of_all_sessions_have_only_so_many_calls_under_way",
     ),
+    "Calls that were cancelled count for their connection or legacy session": (
+        "drivers/test_duplex.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
+        "http/test_legacy_calls.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
+        "http/test_hangups.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
+    ),
     "Lines on TCP that do not end count too": (
         "http/test_budgets.py::test_lines_that_do_not_end_are_counted_and_given_back",
     ),
