@@ -92,6 +92,110 @@ async def test_a_call_that_became_a_task_is_cancelled_with_its_caller(server: Ca
         assert cancelled(target) == ["t1"]
 
 
+def endless_erlmcp() -> Scripted:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        peer.result(message, {"taskId": "t1"} if message.get("method") == "tasks/create" else {})
+
+    return legacy(answer, "2025-11-25", experimental={"features": ["task_management"]})
+
+
+ALL = pytest.mark.parametrize("server", [endless_modern, endless_legacy, endless_erlmcp])
+MAKING = ("tools/call", "tasks/create")
+
+
+@ALL
+@pytest.mark.parametrize("ended", ["limit", "caller"])
+@run
+async def test_a_task_of_which_the_answer_tells_too_late_does_not_run_on(
+    server: Callable[[], Scripted], ended: str
+) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message.get("method") in MAKING:
+            held.append(message)
+        elif message.get("method") == "notifications/cancelled":
+            prompt.answer(peer, held[0])  # it was on its way
+            prompt.answer(peer, held[0])
+        else:
+            prompt.answer(peer, message)
+
+    held: list[dict[str, Any]] = []
+    prompt = server()
+    target = Scripted(answer)
+    async with Client(target) as client:
+        limit = 0.2 if ended == "limit" else None
+        call = asyncio.create_task(client.call_tool("x", task=True, timeout=limit))
+        await until(lambda: held)
+        if ended == "caller":
+            call.cancel()
+        with pytest.raises(RequestTimeout if ended == "limit" else asyncio.CancelledError):
+            await call
+        await until(lambda: cancelled(target))
+        await turns()
+        assert cancelled(target) == ["t1"]
+
+
+@ALL
+@pytest.mark.parametrize("first", ["answer", "caller"])
+@run
+async def test_a_task_does_not_run_on_whose_answer_comes_as_its_caller_is_cancelled(
+    server: Callable[[], Scripted], first: str
+) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        making = message.get("method") in MAKING
+        if making and first == "caller":
+            asyncio.get_running_loop().call_soon(call.cancel)
+        prompt.answer(peer, message)
+        if making and first == "answer":
+            asyncio.get_running_loop().call_soon(call.cancel)
+
+    prompt = server()
+    target = Scripted(answer)
+    async with Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x", task=True))
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await until(lambda: cancelled(target))
+        assert "notifications/cancelled" not in target.peer.methods
+
+
+@run
+async def test_an_answer_that_names_no_task_is_not_spoken_of_when_it_is_late() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message["method"] == "tools/call":
+            held.append(message)
+        elif message["method"] == "notifications/cancelled":
+            peer.result(held[0], {"resultType": "complete", **text("done")})
+
+    held: list[dict[str, Any]] = []
+    target = modern(answer, extensions={"io.modelcontextprotocol/tasks": {}})
+    async with Client(target) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await until(lambda: held)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await turns()
+        assert target.peer.methods[-1] == "notifications/cancelled"
+
+
+@run
+async def test_nothing_is_said_of_a_task_when_the_connection_is_lost_with_its_caller() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        endless.answer(peer, message)
+        if message["method"] == "tools/call":
+            peer.drop()
+            asyncio.get_running_loop().call_soon(call.cancel)
+
+    endless = endless_modern()
+    target = Scripted(answer)
+    async with Client(target, reconnect=False) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await turns()
+        assert cancelled(target) == []
+
+
 @pytest.mark.parametrize("ended", ["limit", "caller"])
 @run
 async def test_a_server_that_tells_nothing_of_a_task_does_not_leave_it_running(ended: str) -> None:

@@ -109,6 +109,50 @@ async def test_over_a_child_process(revision: str) -> None:
         await exercise(connected, revision)
 
 
+@asynccontextmanager
+async def reached_over(link: str, server: Server) -> AsyncIterator[Any]:
+    """What a client is given to reach the server."""
+    from dovetail.transports import tcp
+
+    if link == "memory":
+        yield server
+    elif link == "tcp":
+        listener = await tcp.listen(server)
+        host, port = listener.address[:2]
+        yield f"tcp://{host}:{port}"
+        await listener.close()
+    else:
+        async with serving(server) as url:
+            yield url.replace("http", link)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("link", ["memory", "tcp", "ws", "http"])
+@run
+async def test_a_task_ends_whose_caller_is_cancelled_as_the_server_names_it(link: str, revision: str) -> None:
+    ended = asyncio.Event()
+    server = Server("tasks", "1")
+
+    @server.tool(task="required")
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    def tap(sender: str, message: bytes) -> None:
+        if sender == "server" and b"taskId" in message:
+            call.cancel()
+
+    async with reached_over(link, server) as target, client(target, revision, tap=tap) as connected:
+        await connected.list_tools()  # which says that it is called as a task
+        call = asyncio.create_task(connected.call_tool("endless"))
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(HANG):
+            await ended.wait()
+
+
 @run
 async def test_auto_finds_the_newest_revision_and_two_eras_share_one_url() -> None:
     async with serving(make_server()) as url, client(url, "auto") as modern, client(url, "legacy") as legacy:

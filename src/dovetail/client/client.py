@@ -66,6 +66,7 @@ class Client:
         self._calls: Calls = calls(config, self._life, self._connections, answers)
         self._toolbox = ToolBox(self._calls, self._connections)
         self._connections.list_changed = self._toolbox.changed
+        self._connections.came_late = self._toolbox.came_late
         self._connections.refresh = self._toolbox.refresh
         self._entered = 0
 

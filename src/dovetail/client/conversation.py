@@ -202,6 +202,8 @@ class Conversation(PlainChannel):
                     self._write(event.data)
             case Violation():
                 self._dropped(event.kind, event.detail)
+                if event.late is not None:
+                    self.requests.came_late(*event.late)
 
     def _drop_unreadable(self) -> None:
         """A broken answer is not answered: that would be one more message the server cannot place."""

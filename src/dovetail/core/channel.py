@@ -162,11 +162,16 @@ class Cancel(Struct, eq=False):
     reason: str | None = None
 
 
+Late = tuple[RequestId, Raw | UnsetType]
+"""An answer that no request waits for: its id, and the result if it has one."""
+
+
 class Violation(Struct, eq=False):
     """Something to count and drop: a late answer, an unknown notification, a malformed cancel."""
 
     kind: str
     detail: str
+    late: Late | None = None
 
 
 class Rejection(Struct, eq=False):

@@ -31,7 +31,7 @@ from . import metadata, phases
 from .admit import INITIALIZE, Admission
 from .batch import Batch, at_once, begun, may_come, problem
 from .budget import busy
-from .channel import EMPTY, Answer, Call, Cancel, Event, Notice, Rejection, Reply, Session, Violation
+from .channel import EMPTY, Answer, Call, Cancel, Event, Late, Notice, Rejection, Reply, Session, Violation
 from .pending import Pending
 from .principal import Principal
 from .sizes import instead
@@ -230,7 +230,7 @@ class Endpoint:
         method = self._own.settle(id)
         if method is None:
             kind = "late_answer" if self._own.was_ours(id) else "unknown_answer"
-            return self._violation(kind, "no request waits for this answer")
+            return self._violation(kind, "no request waits for this answer", (id, frame.result))
         if frame.error is UNSET:
             return Answer(id=id, method=method, result=frame.result)
         return Answer(id=id, method=method, error=self._read_error(frame.error))
@@ -286,10 +286,10 @@ class Endpoint:
             events.append(Reply(reply))
         return events or None
 
-    def _violation(self, kind: str, detail: str) -> Violation:
+    def _violation(self, kind: str, detail: str, late: Late | None = None) -> Violation:
         self.violations[kind] = self.violations.get(kind, 0) + 1
         self.admission.violated(kind, detail)
-        return Violation(kind, detail)
+        return Violation(kind, detail, late)
 
     # --- answering ----------------------------------------------------------------------------------------
 

@@ -2,12 +2,14 @@
 
 A request ends exactly once: with its answer, with the limit that ran out, with the loss of the connection, or because
 its caller stopped waiting. Unless it is the peer who told us, the peer is told, and a late answer is dropped by the
-endpoint. One timer watches all limits; it is set for the earliest and costs nothing per request.
+endpoint; ``late`` hears of one that may name a task. One timer watches all limits; it is set for the earliest and costs
+nothing per request.
 
 Give a `Requests` to each connection and
 
 - call `request` to ask: it is written with ``write`` (each request may bring its own: an event stream of HTTP);
-- pass on what comes in: an `Answer` to `answered`, progress to `progressed`, a sign of life to `touch`;
+- pass on what comes in: an `Answer` to `answered` or, when nobody waits for it, `came_late`, progress to `progressed`,
+  a sign of life to `touch`;
 - call `fail` when the connection is over: whoever waits gets a `SessionLost`, and so does whoever asks later.
 
 A link on which each request has an exchange of its own (HTTP, on the client's side) is set as ``exchange``. It runs in
@@ -25,7 +27,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Any, Final, TypedDict, Unpack, cast
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..core.channel import Answer
 from ..core.endpoint import Endpoint
@@ -44,6 +46,7 @@ Write = Callable[[bytes], None]
 OnProgress = Callable[[float, float | None, str | None], Any]
 Released = Callable[[], Awaitable[None]]
 """Told that the peer has let go of the stream of a request, and wants to be asked for the rest of it later."""
+MAKE_TASKS: Final = frozenset({"tools/call", "tasks/create"})
 UNLIMITED: Final = Timeouts(connect=None, idle=None, total=None)
 
 
@@ -123,6 +126,10 @@ class Requests:
         """What `Outgoing` says of the one that ended last."""
         self.ended: TransportError | None = None
         """Why nothing can be asked any more."""
+        self.late: Callable[[str, Raw], None] | None = None
+        """Told the method and the result of a request that may make a task, when nobody waits for it any more."""
+        self._late: dict[RequestId, str] = {}
+        """Requests that were given up and may yet be answered with a task, and their methods."""
         self.hint: str | None = None
         """What an answer that does not come may be due to, for messages."""
         self._endpoint = endpoint
@@ -247,6 +254,14 @@ class Requests:
         sent = self.waiting.pop(answer.id, None)
         if sent is not None and not sent.future.done():
             sent.future.set_result(answer)
+        elif sent is not None:  # its caller was cancelled in this very turn of the loop
+            self.came_late(answer.id, answer.result, sent.method)
+
+    def came_late(self, id: RequestId, result: Raw | UnsetType, method: str = "") -> None:
+        """Take an answer that nobody waits for, to a request that was given up before or, ``method``, just now."""
+        method = self._late.pop(id, method)
+        if self.late is not None and self.ended is None and result is not UNSET and method in MAKE_TASKS:
+            self.late(method, result)
 
     def refuse(self, id: RequestId, error: ProtocolError | Refusal) -> None:
         """The peer answered the exchange of this request with an error that does not name it."""
@@ -285,13 +300,22 @@ class Requests:
         error, sent.error = sent.error, None
         if self.waiting.pop(sent.id, None) is not None:
             self._withdraw(sent, "the caller stopped waiting", quiet=isinstance(reason, TransportError))
-        if error is None or not isinstance(reason, asyncio.CancelledError):
+        if not isinstance(reason, asyncio.CancelledError):
+            return None
+        done = sent.future.done() and not sent.future.cancelled()
+        if done and sent.future.exception() is None:  # it came in the turn before
+            self.came_late(sent.id, sent.future.result().result, sent.method)
+        if error is None:
             return None
         # It was us who interrupted, as `asyncio.timeout` does; unless somebody else cancelled the task as well.
         return None if task is not None and task.uncancel() > 0 else error
 
     def _withdraw(self, sent: Outgoing, reason: str, *, quiet: bool = False) -> None:
         notice = self._endpoint.send_cancel(sent.id, reason)
+        if self.late is not None and sent.method in MAKE_TASKS:
+            self._late[sent.id] = sent.method
+            if len(self._late) > self._endpoint.limits.tombstones:
+                del self._late[next(iter(self._late))]
         # Streamable HTTP 2026-07-28, Cancellation: closing the response is the cancellation.
         quiet = quiet or (self.exchange is not None and self._endpoint.codec.revision.modern)
         if notice is not None and not quiet:

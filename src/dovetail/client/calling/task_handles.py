@@ -91,11 +91,13 @@ class TaskHandle:
 
     async def cancel(self, reason: str | None = None) -> None:
         """Ask the server to stop, and say why. A task that is over stays as it is."""
+        await self._cancel(reason, {})
+
+    async def _cancel(self, reason: str | None, options: CallOptions) -> None:
         if self.task is None or self.task.status in TERMINAL:
             return
         id = self.task.task_id
         params = m.CancelTaskRequestParams(id)
-        options: CallOptions = {}
         if reason is not None and self._calls.established.capabilities.has("tasks.create"):
             params.reason = reason
         elif reason is not None:
@@ -108,9 +110,13 @@ class TaskHandle:
     async def abandon(self) -> None:
         """Have the task cancelled without waiting long for the server to say so."""
         if self.task is not None and self.task.status not in TERMINAL:
-            telling = asyncio.get_running_loop().create_task(self.cancel())
-            telling.add_done_callback(_heard)
-            await asyncio.wait([telling], timeout=TASK_GOODBYE)
+            await asyncio.wait([self.end()], timeout=TASK_GOODBYE)
+
+    def end(self) -> asyncio.Task[None]:
+        """Have the task cancelled, and wait for nothing."""
+        telling = asyncio.get_running_loop().create_task(self._cancel(None, {"timeout": Timeouts()}))
+        telling.add_done_callback(_heard)
+        return telling
 
     async def result(self) -> Any:
         """Wait for the end, answering questions on the way, and return the tool's result.

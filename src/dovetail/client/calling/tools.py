@@ -24,6 +24,7 @@ from ...errors import CapabilityError, DovetailError, ProtocolError, Registratio
 from ...model.meta import IDEMPOTENCY_KEY
 from ...wire.codec import Codec
 from ...wire.headers import HeaderMap, argument_headers, header_map
+from ...wire.methods import METHODS
 from ..config import CachedOptions, CallOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
 from .calls import Calls
@@ -201,6 +202,17 @@ class ToolBox:
             return done
 
         return TaskHandle(self._calls, untouched, created)
+
+    def came_late(self, method: str, result: Raw) -> None:
+        """End the task that an answer names which nobody waits for any more."""
+        try:
+            made = self._calls.established.conversation.endpoint.codec.decode_result(METHODS[method], result)
+        except ProtocolError:
+            return
+        if isinstance(made, m.ErlmcpCreateTaskResult):
+            self.task(made.task_id).end()
+        elif isinstance(made, m.CreateTaskResult | m.ExtensionTask):
+            self.follow(made).end()
 
     async def _note(self, id: str | None, limit: float | None) -> None:
         if id is None:

@@ -57,6 +57,8 @@ class Connections:
         """The last one that was made."""
         self.list_changed: Callable[[str], None] = lambda kind: None
         """Told which list changed: tools, prompts or resources."""
+        self.came_late: Callable[[str, Raw], None] = lambda method, result: None
+        """Told of an answer that may name a task, and that nobody waits for any more."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
         """Forgets what the server said: it may be another one now."""
         self._heard: dict[str, Callback] = {}
