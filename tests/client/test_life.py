@@ -10,6 +10,7 @@ import pytest
 from dovetail import Client, Reconnect, Timeouts
 from dovetail.client.life import delay
 from dovetail.errors import RequestTimeout, SessionLost, StateError, TransportError
+from dovetail.layers import Layer
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
@@ -178,16 +179,22 @@ async def test_calls_during_the_backoff_fail_at_once_or_queue() -> None:
                     await first
 
 
+@pytest.mark.parametrize("layers", [[], [Layer()]])
+@pytest.mark.parametrize("given", ["of the call", "of the client"])
 @run
-async def test_a_queued_call_waits_no_longer_than_the_connect_limit() -> None:
+async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list[Layer], given: str) -> None:
     target = server(0)
     reconnect = Reconnect(queue=5, first=60, maximum=60)
-    timeouts = Timeouts(connect=0.5)
-    async with Client(target, revision="legacy", reconnect=reconnect, timeouts=timeouts) as client:
+    short, long = Timeouts(connect=0.5), Timeouts(connect=HANG)
+    own, general = (short, long) if given == "of the call" else (None, short)
+    async with (
+        asyncio.timeout(HANG / 2),
+        Client(target, revision="legacy", reconnect=reconnect, timeouts=general, layers=layers) as client,
+    ):
         target.peer.drop()
         await settle()
         with pytest.raises(RequestTimeout) as caught:
-            await client.call_tool("pay")
+            await client.call_tool("pay", timeout=own)
         assert caught.value.limit == "connect"
 
 

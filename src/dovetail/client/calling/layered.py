@@ -52,7 +52,7 @@ class LayeredCalls(Calls):
     ) -> Any:
         """As `Calls.call`, through the layers."""
         scope = {"side": "client", "options": options, "repeat": repeat, "making": (known, row, place, quiet)}
-        return await self._through(self._respond, method, params, scope)
+        return await self._through(self._respond, method, params, scope, options.get("timeout"))
 
     async def forward(
         self, method: str, params: Struct | Raw, asking: SendOptions, timeout: Timeout, *, repeat: bool
@@ -62,12 +62,14 @@ class LayeredCalls(Calls):
             meta = {name: value for name, value in (asking.get("meta") or {}).items() if name not in MEMBERS}
             asking = {**asking, "meta": meta}
         scope = {"side": "client", "options": asking, "repeat": repeat, "timeout": timeout}
-        return await self._through(self._forward, method, params, scope)
+        return await self._through(self._forward, method, params, scope, timeout)
 
     async def _through(
-        self, respond: Respond, method: str, params: Struct | Raw, scope: dict[str, Any]
+        self, respond: Respond, method: str, params: Struct | Raw, scope: dict[str, Any], timeout: Timeout
     ) -> Any:
-        conversation = await self._life.recovered()
+        conversation = self._life.conversation
+        if conversation is None or conversation.gone.done():
+            conversation = await self._recovered(self.config.limits_of(timeout), accepted=False)
         established = self.established
         call = Call(
             id=0,  # the endpoint chooses one when the request is sent
