@@ -130,6 +130,37 @@ async def test_of_calls_side_by_side_over_http_each_has_its_own_cause(revision: 
 
 
 @run
+async def test_a_ping_beside_the_only_call_does_not_hide_its_cause() -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        match message.get("method"):
+            case "tools/call":
+                calls.append(message)
+                form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+                peer.say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
+            case None:
+                peer.error(calls[0], -32603)
+
+    calls: list[dict[str, Any]] = []
+    async with Client(legacy(answer, "2025-11-25"), on_elicit=broken) as client:
+        ping = asyncio.create_task(client.ping())
+        await asyncio.sleep(0)
+        with pytest.raises(DovetailError) as caught:
+            await client.call_tool("x")
+        ping.cancel()
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@run
+async def test_of_calls_side_by_side_none_has_a_cause_that_may_be_anothers(revision: str) -> None:
+    async with Client(asking(), revision=revision, on_elicit=broken) as client:
+        calls = [client.call_tool("elicit") for _ in range(2)]
+        failed = await asyncio.gather(*calls, return_exceptions=True)
+    causes = [type(error.__cause__) for error in failed if isinstance(error, DovetailError)]
+    assert causes == [LookupError if revision == "2026-07-28" else type(None)] * 2
+
+
+@run
 async def test_a_question_that_is_a_task_is_the_cause_too() -> None:
     def answer(peer: Peer, message: dict[str, Any]) -> None:
         match message.get("method"):

@@ -229,8 +229,8 @@ class Conversation(PlainChannel):
             self._peer.take_note(notice)
 
     def _asked_about(self) -> Outgoing | None:
-        """The request whose exchange brought what comes in just now, or the only one there is."""
-        waiting = [sent for sent in self.requests.waiting.values() if sent.method != LISTEN]
+        """The request whose exchange brought what comes in just now, or the only one but pings."""
+        waiting = [sent for sent in self.requests.waiting.values() if sent.method not in (LISTEN, "ping")]
         exchange = asyncio.current_task()
         found = [sent for sent in waiting if sent.task is not None and sent.task is exchange] or waiting
         for sent in found:
