@@ -138,7 +138,6 @@ OTHERWISE = {
     "task_already_exists": ("server/test_tasks_wishes.py", "-32082"),
     "session_lost": ("drivers/test_duplex.py", "SessionLost"),
     "no_back_channel": ("server/test_asking.py", "no way back"),
-    "task_dependency_failed": ("server/test_tasks_wishes.py", "-32088"),
 }
 """Where a test shows it by a status, a number or a class."""
 
