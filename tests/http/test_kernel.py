@@ -6,7 +6,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from dovetail.core.budget import Account
+from dovetail.settings import LARGE_ANSWER
+from dovetail.transports.http.server.connections import PeerConnections
 from dovetail.transports.http.server.kernel import Seen, key_of, read_from, table, table_of_files
+from tests.support.aio import run
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_NETLINK"), reason="only Linux tells")
@@ -105,3 +109,20 @@ def test_a_kernel_that_lacks_the_module_is_not_believed(monkeypatch: pytest.Monk
     monkeypatch.setattr(socket, "IPPROTO_TCP", 200)  # what no kernel has a module for
     with pair(socket.AF_INET, "127.0.0.1", "127.0.0.1") as (_, server):
         assert table()[key_of(server.getpeername()[:2])] == Seen(hung_up=False, unsent=0)
+
+
+@run
+async def test_two_large_answers_on_one_connection_are_both_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.transports.http.server.connections.UNSENT_YOUNG", -1.0)
+    account = Account(100 * LARGE_ANSWER)
+    connections = PeerConnections(account, 1.0)
+    peer = ("127.0.0.1", 1)  # as streams of HTTP/2 have one; nobody is there
+    async with connections.room(peer, 2 * LARGE_ANSWER) as first:
+        async with connections.room(peer, 2 * LARGE_ANSWER) as second:
+            assert first is second is None
+            assert account.taken == 4 * LARGE_ANSWER
+        await connections.look()  # the first one is still being sent
+    await connections.look()
+    assert account.taken == 0

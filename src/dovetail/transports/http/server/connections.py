@@ -143,7 +143,7 @@ class PeerConnections:
         try:
             yield full
         finally:
-            if full is None:  # from here on the kernel knows how much of it has not been taken
+            if full is None and key in self.owed:  # another stream may have looked
                 self.owed[key] = self.owed[key][0], asyncio.get_running_loop().time(), owner
 
     def learn(self, call: Call, size: int) -> None:
