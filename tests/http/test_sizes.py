@@ -1,8 +1,11 @@
 """How large an answer may be: on each face of one HTTP app, on streams and pipes, in every era and dialect."""
 
 import json
+import os
+import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +13,10 @@ import pytest
 from dovetail import Client, Context, Limits, ProtocolError, ResourceContents, Server
 from dovetail.errors import LocalProtocolError
 from dovetail.transports import tcp
+from tests.http.children import ask_for, child
 from tests.support import web
 from tests.support.aio import run
+from tests.support.waiting import until
 from tests.support.web import served
 
 ON = ("granian", "uvicorn", "asyncio")
@@ -211,3 +216,33 @@ async def test_an_array_of_answers_keeps_to_the_limit_as_a_whole() -> None:
     assert sorted(answer["id"] for answer in answers) == list(range(6))
     assert sum("result" in answer for answer in answers) == 2
     assert {answer["error"]["code"] for answer in answers if "error" in answer} == {-32036}
+
+
+MUCH = """
+from dovetail import Server
+server = Server("much")
+
+@server.tool
+async def much() -> str:
+    return "x" * (6 << 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told so")
+@run
+async def test_memory_of_large_answers_goes_back_to_the_system_when_they_are_over(tmp_path: Path) -> None:
+    path = tmp_path / "much.py"
+    path.write_text(MUCH)
+    async with child(str(path)) as served:
+        page = Path(f"/proc/{served.process.pid}/statm")
+
+        def used() -> int:
+            return int(page.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+        before = used()
+        for _ in range(8):
+            await ask_for(served, "much")
+        await until(lambda: used() > before + 40)
+        for connection in served.connections:
+            await connection.close()
+        await until(lambda: used() < before + 24)

@@ -23,16 +23,26 @@ class Account(Struct, eq=False):
 
     limit: int
     taken: int = 0
+    used: bool = False
+    """Something has been taken since somebody last asked."""
 
     def take(self, amount: int) -> bool:
         """Whether there is so much left; if so it is taken. `give` it back."""
         if self.taken + amount > self.limit:
             return False
         self.taken += amount
+        self.used = True
         return True
 
     def give(self, amount: int) -> None:
         self.taken -= amount
+
+    def over(self) -> bool:
+        """Whether everything that was taken has been given back; said once."""
+        if self.taken or not self.used:
+            return False
+        self.used = False
+        return True
 
 
 class CallingPeer(Protocol):

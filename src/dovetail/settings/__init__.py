@@ -438,8 +438,8 @@ PIECES_AT_ONCE: Final = 4
 """Pieces of a large answer that a host is given in one turn of the loop, where it may have us wait."""
 READ_IN_TURN: Final = 256 << 10
 """Bytes of a large message that are read from a host before others get their turn."""
-APART_BYTES: Final = 1 << 20
-SPARE_BYTES: Final = 16 << 20
-"""From which size on a block is mapped by itself, and how much of what is free the C library keeps."""
+APART_BYTES: Final = 32 << 20
+SPARE_BYTES: Final = 64 << 20
+"""From which size on a block is mapped by itself, and how much of what is free the C library keeps while we serve."""
 TLS_SECONDS: Final = 10.0
 """What a client has for its handshake."""

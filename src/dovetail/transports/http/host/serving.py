@@ -16,7 +16,7 @@ from ....errors import DovetailError
 from ....settings import HttpOptions
 from ....stores.urls import check
 from ....telemetry.crash import reported
-from ...running import Watchdog, collecting_rarely, fast_loop, keep_blocks_apart
+from ...running import Watchdog, collecting_rarely, fast_loop, keep_blocks
 from ..server.app import HttpApp
 from ..server.beside import places
 from ..server.exchange import HttpService
@@ -54,7 +54,7 @@ def run(
             service=service, options=settings, place=place, count=workers, folder=folder, quiet=quiet,
             face=face, again=again,
         )  # fmt: skip
-        keep_blocks_apart()
+        keep_blocks()
         with collecting_rarely():  # and so do workers that are forked
             status = hosting.run_workers(work)
         # A supervisor may find it normal that no worker has ever started.
@@ -69,7 +69,7 @@ def _run(service: HttpService, options: dict[str, Any]) -> int:
         asyncio.get_running_loop().set_default_executor(DaemonExecutor(Threads(service.limits.threads)))
         return await serve(service, watchdog=watchdog, **options)
 
-    keep_blocks_apart()
+    keep_blocks()
     try:
         with collecting_rarely(), reported(), asyncio.Runner(loop_factory=fast_loop()) as runner:
             return runner.run(main())

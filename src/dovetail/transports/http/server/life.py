@@ -23,6 +23,7 @@ from ....settings import (
     UNSENT_YOUNG,
     HttpOptions,
 )
+from ...running import give_back
 from .connections import PeerConnections, cut, limit_writes
 from .event_streams import EventStream
 from .exchange import HttpService
@@ -73,6 +74,7 @@ class AppLife:
         self.unread: dict[Duplex, ServerSocketLink] = {}
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
+        self._large = budget.answers, budget.messages
         self.connections = PeerConnections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget, self.connections)
@@ -125,6 +127,8 @@ class AppLife:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
+        if any([account.over() for account in self._large]):
+            give_back()
         if now - self._kept_alive >= self._options.keep_alive:
             self._kept_alive = now
             for stream in list(self.streams):
