@@ -127,7 +127,7 @@ class AppLife:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
-        if any([account.over() for account in self._large]):
+        if any(account.over() for account in self._large):
             give_back()
         if now - self._kept_alive >= self._options.keep_alive:
             self._kept_alive = now
