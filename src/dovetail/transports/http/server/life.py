@@ -74,7 +74,7 @@ class AppLife:
         self.unread: dict[Duplex, ServerSocketLink] = {}
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
-        self._large = budget.answers, budget.messages
+        self._large = budget.answers, budget.messages, budget.unfinished
         self.connections = PeerConnections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget, self.connections)
