@@ -41,7 +41,7 @@ from dovetail.transports.running import give_back, keep_blocks
 keep_blocks()
 def used():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-b"x" * (24 << 20)
+b"x" * (8 << 20)
 faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(10):
     b"x" * (8 << 20)
