@@ -126,8 +126,8 @@ class Budget:
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
         """Legacy calls over HTTP whose clients have hung up: that does not cancel them."""
-        self.ending = Account(limits.all_calls)
-        """Calls over HTTP that were cancelled since their clients have hung up, until their handlers have ended."""
+        self.ending = Account(max(1, limits.all_calls))
+        """Calls that were cancelled, by a word of their clients or because these have left, and have not ended."""
         self.calls = CallPlaces(limits.all_calls)
 
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec import UNSET, Struct
 
 from ..core.batch import at_once
-from ..core.budget import Account, busy, too_many
+from ..core.budget import Account, busy
 from ..core.channel import (
     EMPTY,
     Answer,
@@ -44,6 +44,7 @@ from .pacing import in_turns, stepwise
 from .pulse import Pulse
 from .requests import Requests
 from .run import Runner, ShuttingDown
+from .stopping import Stopping
 from .unread import Unread
 
 log = logging.getLogger("dovetail")
@@ -114,7 +115,7 @@ class Duplex:
         self.patience = Timeouts(idle=None, total=self.limits.answer_seconds)
         """How long a client may take to answer a question."""
         self._happening: set[asyncio.Task[None]] = set()  # long arrays that are dealt with in turns
-        self._cancelled: set[asyncio.Task[None]] = set()  # told to stop, not yet stopped: still under way
+        self._stopping = Stopping(endpoint.admission.budget.ending, self.limits.in_flight)
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
         self._closing = False
@@ -138,20 +139,19 @@ class Duplex:
         if len(message) > SMALL_MESSAGE and not self._hold(message):
             return
         event = self.endpoint.receive(message, scope=scope)
-        if type(event) is Call and not self._closing and len(self._cancelled) < self.limits.in_flight:
+        if type(event) is Call and not (
+            self._closing or self._stopping.tasks or self._stopping.everybody.taken
+        ):
             self._tasks[event] = self._loop.create_task(self._answer(event), name=event.method)
         elif type(event) is Answer:
             self._requests.answered(event)
         else:
-            if not isinstance(event, list):
-                if event is not None:
-                    self._happened(event)
-            elif len(event) > AT_ONCE:
+            if isinstance(event, list) and len(event) > AT_ONCE:
                 task = self._loop.create_task(self._happen(event))
                 self._happening.add(task)
                 task.add_done_callback(self._happening.discard)
-            else:
-                for one in event:
+            elif event is not None:
+                for one in event if isinstance(event, list) else (event,):
                     self._happened(one)
             endpoint = self.endpoint
             if self._wary and endpoint.unreadable > (VIOLATIONS if endpoint.understood else 0):
@@ -236,8 +236,8 @@ class Duplex:
                 log.debug("dropped a message: %s (%s)", event.kind, event.detail)
 
     def _start(self, call: Call) -> None:
-        if self._closing or len(self._cancelled) >= self.limits.in_flight:
-            error = ShuttingDown() if self._closing else too_many()
+        error = ShuttingDown() if self._closing else self._stopping.refusal()
+        if error is not None:
             for watcher in self.endpoint.admission.watchers:
                 watcher.refused(error)
             data = self.endpoint.send_error(call, error)
@@ -246,7 +246,7 @@ class Duplex:
             if data is not None:
                 self.write(data)
             return
-        self._tasks[call] = self._loop.create_task(self._answer(call))
+        self._tasks[call] = self._loop.create_task(self._answer(call), name=call.method)
 
     async def _answer(self, call: Call) -> None:
         data, error = await self._runner.run(call, CallChannel(self, call), self.endpoint)
@@ -282,9 +282,8 @@ class Duplex:
         call.cancelled = True
         task = self._tasks.pop(call, None)
         if task is not None and not task.done():
-            self._cancelled.add(task)
-            task.add_done_callback(self._cancelled.discard)
-            task.cancel()
+            task.add_done_callback(self._stopping.ended)
+            self._stopping.stop(task)
 
     def _noticed(self, notice: Notice) -> None:
         if notice.method == PROGRESS and self._requests.progressed(notice.params):
@@ -402,7 +401,7 @@ class Duplex:
                 self.lost(None)
         if self._holder is not None:
             self._holder.cancel()
-        others = self._cancelled - {asyncio.current_task()}
+        others = self._stopping.tasks.keys() - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=FLUSH_SECONDS)
 

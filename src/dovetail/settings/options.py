@@ -24,7 +24,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Requests of one connection that may be running at once; one more is refused."""
     all_calls: int = 20_000
     """Requests of all connections together that may be running; the first 16 of each are not counted. As
-    many that were cancelled because their clients hung up may not have ended yet; then HTTP refuses what is new."""
+    many that were cancelled, or whose clients have left, may not have ended yet; then what is new is refused."""
     pending: int = 1000
     """Own requests that may wait for the peer's answer at once."""
     answer_seconds: float = 600.0

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from ..core.channel import Call, Channel
 from ..drivers.layering import Respond
+from ..drivers.stopping import Stopping
 from ..drivers.uncancelled import to_the_end
 from ..errors import DovetailError, ProtocolError, Refusal
 from ..model import Error
@@ -73,6 +74,8 @@ class Once:
         """How many wait here for the call under this name."""
         self._results = results_of(store)
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._abandoned = server.admission.budget.abandoned
+        self._stopping = Stopping(server.admission.budget.ending, server.limits.in_flight)
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:
@@ -213,12 +216,14 @@ class Once:
     def _leave(self, work: asyncio.Task[Struct | Raw], call: Call, name: str) -> None:
         """Who asked is gone. On 2026-07-28 over HTTP that may be a lost connection: then the client comes back."""
         work.add_done_callback(_ended)
-        loop = asyncio.get_running_loop()
         lost = call.revision.modern and call.scope.get("transport") == "http"
-        if lost:
+        if lost and self._abandoned.take(1):
+            work.add_done_callback(lambda _: self._abandoned.give(1))
+            loop = asyncio.get_running_loop()
             loop.call_later(ONCE_GRACE, lambda: self._waiting[name] or work.cancel())
         else:
-            work.cancel()
+            work.add_done_callback(self._stopping.ended)
+            self._stopping.stop(work)
 
     async def _until_news(self, name: str) -> None:
         """Wait until the one under way may have ended."""

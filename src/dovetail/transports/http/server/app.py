@@ -132,7 +132,7 @@ class HttpApp:
                 routing = exchange.routing()
             if self.life.draining:  # it was not when the head came
                 await self._refuse(exchange, ShuttingDown(), 503)
-            elif 0 < self._ending.taken >= self._ending.limit and (
+            elif self._ending.taken >= self._ending.limit and (
                 type(frame) is not Frame or UNSET not in (frame.id, frame.method)
             ):
                 await self._refuse(exchange, busy("requests in flight"), 503)

@@ -112,10 +112,8 @@ class Modern:
         stream = self.stream(exchange)
         stream.principal = call.principal
 
-        def gone() -> None:  # that is how a client ends its listening
-            call.cancelled = True
-            task.cancel()
-
+        # That is how a client ends its listening.
+        gone = partial(self.watching.stop, exchange, task, (call,))
         watch = HangupWatch(self.watching, exchange, gone)
         stream.on_abandon = watch.found
         self.streams.add(stream)
@@ -125,6 +123,7 @@ class Modern:
                 data, error = await self._runner.run(call, ModernChannel(call, exchange, self, stream))
         finally:
             watch.stop()
+            self.watching.leave(exchange)
             stream.on_abandon = None
             self.streams.discard(stream)
             self.listening.discard(task)

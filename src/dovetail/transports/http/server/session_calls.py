@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ....core.budget import too_many
 from ....core.channel import Call, NoBackChannel, PlainChannel
 from ....drivers.run import Outcome
 from ....errors import DovetailError, RequestTimeout, TransportError
@@ -54,19 +53,19 @@ class SessionCalls:
             if watching.idle:
                 watching.start()
         try:
-            if live.stopping and len(live.stopping) >= self.service.limits.in_flight:
-                error = too_many()
+            if live.stopping.tasks and (error := live.stopping.refusal()) is not None:
                 data = live.endpoint.send_error(call, error)
             else:
                 data, error = await self._runner.run(call, channel, live.endpoint)
         finally:
             if live.running.get(call.id) is task:
-                # A call that was cancelled may end after another one has taken its id.
                 del live.running[call.id]
+            else:  # it was cancelled, and another one may have taken its id
+                live.stopping.ended(task)
             self._running.discard(task)
             if channel.together is None:
                 watching.posts.pop(exchange, None)
-                if watching.watches:
+                if watching.watches or watching.left:
                     watching.leave(exchange)
             if channel.together is None and (live.at_work or live.session.phase == "draining"):
                 self.sessions.settle(live)
@@ -170,7 +169,7 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             return
         stream = self.open()
         self.calls.watching.posts.pop(self.exchange, None)
-        self.calls.watching.leave(self.exchange)  # from here on it is us who hang up
+        self.calls.watching.overlook(self.exchange)  # from here on it is us who hang up
         for sink in list(stream.sinks):
             stream.detach(sink)
             self.calls.streams.discard(sink)

@@ -21,6 +21,7 @@ from ....core.endpoint import Endpoint
 from ....core.phases import names_of
 from ....core.principal import Principal, key_of
 from ....drivers.requests import Requests
+from ....drivers.stopping import Stopping
 from ....errors import DovetailError, ProtocolError, Refusal, TransportError
 from ....model import ClientCapabilities
 from ....settings import INITIALIZE_SECONDS, HttpOptions
@@ -65,7 +66,7 @@ class LiveSession:
         self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
-        self.stopping: set[asyncio.Task[Any]] = set()
+        self.stopping = Stopping(endpoint.admission.budget.ending, endpoint.limits.in_flight)
         """Those that were, and have not come to their end."""
         self.requests: Requests | None = None
         self.log: EventLog | None = None
@@ -86,9 +87,7 @@ class LiveSession:
     def cancel(self, id: RequestId) -> None:
         task = self.running.pop(id, None)
         if task is not None:
-            self.stopping.add(task)
-            task.add_done_callback(self.stopping.discard)
-            task.cancel()
+            self.stopping.stop(task)
 
     def ask(self) -> Requests:
         """Our own requests to this client, kept from the first one on."""
@@ -101,8 +100,8 @@ class LiveSession:
         self.endpoint.close()
         if self.requests is not None:
             self.requests.fail(TransportError("the session has ended", cause="closed"))
-        for task in list(self.running.values()):
-            task.cancel()
+        for id in list(self.running):
+            self.cancel(id)
         if self.log is not None:
             self.log.close()
 

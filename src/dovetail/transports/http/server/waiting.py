@@ -95,10 +95,14 @@ class Watching:
         asyncio.get_running_loop().call_later(HANGUP_LOOK, self._look)
 
     def leave(self, exchange: Exchange) -> None:
-        """The request is over; nobody needs to wait for its client any more."""
+        """The request is over, and all its calls are."""
         if exchange in self.left:
             account, count = self.left.pop(exchange)
             account.give(count)
+        self.overlook(exchange)
+
+    def overlook(self, exchange: Exchange) -> None:
+        """Nobody needs to wait for its client any more, but its calls go on."""
         watch = self.watches.pop(exchange, None)
         if watch is not None:
             watch.stop()
@@ -126,14 +130,18 @@ class Watching:
             return
         for call in running:
             self._service.hung_up(call)
-        account = self._budget.abandoned
-        if running[0].revision.modern or not account.take(len(running)):
-            account = self._budget.ending
-            account.taken += len(running)
-            for call in running:
-                call.cancelled = True
-            task.cancel()
-        self.left[exchange] = (account, len(running))
+        if not running[0].revision.modern and self._budget.abandoned.take(len(running)):
+            self.left[exchange] = (self._budget.abandoned, len(running))
+        else:
+            self.stop(exchange, task, running)
+
+    def stop(self, exchange: Exchange, task: Work, calls: Sequence[Call]) -> None:
+        """Cancel what its client has left; it counts until you `leave`."""
+        self._budget.ending.taken += len(calls)
+        self.left[exchange] = (self._budget.ending, len(calls))
+        for call in calls:
+            call.cancelled = True
+        task.cancel()
 
 
 class HangupWatch:
