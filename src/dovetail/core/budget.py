@@ -131,9 +131,14 @@ class Budget:
         self.calls = CallPlaces(limits.all_calls)
 
 
+def share_of(limit: int) -> int:
+    """How much of what all have together one of them gets: half, so that others find some."""
+    return max(1, limit // 2)
+
+
 def unread(account: Account, held: int, size: int) -> Refusal | None:
     """Why a peer that has not taken ``held`` bytes of large answers gets no ``size`` more; half of all is for one."""
-    if held and held + size > account.limit // 2:
+    if held and held + size > share_of(account.limit):
         return Refusal(1069, message="take what was sent before you ask for more", retry_after=BUSY_SECONDS)
     return busy("large answers") if account.taken + size > account.limit else None
 

@@ -20,8 +20,8 @@ HELD_SECONDS: Final = 600.0
 HELD_SIGN: Final = 5.0
 """Seconds between two signs of life while a call is held in one process and its client waits in another."""
 UPSTREAMS_KEPT: Final = 256
-"""Connections of one proxy, one for each principal; the one idle longest makes room, and if none is, one more is
-refused."""
+"""Connections of one proxy, one for each principal, or half of them where it has one for each session; the one idle
+longest makes room, and if none is, one more is refused."""
 UPSTREAM_RETRY: Final = (0.5, 30.0)
 """Seconds between attempts to reach a server that is down: the first pause, and the longest."""
 START_PATIENCE: Final = 10.0

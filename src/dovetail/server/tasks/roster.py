@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from ...core.budget import share_of
 from ...core.channel import Call, Session
 from ...core.task_machine import TaskMachine
 from ...errors import ProtocolError
@@ -97,7 +98,7 @@ class Roster:
     async def _make_room(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:
         """Where there is no place left, a finished task is forgotten for it; half of all is the most for one owner."""
         limit = self._limit
-        share = max(1, limit // 2)
+        share = share_of(limit)
         while not await self._has_place(job, share):
             if (old := self.ended.take(job)) is None:
                 raise too_many(share)
