@@ -212,3 +212,36 @@ async def test_addresses_have_a_total_and_unsubscribing_gives_them_back() -> Non
         assert "result" in await ask(sessions[0], "resources/subscribe")  # once more is still once
         assert "result" in await ask(sessions[0], "resources/unsubscribe")
         assert "result" in await ask(sessions[1], "resources/subscribe")
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@run
+async def test_one_client_cannot_have_all_handlers_of_notifications(era: str) -> None:
+    server, gate = build(in_flight=4)
+    heard = list[int]()
+
+    async def note(params: dict[str, Any]) -> None:
+        heard.append(params["number"])
+        await gate.wait()
+
+    server.add_notification("acme/note", note)
+    async with served(server) as site:
+        sessions = (
+            [(await Web(site).initialize("2025-11-25"))[0] for _ in range(2)] if era == "legacy" else []
+        )
+
+        async def say(who: int, number: int) -> None:
+            message: dict[str, Any] = {"jsonrpc": "2.0", "method": "acme/note", "params": {"number": number}}
+            headers = legacy_headers("2025-11-25", sessions[who]) if sessions else modern_headers(message)
+            connection = await site.connect(local_addr=(f"127.0.0.{who + 1}", 0))
+            found = await connection.ask("POST", "/mcp", headers, json.dumps(message).encode())
+            assert found.status == 202
+
+        for number in range(6):
+            await say(0, number)
+        await say(1, 6)
+        await until(lambda: 6 in heard)
+        assert heard == [0, 1, 6]
+        gate.set()
+        await say(0, 7)
+        await until(lambda: 7 in heard)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import random
 from typing import Any
 
@@ -12,8 +13,8 @@ from dovetail.core.channel import Call
 from dovetail.core.principal import Principal
 from dovetail.layers import Rate, RateLimit, rate
 from dovetail.layers.bounds import RATE_KEYS, REFUSALS_AT_ONCE
-from dovetail.layers.rate import client_of
 from dovetail.layers.rates import Buckets, Windows
+from dovetail.stores.places import client_of
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.waiting import turns
@@ -169,6 +170,19 @@ async def test_notifications_count_and_are_dropped() -> None:
             await client.list_tools()
     assert len(heard) < 3
     assert layer.refused > 2
+    await server.stop()
+
+
+@run
+async def test_notifications_of_whoever_has_no_session_count_too() -> None:
+    layer = RateLimit(per_client="3/m")
+    server = shop(layer)
+    heard: list[Any] = []
+    server.add_notification("notifications/acme", lambda params: heard.append(params))
+    for _ in range(5):
+        notice = {"jsonrpc": "2.0", "method": "notifications/acme", "params": {}}
+        await server.handle(json.dumps(notice).encode())
+    assert layer.refused == 2
     await server.stop()
 
 

@@ -165,7 +165,7 @@ class Admission:
     ) -> Admitted:
         """Decide about one request or notification. ``headers`` are given over HTTP only."""
         if frame.id is UNSET:
-            return self._admit_notification(frame, session, principal)
+            return self._admit_notification(frame, session, principal, scope)
         if session is not None:
             return self._admit_in_session(frame, session, headers, principal, scope)
         members, known, params = None, None, None
@@ -211,7 +211,7 @@ class Admission:
         )
 
     def _admit_notification(
-        self, frame: Frame, session: Session | None, principal: Principal | None
+        self, frame: Frame, session: Session | None, principal: Principal | None, scope: Mapping[str, Any]
     ) -> Notice | Violation:
         codec = self._modern if session is None else session.codec
         revision = codec.revision
@@ -222,12 +222,13 @@ class Admission:
             params = codec.decode_params(row, frame.params)
         except RemoteProtocolError as error:
             return Violation("malformed_notification", f"{row.name}: {error.message}")
-        step = STEPS.get(row.name)
-        if step is not None and session is not None:
+        if session is not None and (step := STEPS.get(row.name)) is not None:
             if step not in phases.TRANSITIONS[session.phase]:
                 return Violation("unexpected_notification", row.name)
             phases.advance(session, step)
-        return Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
+        said = Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
+        said.scope = scope
+        return said
 
     # --- refusing -------------------------------------------------------------------------------------------
 

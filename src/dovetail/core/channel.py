@@ -136,6 +136,7 @@ class Notice(Struct, kw_only=True, eq=False):
     revision: Revision | None = None
     session: Session | None = None
     principal: Principal | None = None
+    scope: Mapping[str, Any] = EMPTY
 
 
 class Answer(Struct, kw_only=True, eq=False):

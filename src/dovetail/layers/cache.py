@@ -15,8 +15,8 @@ from ..drivers.layering import Layer, Respond
 from ..model import CallToolResult, ReadResourceResult
 from ..server import Server
 from ..settings import CACHE_BYTES, CACHE_ENTRIES
+from ..stores.places import client_of
 from .outcomes import of_result
-from .rate import client_of
 
 _Key = tuple[Hashable, str, tuple[str, bytes], str, bytes]
 """The client, the method, what it is about, and what the handler can see of the client."""

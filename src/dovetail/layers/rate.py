@@ -24,7 +24,7 @@ from ..core.channel import Call, Channel, Notice
 from ..drivers.layering import Layer, Respond, TakeNote
 from ..errors import DovetailError, ProtocolError
 from ..server import Server
-from ..stores.places import network_of
+from ..stores.places import client_of, network_of
 from .bounds import (
     LAYER_KEYS,
     RATE_BLOCK,
@@ -47,8 +47,8 @@ class Rule(Struct, frozen=True):
     """One rate: whose, of which requests."""
 
     scope: str
-    name: Callable[[Call], Hashable]
-    """Under which name a call is counted; None: not at all."""
+    name: Callable[[Any], Hashable]
+    """Under which name a call or a notification is counted; None: not at all."""
     methods: frozenset[str] | None
     """The requests it counts; None for all."""
     buckets: Buckets
@@ -75,20 +75,6 @@ def _address(call: Call) -> Hashable:
     client = call.scope.get("client")
     if not client:
         return None
-    return network_of(client[0]) if ":" in client[0] else client[0]
-
-
-def client_of(call: Call) -> Hashable:
-    """Whoever can be told apart: the principal, the session, the address, or the one peer there is."""
-    who = call.principal
-    if who is not None:
-        return who.subject if who.issuer is None else (who.issuer, who.subject)
-    session = call.session
-    if session is not None:
-        return session.id or id(session)
-    client = call.scope.get("client")
-    if not client:
-        return ""
     return network_of(client[0]) if ":" in client[0] else client[0]
 
 
@@ -273,12 +259,12 @@ class RateLimit(Layer):
 
     def wrap_notes(self, take_note: TakeNote) -> TakeNote:
         """A notification has nobody to be answered: one too many is dropped."""
-        rules = [rule for rule in self.rules if rule.methods is None and rule.scope != "address"]
+        rules = [rule for rule in self.rules if rule.methods is None]
 
         def limited(notice: Notice) -> None:
             now = self._clock()
             for rule in rules:
-                name = _name_of_notice(rule.scope, notice)
+                name = rule.name(notice)
                 if name is not None and rule.buckets.take(name, now):
                     self.refused += 1
                     return
@@ -355,13 +341,3 @@ def _too_fast(wait: float, scope: str) -> ProtocolError:
 def _blocked(left: float) -> ProtocolError:
     text = "too many messages were refused: this client is blocked for a while"
     return ProtocolError("quota_exceeded", text, data={"retryAfterMs": _ms(left), "scope": "client"})
-
-
-def _name_of_notice(scope: str, notice: Notice) -> Hashable:
-    session = notice.session
-    if scope == "total":
-        return ""
-    if scope in ("client", "principal") and notice.principal is not None:
-        who = notice.principal
-        return who.subject if who.issuer is None else (who.issuer, who.subject)
-    return None if session is None or scope == "principal" else session.id or id(session)

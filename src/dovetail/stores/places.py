@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+from ..core.channel import Call, Notice
 from ..core.principal import Principal
 from .base import Store, StoreFull, split
 from .bounds import PLACE_BYTES, PLACE_DRAWER, PLACE_DRAWERS, PLACE_TRIES
@@ -111,6 +112,20 @@ def owner_of(principal: Principal | None, scope: Mapping[str, Any]) -> str:
     client = scope.get("client")
     who = network_of(client[0]) if client else ""
     return hashlib.sha256(f"={principal.key}".encode() if principal else who.encode()).hexdigest()[:32]
+
+
+def client_of(call: Call | Notice) -> Hashable:
+    """Whoever can be told apart: the principal, the session, the address, or the one peer there is."""
+    who = call.principal
+    if who is not None:
+        return who.subject if who.issuer is None else (who.issuer, who.subject)
+    session = call.session
+    if session is not None:
+        return session.id or id(session)
+    client = call.scope.get("client")
+    if not client:
+        return ""
+    return network_of(client[0]) if ":" in client[0] else client[0]
 
 
 def network_of(host: str) -> str:
