@@ -201,6 +201,11 @@ class Channel(Protocol):
         """The answer will be an event of a stream that has begun, not a response of its own."""
         ...
 
+    @property
+    def deserted(self) -> bool:
+        """The client is known to have left. Costs a look: ask where only the answer names what would stay behind."""
+        ...
+
     def notify(self, method: str, params: Struct | None) -> None:
         """Send a notification on the stream of this call."""
         ...
@@ -238,6 +243,10 @@ class PlainChannel:
     def streamed(self) -> bool:
         return False
 
+    @property
+    def deserted(self) -> bool:
+        return False
+
     async def detach(self) -> None: ...
 
     async def close_stream(self) -> None: ...
@@ -252,6 +261,10 @@ class ChannelAround(Struct, eq=False):
     @property
     def streamed(self) -> bool:
         return self.channel.streamed
+
+    @property
+    def deserted(self) -> bool:
+        return self.channel.deserted
 
     def notify(self, method: str, params: Struct | None) -> None:
         self.channel.notify(method, params)

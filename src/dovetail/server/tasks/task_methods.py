@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from ...model import (
     DetailedTask,
     EmptyResult,
     Error,
+    ExtensionCreateTaskResult,
     InputRequest,
     RequestParams,
     SubscriptionFilter,
@@ -97,10 +99,16 @@ class TaskMethods:
         if face is None:
             return await self._server.call_tool(call, channel)
         if tool.asks_first and face == "extension":
-            return await self.tasks.attempt(call, channel)
-        asked = call.params.task
-        ttl = None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl
-        return FACES[face].created(await self.tasks.begin(call, channel, face, Wish(ttl)))
+            result = await self.tasks.attempt(call, channel)
+        else:
+            asked = call.params.task
+            ttl = None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl
+            result = FACES[face].created(await self.tasks.begin(call, channel, face, Wish(ttl)))
+        if isinstance(result, ExtensionCreateTaskResult) and channel.deserted:
+            # Streamable HTTP 2026-07-28, Cancellation: a closed stream cancels the request. Nobody knows its name.
+            with suppress(ProtocolError):  # it is over already
+                await self.tasks.cancel(await self.tasks.find(call, result.task_id), "its caller has left")
+        return result
 
     @staticmethod
     def _wanted(tool: RegisteredTool | TaskTool, call: Call) -> FaceName | None:

@@ -6,6 +6,7 @@ refuses that, the tables are read.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
@@ -25,6 +26,7 @@ Peer = tuple[str, int]
 """The address and the port of a client."""
 
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+ESTABLISHED: Final = 1
 CLOSE_WAIT: Final = 8
 TIME_WAIT: Final = 6
 LISTEN: Final = 10
@@ -47,6 +49,7 @@ _head = struct.Struct("=IHHII")
 _ask = struct.Struct("=BBBxI2s2s16s16s4x8s")
 _told = struct.Struct("=xB2x 2x2s16x16s12x 4xII8x")
 """State, the port and the address of the peer, the bytes that wait to be read, and those it has not taken."""
+_error = struct.Struct("=i")
 _attribute = struct.Struct("=HH")
 _INFO: Final = 2
 _RECEIVED: Final = struct.Struct("=132xQ")
@@ -88,6 +91,23 @@ def table(counted: Container[bytes] = ()) -> dict[bytes, Seen]:
 
 def read_from(peer: Peer, local: Peer) -> int | None:
     """Bytes that the host of one connection has read from it by now; None where nobody knows."""
+    data = _looked_up(peer, local)
+    size, kind, *_ = (0, _ERROR) if data is None else _head.unpack_from(data)
+    return None if data is None or kind == _ERROR else _read(data, _head.size, size)
+
+
+def hung_up(peer: Peer, local: Peer, *, known: bool) -> bool:
+    """Whether the client of one connection has closed it; one that is ``known`` has, too, if there is none any more."""
+    data = _looked_up(peer, local)
+    if data is None:
+        return False
+    if _head.unpack_from(data)[1] == _ERROR:
+        return known and _error.unpack_from(data, _head.size)[0] == -errno.ENOENT
+    return _told.unpack_from(data, _head.size)[0] != ESTABLISHED
+
+
+def _looked_up(peer: Peer, local: Peer) -> bytes | None:
+    """What the kernel says of one connection; None where it says nothing."""
     if sys.platform != "linux":
         return None
     try:
@@ -101,8 +121,7 @@ def read_from(peer: Peer, local: Peer) -> int | None:
             data = netlink.recv(_ANSWER)
     except (OSError, ValueError):
         return None
-    size, kind, *_ = _head.unpack_from(data)
-    return None if kind == _ERROR else _read(data, _head.size, size)
+    return data
 
 
 def _ends(peer: Peer, near: str) -> tuple[int, bytes, bytes]:

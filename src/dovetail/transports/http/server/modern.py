@@ -21,6 +21,7 @@ from ....wire.long_results import Body, whole
 from .event_streams import EventStream, crowded
 from .exchange import Exchange, Headers, refuse, retry_after
 from .identity import until_expiry
+from .kernel import hung_up
 from .waiting import HangupWatch, Work
 
 if TYPE_CHECKING:
@@ -162,6 +163,13 @@ class ModernChannel(PlainChannel, Struct, eq=False):
     @property
     def streamed(self) -> bool:
         return self.stream is not None
+
+    @property
+    def deserted(self) -> bool:
+        peer, local = self.exchange.peer, self.exchange.scope.get("server")
+        if peer is None or not local or local[1] is None:
+            return False
+        return hung_up(peer, (local[0], int(local[1])), known=self.modern.watching.direct)
 
     async def request(self, method: str, params: Struct) -> Any:
         raise NoBackChannel
