@@ -91,6 +91,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "There is one connection behind for each principal": (
         "gateway/test_apart.py::test_everybody_has_a_connection_behind_of_their_own",
+        "gateway/test_apart.py::test_one_connection_too_many_is_refused_and_nobody_loses_a_call",
+        "gateway/test_apart.py::test_one_principal_cannot_take_all_connections",
+    ),
+    "A question that could be for several clients": (
         "gateway/test_apart.py::test_a_question_that_could_be_for_several_is_for_nobody",
     ),
     "What went wrong behind is logged": (
@@ -132,10 +136,11 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "core/test_endpoint.py::test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole",
         "http/test_budgets.py::test_arrays_of_all_sessions_have_only_so_many_calls_under_way",
     ),
-    "Calls that were cancelled count for their connection or legacy session": (
+    "Calls that were cancelled count until their handlers have ended": (
         "drivers/test_duplex.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
         "http/test_legacy_calls.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
         "http/test_hangups.py::test_cancelled_calls_that_do_not_end_count_as_under_way",
+        "http/test_stubborn_calls.py::test_they_have_one_total_however_their_clients_have_left",
     ),
     "Lines on TCP that do not end count too": (
         "http/test_budgets.py::test_lines_that_do_not_end_are_counted_and_given_back",
