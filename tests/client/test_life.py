@@ -198,6 +198,22 @@ async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list
         assert caught.value.limit == "connect"
 
 
+@pytest.mark.parametrize("layers", [[], [Layer()]])
+@run
+async def test_a_queued_call_waits_no_longer_than_its_total_limit(layers: list[Layer]) -> None:
+    target = server(0)
+    reconnect = Reconnect(queue=5, first=60, maximum=60)
+    async with (
+        asyncio.timeout(HANG / 2),
+        Client(target, revision="legacy", reconnect=reconnect, layers=layers) as client,
+    ):
+        target.peer.drop()
+        await settle()
+        with pytest.raises(RequestTimeout) as caught:
+            await client.call_tool("pay", timeout=0.5)
+        assert caught.value.limit == "total"
+
+
 @run
 async def test_without_reconnecting_a_loss_is_final() -> None:
     target = server(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from dovetail.errors import ProtocolError, RequestTimeout
 from dovetail.testing import FakeClock
 
 from ..support.aio import run
-from ..support.waiting import turns, until
+from ..support.waiting import HANG, turns, until
+from .fake_http import EVENTS, INITIALIZED, Handler, Reply, Request, result, serving
 from .scripted import Peer, Scripted, legacy, modern, text
 
 STAMPS = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
@@ -323,3 +324,47 @@ async def test_a_call_whose_timeout_is_no_time_is_not_sent() -> None:
         with pytest.raises(ValueError, match="number of seconds"):
             await client.call_tool("x", timeout=-1)
         assert "tools/call" not in target.peer.methods
+
+
+# --- HTTP+SSE: the POST hangs ----------------------------------------------------------------------------------------
+
+
+def pair(hangs: str) -> Handler:
+    """HTTP+SSE; the POST of ``hangs`` is taken and never answered, nor is anything said on the stream."""
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"event: endpoint\ndata: /messages\n\n"
+        while True:
+            yield b"event: message\ndata: %b\n\n" % await answers.get()
+
+    def handler(request: Request) -> Reply:
+        if request.verb == "GET":
+            return Reply(200, EVENTS, stream=stream())
+        if request.path != "/messages" or request.method == hangs:
+            return Reply(405) if request.path != "/messages" else Reply(hang=True)
+        if request.method == "initialize":
+            answers.put_nowait(result(request, INITIALIZED).body)
+        return Reply(202)
+
+    return handler
+
+
+@pytest.mark.parametrize("asked", ["tools/call", "tools/list"])
+@run
+async def test_a_post_that_is_never_answered_ends_with_the_limit_of_the_call(asked: str) -> None:
+    async with serving(pair(asked)) as (_, url), Client(url, known_servers=KnownServers()) as client:
+        async with asyncio.timeout(HANG / 4):
+            with pytest.raises(RequestTimeout) as caught:
+                await (
+                    client.call_tool("x", timeout=0.2) if "call" in asked else client.list_tools(timeout=0.2)
+                )
+        assert caught.value.limit == "total"
+
+
+@run
+async def test_a_post_that_is_never_answered_ends_with_the_connect_limit() -> None:
+    async with serving(pair("initialize")) as (_, url), asyncio.timeout(HANG / 4):
+        with pytest.raises(RequestTimeout) as caught:
+            await Client(url, timeouts=Timeouts(connect=0.5), known_servers=KnownServers()).open()
+        assert caught.value.limit == "connect"

@@ -12,6 +12,7 @@ import hashlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -112,6 +113,7 @@ class Calls:
         while True:
             if conversation is None or conversation.gone.done():
                 conversation = await self._recovered(limits, accepted=rounds + repeats > 0)
+                limits = self._left(whole, begun, method)
             established = self._connections.established
             if established is None or method not in established.offered:
                 self._require(method, row)
@@ -181,12 +183,14 @@ class Calls:
         return Timeouts(connect, limits.idle, left)
 
     async def _recovered(self, limits: Timeouts, *, accepted: bool) -> Conversation:
+        named = [("connect", limits.connect), ("total", limits.total)]
+        limit, seconds = min(named, key=lambda one: inf if one[1] is None else one[1])
         try:
-            async with asyncio.timeout(limits.connect):
+            async with asyncio.timeout(seconds):
                 return await self._life.recovered(accepted=accepted)
         except TimeoutError:
-            text = f"the connection did not come back within {limits.connect} s"
-            raise RequestTimeout(text, limit="connect") from None
+            text = f"the connection did not come back within {seconds} s"
+            raise RequestTimeout(text, limit=limit) from None
 
     async def _wait_as_told(
         self, error: ProtocolError | Refusal | StatusError, limits: Timeouts, repeat: bool, refusals: int
