@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.server.guards import Guard, is_json, parse_accept
+from dovetail.transports.http.server.guards import Guard, parse_accept, unreadable
 from dovetail.transports.loopback import is_loopback
 from tests.support.aio import run
 from tests.support.everything import build
@@ -131,8 +131,8 @@ def test_a_request_without_a_host_is_refused_where_hosts_count() -> None:
 def test_small_readers() -> None:
     assert not is_loopback(None)
     assert not is_loopback("0.0.0.0")
-    assert is_json("Application/JSON ; charset=utf-8")
-    assert not is_json("application/json-patch+json")
+    assert unreadable({"content-type": "Application/JSON ; charset=utf-8"}) is None
+    assert unreadable({"content-type": "application/json-patch+json"}) is not None
     assert parse_accept("application/json;q=0, text/event-stream") == 2
     assert parse_accept("") == 0
 

@@ -133,6 +133,8 @@ async def test_posts_that_cannot_be_taken() -> None:
         assert await say(site, "/messages", request("ping")) == 404
         user = {"X-User": "ada"}
         assert (await web.ask("POST", user | {"Content-Type": "text/plain"}, b"{}", path=path)).status == 415
+        packed = user | JSON | {"Content-Encoding": "gzip"}
+        assert (await web.ask("POST", packed, b"{}", path=path)).status == 415
         assert (await web.ask("POST", user | JSON, b" " * 1001, path=path)).status == 413
         assert (await web.ask("GET", user, path=path)).status == 405
         assert (await web.ask("POST", user, b"{}", path="/sse")).status == 405

@@ -142,6 +142,27 @@ async def test_broken_json_rpc_is_400() -> None:
 
 
 @run
+async def test_a_packed_body_is_refused_in_every_era_whatever_came_before() -> None:
+    async with served(build()) as site:
+        web = Web(site)
+        session, _ = await web.initialize("2025-06-18")
+        listed = request("tools/list")
+        for message, headers in (
+            (modern("tools/list"), modern_headers(modern("tools/list"))),
+            (listed, legacy_headers("2025-06-18", session)),
+        ):
+            body = json.dumps(message).encode()
+            for _ in range(2):
+                assert (await web.ask("POST", headers, body)).status == 200
+            for coding in ("gzip", "br", "Deflate", "x", "identity, gzip"):
+                refused = await web.ask("POST", headers | {"Content-Encoding": coding}, body)
+                error(refused, 415, -32600)
+                assert refused.headers["accept-encoding"] == "identity"
+            for coding in ("identity", "Identity"):
+                assert (await web.ask("POST", headers | {"Content-Encoding": coding}, body)).status == 200
+
+
+@run
 async def test_media_types_are_checked() -> None:
     async with served(build()) as site:
         web = Web(site)

@@ -35,7 +35,7 @@ from .beside import Beside, places
 from .ended_sessions import EndedSessions
 from .event_streams import crowded
 from .exchange import CLOSE, GONE, Exchange, Head, Headers, HttpService, Posted, Socket, kept_out, refuse
-from .guards import EVENTS, JSON, Guard, is_json, parse_accept
+from .guards import EVENTS, JSON, Guard, parse_accept, unreadable
 from .identity import Identity, status_of_stranger, until_expiry
 from .legacy import SESSION_HEADER, Legacy
 from .life import AppLife, AppParts
@@ -100,7 +100,7 @@ class HttpApp:
         get = exchange.headers.get
         key = (
             exchange.path, exchange.local, get("host"), get("origin"), get("sec-fetch-site"), get("content-type"),
-            get("accept"),
+            get("content-encoding"), get("accept"),
         )  # fmt: skip
         try:
             if not (
@@ -205,7 +205,7 @@ class HttpApp:
             plain
             and sum(len(value) for value in key if value) <= USUAL_HEAD_BYTES
             and self._guard.refusal(head.local, headers) is None
-            and is_json(headers.get("content-type"))
+            and unreadable(headers) is None
             and parse_accept(headers.get("accept")) & self._wanted == self._wanted
         ):
             if len(self._usual) >= USUAL_HEADS:
@@ -280,9 +280,10 @@ class HttpApp:
 
     async def _readable(self, exchange: Exchange, wanted: int) -> bool:
         """Whether we can read what comes and the client can read what we answer; if not it has been told."""
-        if not is_json(exchange.headers.get("content-type")):
-            error = ProtocolError("unsupported_media_type", "Content-Type must be application/json")
-            await self._refuse(exchange, error, 415)
+        reason = unreadable(exchange.headers)
+        if reason is not None:
+            error = ProtocolError("unsupported_media_type", reason)
+            await self._refuse(exchange, error, 415, guards.AS_IT_IS)
             return False
         found = parse_accept(exchange.headers.get("accept"))
         if found & wanted != wanted and not (found and self._admission.bends(guards.QUIRKS[found])):

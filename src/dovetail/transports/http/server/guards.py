@@ -20,6 +20,7 @@ SINGLE: Final = (
     "origin",
     "sec-fetch-site",
     "content-type",
+    "content-encoding",
     "content-length",
     "mcp-session-id",
     "last-event-id",
@@ -28,6 +29,9 @@ SINGLE: Final = (
 JSON: Final = 1
 EVENTS: Final = 2
 QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  # `layers.quirks`
+
+AS_IT_IS: Final = (("accept-encoding", "identity"),)
+"""What a client is told with 415. (RFC 9110, 15.5.16: if it is due to the encoding, this ought to be said.)"""
 
 _TO_HAVE_SOME: Final = b"no WebSockets are served here: start the server with --ws, or --server granian\n"
 NO_WEBSOCKETS: Final = (501, _TO_HAVE_SOME, CLOSE, TEXT_TYPE)
@@ -116,9 +120,12 @@ def parse_accept(value: str | None) -> int:
     return found
 
 
-def is_json(value: str | None) -> bool:
-    """Whether a ``Content-Type`` says JSON."""
-    return value is not None and value.partition(";")[0].strip().lower() == "application/json"
+def unreadable(headers: Mapping[str, str]) -> str | None:
+    """Why nobody here can read a body whose head says this of it: it is no JSON, or packed."""
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return "Content-Type must be application/json"
+    packed = headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+    return "a body is taken as it is, without a Content-Encoding" if packed else None
 
 
 # --- CORS: what browsers want to hear before pages of the allowed origins may call --------------------------
