@@ -58,7 +58,7 @@ def test_names_in_messages_hold_no_secrets_and_verdicts_no_query() -> None:
     ("option", "value", "problem"),
     [
         ("revision", "1999", "revision must be"),
-        ("dialect", "klingon", "dialect must be"),
+        ("dialect", "klingon", "no dialect 'klingon': use one of official"),
         ("validate", "no", "validate must be"),
     ],
 )
@@ -77,9 +77,15 @@ def test_wrong_auth_is_named_at_once() -> None:
         Client("http://x.example/", auth=42)
 
 
-@pytest.mark.parametrize(
-    "options", [{"timeouts": 3}, {"on_elicit": "yes"}, {"on_roots": 1}, {"on_log": [print]}]
-)
+WRONG: list[dict[str, Any]] = [
+    {"timeouts": 3}, {"on_elicit": "yes"}, {"on_roots": 1}, {"on_log": [print]}, {"limits": 3}, {"layers": 3},
+    {"reconnect": "no"}, {"revision": ["2025-06-18"]}, {"dialect": [1]}, {"headers": 3}, {"capabilities": "x"},
+    {"client_info": "me"}, {"cache": 3}, {"env": "A=b"}, {"cwd": 3}, {"proxy": 3}, {"probe_timeout": "1"},
+    {"keep_alive": "1"}, {"known_servers": 3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WRONG)
 def test_an_option_of_the_wrong_kind_is_refused_before_anything_happens(options: dict[str, Any]) -> None:
     [name] = options
     with pytest.raises(TypeError, match=f"{name} is "):

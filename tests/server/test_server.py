@@ -1,6 +1,7 @@
 """A server on all five revisions, through the bytes of `Server.handle`."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -331,3 +332,15 @@ class Half:
 def test_what_is_no_verifier_and_no_store_is_refused_at_once(options: dict[str, Any], words: str) -> None:
     with pytest.raises(TypeError, match=words):
         Server("x", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("limits", 3), ("limits", {"tasks": 1}), ("layers", 3), ("dialect", 3), ("revisions", 3), ("icons", 3),
+        ("seal_keys", 3), ("tasks", 3), ("clock", 3), ("version", 3), ("page_size", "x"), ("timeout", "x"),
+    ],
+)  # fmt: skip
+def test_a_parameter_of_the_wrong_kind_is_named_with_what_it_takes(name: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is .*, not {re.escape(repr(wrong))}$"):
+        Server("x", **{name: wrong})

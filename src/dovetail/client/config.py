@@ -18,8 +18,8 @@ from msgspec import Struct, field
 from ..drivers.clock import Clock, LoopClock
 from ..drivers.layering import Layer, Wrapper
 from ..model import Implementation
-from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect, Timeouts
-from ..wire.dialects import DIALECTS, Dialect
+from ..settings import LONG_PROBE, PROBE_SECONDS, SHORT_PROBE, Limits, Reconnect, Timeouts, check_kinds
+from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.base import limits_of
 from ..wire.frames import RequestId
 from ..wire.revisions import BY_NAME
@@ -208,7 +208,7 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
     given = cast("dict[str, Any]", {name: value for name, value in options.items() if value is not None})
     _check_kinds(given)
     parsed = parse_target(target)
-    dialect = _read_dialect(given.pop("dialect", "official"))
+    dialect = dialect_of(given.pop("dialect", "official"))
     revision, cache, reconnect = (
         given.pop("revision", "auto"),
         given.pop("cache", True),
@@ -239,13 +239,31 @@ def read_config(target: Any, options: ClientOptions) -> ClientConfig:
 
 def _check_kinds(given: Mapping[str, Any]) -> None:
     """What would be found out in the middle of a call only."""
+    check_kinds(_KINDS, given)
     for name, value in given.items():
-        if name == "timeouts" and not isinstance(value, Timeouts):
-            raise TypeError(f"timeouts is Timeouts(connect=…, idle=…, total=…), not {value!r}")
         if name.startswith("on_") and not callable(value) and (name, type(value)) not in _ROOTS:
             raise TypeError(f"{name} is a function, not {value!r}")
 
 
+_SECONDS = (int | float, "a number of seconds")
+_KINDS: Mapping[str, tuple[Any, str]] = {
+    "revision": (str, '"auto", "modern", "legacy" or one revision'),
+    "reconnect": (Reconnect | bool, "Reconnect(…), or whether to reconnect"),
+    "timeouts": (Timeouts, "Timeouts(connect=…, idle=…, total=…)"),
+    "dialect": (str | Dialect, "the name of a dialect"),
+    "headers": ((Mapping, list, tuple), "a mapping of names to values"),
+    "client_info": ((Implementation, Mapping), 'Implementation("name", "version")'),
+    "capabilities": (Mapping, "a mapping of capabilities to their settings"),
+    "cache": (ResponseCache | bool, "a ResponseCache(…), or whether to have one"),
+    "limits": (Limits, "Limits(…)"),
+    "env": (Mapping, "a mapping of names to values"),
+    "cwd": ((str, os.PathLike), "the path of a folder"),
+    "proxy": (str | bool, "the URL of a proxy, or whether to use those of the environment"),
+    "probe_timeout": _SECONDS,
+    "keep_alive": _SECONDS,
+    "known_servers": (KnownServers, "KnownServers()"),
+    "layers": (Sequence, "a list of layers"),
+}
 _ROOTS = (("on_roots", list), ("on_roots", tuple))
 _CLIENTS = itertools.count(1)
 
@@ -277,14 +295,6 @@ def _probe_seconds(connect: float | None, *, alone: bool) -> float:
     if alone:
         return connect  # nothing is tried after it that time would have to be left for
     return max(LONG_PROBE * connect, min(PROBE_SECONDS, SHORT_PROBE * connect))
-
-
-def _read_dialect(dialect: str | Dialect) -> Dialect:
-    if isinstance(dialect, Dialect):
-        return dialect
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}; not {dialect!r}")
-    return DIALECTS[dialect]
 
 
 # --- what signatures show -------------------------------------------------------------------------------------------

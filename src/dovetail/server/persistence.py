@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..stores.base import Store
@@ -41,6 +42,13 @@ def memory(server: Server) -> Store:
     from ..stores.memory import MemoryStore
 
     return MemoryStore(clock=server.clock)
+
+
+def keys_of(given: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | None:
+    """The keys an author gave, or that the environment names. Raises: as `environment_keys`."""
+    if given is None or isinstance(given, Keys):
+        return given or environment_keys()
+    return Keys(given) if isinstance(given, bytes | str) else Keys(*given)
 
 
 def environment_keys() -> Keys | None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -23,10 +23,10 @@ from ..core.channel import EMPTY, Call, Session
 from ..core.subscriptions import LIST_KINDS, Hub, News
 from ..drivers.layering import Layer, Wrapper, compose, compose_notes, compose_tasks
 from ..model import CacheScope, Icon, Implementation, LoggingLevel, ServerCapabilities
-from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions
+from ..settings import STATE_LIFETIME, WATCH_SECONDS, Limits, TaskOptions, check_kinds
 from ..stores.base import Store
 from ..stores.bounds import STORE_LOOK
-from ..wire.dialects import DIALECTS, Dialect
+from ..wire.dialects import Dialect, dialect_of
 from ..wire.dialects.base import VENDOR, limits_of
 from ..wire.revisions import BY_NAME, REVISIONS, Revision
 from ..wire.seal import Keys, Seal
@@ -61,6 +61,18 @@ _LISTED: Final[Mapping[str, Mapping[str, Any]]] = {
 logger = logging.getLogger("dovetail.server")
 Life = Callable[[Any], AbstractAsyncContextManager[Any]]
 """Takes the server, and is entered and left with it."""
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(("name", "version"), (str, "a string")),
+    **dict.fromkeys(("page_size", "timeout"), (int | float | None, "a number, or None")),
+    "dialect": (str | Dialect, "the name of a dialect"),
+    "limits": (Limits | None, "Limits(…)"),
+    "revisions": (Sequence, "a list of revisions"),
+    "icons": ((Sequence, type(None)), "a list of icons"),
+    "seal_keys": ((Keys, Sequence, type(None)), "a secret, or a list of them"),
+    "layers": (Iterable, "a list of layers"),
+    "tasks": (TaskOptions | None, "TaskOptions(…)"),
+    "clock": (Callable, "a function that tells the time"),
+}
 
 
 class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
@@ -120,17 +132,17 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         clock: Callable[[], float] = time.time,
         strict: bool = False,
     ) -> None:
-        self.dialect = _dialect(dialect) if isinstance(dialect, str) else dialect
-        self.limits = limits_of(self.dialect, limits)
-        words = {"title": title, "description": description, "website_url": website_url}
-        self.info, self.instructions = _implementation(name, version, icons, words), instructions
+        check_kinds(_KINDS, locals())
+        self.dialect = dialect_of(dialect)
+        self.limits, self.instructions = limits_of(self.dialect, limits), instructions
+        self.info = _implementation(name, version, icons, (title, description, website_url))
         self.clock, self.state_lifetime, self.auth = clock, state_lifetime, _checked(auth)
         self.task_options, self.log_level, _ = tasks or TaskOptions(), log_level, LEVELS[log_level]
         Registration.__init__(self, timeout)
         Answering.__init__(self, page_size, ttl_ms, cache_scope, mask_errors=mask_errors)
         Lifecycle.__init__(self, _lifespan(lifespan, self))
         self._open(_revisions(revisions), tuple(layers), strict=strict)
-        self._keep(_keys(seal_keys) or persistence.environment_keys(), persistence.store_of(store))
+        self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
         self.seal = Seal(keys or Keys.random(), self.limits.request_state, owner=self.info.name)
@@ -400,18 +412,13 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
 
 def _implementation(
-    name: str, version: str, icons: Sequence[Icon | Mapping[str, Any]] | None, words: dict[str, str | None]
+    name: str, version: str, icons: Sequence[Icon | Mapping[str, Any]] | None, words: Sequence[str | None]
 ) -> Implementation:
-    given: dict[str, Any] = {word: text for word, text in words.items() if text}
+    named = zip(("title", "description", "website_url"), words, strict=True)
+    given: dict[str, Any] = {name: text for name, text in named if text}
     if icons:
         given["icons"] = msgspec.convert(list(icons), list[Icon])
     return Implementation(name, version, **given)
-
-
-def _dialect(name: str) -> Dialect:
-    if name not in DIALECTS:
-        raise ValueError(f"there is no dialect {name!r}: use one of {', '.join(DIALECTS)}")
-    return DIALECTS[name]
 
 
 def _revisions(names: Sequence[str | Revision]) -> list[Revision]:
@@ -426,12 +433,6 @@ def _lifespan(lifespan: Life | Sequence[Life] | None, server: Server) -> Enter |
     if lifespan is None:
         return None
     return partial(lifespan, server) if callable(lifespan) else composed(lifespan, server)
-
-
-def _keys(keys: Keys | bytes | str | Sequence[bytes | str] | None) -> Keys | None:
-    if keys is None or isinstance(keys, Keys):
-        return keys
-    return Keys(keys) if isinstance(keys, bytes | str) else Keys(*keys)
 
 
 def _checked(auth: Any) -> Any:

@@ -12,6 +12,7 @@ from .options import Limits as Limits
 from .options import Reconnect as Reconnect
 from .options import TaskOptions as TaskOptions
 from .options import Timeouts as Timeouts
+from .options import check_kinds as check_kinds
 
 # --- messages ---------------------------------------------------------------------------------------------------
 

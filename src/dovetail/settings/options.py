@@ -7,6 +7,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
+def check_kinds(kinds: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) -> None:
+    """Raises TypeError: a parameter that was given is not of its kind, and what it takes."""
+    for name, (kind, what) in kinds.items():
+        if name in given and not isinstance(given[name], kind):
+            raise TypeError(f"{name} is {what}, not {given[name]!r}")
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """How much one peer, one connection or one server may hold."""
 
