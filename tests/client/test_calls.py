@@ -18,12 +18,14 @@ from dovetail.errors import (
     SessionLost,
     StateError,
 )
+from dovetail.layers import Layer
 from dovetail.model import ElicitResult
 from dovetail.testing import connect
 from tests.support.waiting import turns, until
 
 from ..support.aio import run
 from ..support.waiting import HANG
+from .scripted import Peer, legacy, modern
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 FORMS = REVISIONS[2:]
@@ -457,3 +459,30 @@ async def test_every_call_takes_the_options_of_a_call_and_no_others() -> None:
             assert not heard
     with pytest.raises(TypeError, match="timeot"):
         Client(make_server(), timeot=5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("layers", [[], [Layer()]])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@run
+async def test_a_raw_request_sends_all_that_it_was_given(era: str, layers: list[Layer]) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message.get("method") == "prompts/get":
+            peer.result(message, {"messages": [], "resultType": "complete"})
+        elif message.get("method") == "completion/complete":
+            peer.result(message, {"completion": {"values": []}, "resultType": "complete"})
+
+    make = modern if era == "modern" else legacy
+    target = make(answer, prompts={}, completions={})
+    given = {"name": "p", "arguments": {"a": "1"}, "com.acme/extra": [1, {"b": None}], "flag": True}
+    asked = {
+        "ref": {"type": "ref/prompt", "name": "p", "also": 1},
+        "argument": {"name": "a", "value": "", "x": 2},
+    }
+    async with Client(target, layers=layers, revision=era) as client:
+        for method, params in (("prompts/get", given), ("completion/complete", asked)):
+            await client.request(method, params, meta={"k": 1})
+            sent = target.peer.heard[-1]["params"]
+            assert sent.pop("_meta")["k"] == 1
+            assert sent == params
+        with pytest.raises(TypeError, match="no option 'came'"):
+            await client.request("prompts/get", {"name": "p"}, came=b"")

@@ -24,6 +24,7 @@ from .calling.params import (
     read_params,
     read_reference,
     read_strings,
+    unknown_params,
 )
 from .calling.results import ToolResult
 from .calling.skills import LoadedSkill, load
@@ -379,8 +380,8 @@ class Client:
     async def request(self, method: str, params: Any = None, **options: Unpack[RequestOptions]) -> Any:
         """Any request. A method of the protocol returns its decoded result, any other what ``result`` says.
 
-        The params of any other method are whatever is an object in JSON: a mapping, Struct or dataclass. Its server
-        may ask back and report progress.
+        What no definition knows of the params is sent as it is. Those of any other method are whatever is an object in
+        JSON: a mapping, Struct or dataclass. Its server may ask back and report progress.
 
         Raises:
             LocalProtocolError: the params are not what the method takes; nothing was sent.
@@ -391,6 +392,8 @@ class Client:
         if self._toolbox.contract is not None:
             await self._toolbox.hold(built, options.get("meta"))
         known, repeat = RequestOptions.__optional_keys__, options.get("repeat", False)
+        if (came := unknown_params(method, params, built)) is not None:
+            known, options = known | {"came"}, cast("RequestOptions", {**options, "came": came})
         result = await self._calls.call(method, built, options, known=known, repeat=repeat, row=row)
         return msgspec.json.decode(result) if isinstance(result, Raw) else addressed(result, built)
 

@@ -380,12 +380,13 @@ def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> 
     if unknown := options.keys() - known:
         raise TypeError(f"there is no option {min(unknown)!r} here; there are {', '.join(sorted(known))}")
     on_progress = options.get("on_progress")
-    return {
+    asking: SendOptions = {
         "meta": options.get("meta"),
         "headers": options.get("headers"),
         "on_progress": None if on_progress is None else partial(call_back, on_progress),
         "row": row,
     }
+    return {**asking, "came": options["came"]} if "came" in options else asking
 
 
 def _too_late(method: str) -> RequestTimeout:

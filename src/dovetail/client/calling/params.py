@@ -53,6 +53,16 @@ def read_params(method: str, params: Any) -> Struct:
         raise LocalProtocolError("invalid_params", f"{method}: {error}") from None
 
 
+def unknown_params(method: str, params: Any, read: Struct) -> Raw | None:
+    """The params as they were given, where ``read``, which was made of them, does not have all of it."""
+    if method not in METHODS or params is None or isinstance(params, Struct):
+        return None
+    from ...wire.unknown import holds  # who uses the protocol as it is does without it
+
+    given = Raw(msgspec.json.encode(params))
+    return given if holds(type(read), given) else None
+
+
 def _open_members(raw: bytes | Raw) -> dict[str, Any]:
     """The server's own members of a result or a notification, the same in both eras."""
     members = msgspec.json.decode(raw, type=dict[str, Any])
