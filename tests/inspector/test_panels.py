@@ -218,6 +218,7 @@ def test_a_prompt_is_filled_in(page: Any) -> None:
 def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
     go(page, "wire")
     page.select_option('[aria-label="Kind"]', "request")
+    page.wait_for_selector(".virtual-rows:has(.frame):not(:has(.frame:not(.request)))")  # it is painted
     row = page.locator('.frame:has(.method:text-is("tools/list"))').first
     # As it is whenever frames come: all rows are built again with the next picture. In one go, so that none comes.
     row.evaluate("""(row) => {
@@ -225,6 +226,22 @@ def test_a_frame_is_chosen_while_the_list_is_painted_anew(page: Any) -> None:
         document.querySelector(".virtual").dispatchEvent(new Event("scroll"));
     }""")
     page.wait_for_selector(".detail .block-head:has-text('request tools/list')")
+
+
+def test_the_frame_that_is_seen_is_chosen_though_the_list_is_another_one_already(page: Any) -> None:
+    go(page, "wire")
+    page.wait_for_selector(".frame.response ~ .frame.request ~ .frame.response")
+    # In one go, so that the list is filtered and its rows are still those from before.
+    number = page.evaluate("""() => {
+        const row = document.querySelector(".frame.response ~ .frame.request");
+        const kind = document.querySelector('[aria-label="Kind"]');
+        kind.value = "request";
+        kind.dispatchEvent(new Event("change"));
+        row.dispatchEvent(new MouseEvent("mousedown", {bubbles: true, button: 0}));
+        return row.dataset.number;
+    }""")
+    page.wait_for_selector(".detail .block-head")
+    assert page.inner_text(".detail .block-head strong") == f"Frame {number}"
 
 
 def test_the_wire_shows_frames_and_compares_two(page: Any) -> None:

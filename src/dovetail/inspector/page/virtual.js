@@ -31,8 +31,8 @@ export function virtual(label, height, draw, picked) {
       row.setAttribute("aria-selected", String(index === chosen));
       row.id = `${label}-${index}`;
       // Not "click": whoever holds the button down while the list is painted anew would let go of another row.
-      row.addEventListener("mousedown", (event) => { if (event.button === 0) pick(index); });
-      row.addEventListener("click", (event) => { if (!event.detail) pick(index); }); // without a mouse
+      row.addEventListener("mousedown", (event) => { if (event.button === 0) take(item); });
+      row.addEventListener("click", (event) => { if (!event.detail) take(item); }); // without a mouse
       return row;
     }));
   }
@@ -41,6 +41,13 @@ export function virtual(label, height, draw, picked) {
     if (asked) return;
     asked = true;
     requestAnimationFrame(paint);
+  }
+
+  function take(item) {
+    // The list may be another one by now, which is not painted yet: what was seen is what is meant.
+    const index = items.indexOf(item);
+    if (index < 0) picked(item);
+    else pick(index);
   }
 
   function pick(index) {
