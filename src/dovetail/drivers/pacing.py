@@ -97,8 +97,8 @@ def one_by_one() -> asyncio.Lock:
     return _line().alone
 
 
-async def stepwise(steps: Generator[None, None, T]) -> T:
-    """What ``steps`` come to; others get their turn whenever they have taken `TURN_SECONDS`."""
+async def stepwise(steps: Generator[None, None, T], seconds: float = TURN_SECONDS) -> T:
+    """What ``steps`` come to; others get their turn whenever they have taken so many seconds."""
     line = _line()
     if line.moving:
         await line.turn()
@@ -108,7 +108,7 @@ async def stepwise(steps: Generator[None, None, T]) -> T:
             next(steps)
         except StopIteration as done:
             return done.value
-        if perf_counter() - begun > TURN_SECONDS:
+        if perf_counter() - begun > seconds:
             _allowance.spend(begun)
             await line.turn()
             begun = perf_counter()

@@ -34,11 +34,13 @@ from ..core.endpoint import Endpoint
 from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
 from ..model import ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
-from ..settings import Timeouts
+from ..settings import LIST_SECONDS, READ_IN_TURN, Timeouts
+from ..wire import long_lists
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS, Method
 from .clock import Clock, LoopClock, Timer
+from .pacing import stepwise, turn
 
 log = logging.getLogger("dovetail")
 
@@ -191,6 +193,9 @@ class Requests:
         row = METHODS.get(method) or options.get("row")
         if row is None or options.get("raw"):
             return result
+        if len(result) > READ_IN_TURN:
+            await turn()
+            return await stepwise(long_lists.decode_result(codec, row, bytes(result)), LIST_SECONDS)
         return codec.decode_result(row, result)
 
     def _begin(

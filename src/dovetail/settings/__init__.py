@@ -28,7 +28,8 @@ SHALLOW_DEPTH: Final = 8
 REWRITTEN_BYTES: Final = 4 << 10
 """Bytes up to which a message is written again to see whether a key came twice; parts of longer ones are counted."""
 REREAD_BYTES: Final = 256 << 10
-"""Bytes from which on a broken message is not worth reading a second time in full."""
+REREAD_VALUES: Final = 16 << 10
+"""Bytes from which on a broken message is not worth reading a second time in full, unless it has few values in it."""
 DEEPEST_FRONTMATTER: Final = 32
 DEEPEST_RESOURCE: Final = 64
 """Levels above a resource whose subscribers are looked for."""
@@ -409,6 +410,8 @@ TURN_LINES: Final = 100
 AT_ONCE: Final = 8
 TURN_SECONDS: Final = 0.0002
 """Calls of one array that are begun together; then as many as keep others waiting for so long."""
+LIST_SECONDS: Final = 0.005
+"""The same for long lists that were asked for."""
 SKIPPED_SIZES: Final = 8
 """How many times the size limit of an oversized line is read over before the peer is given up."""
 CONNECT_SECONDS: Final = 30.0

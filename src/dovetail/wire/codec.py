@@ -21,7 +21,7 @@ from msgspec.structs import fields, replace
 from ..errors import DovetailError, LocalProtocolError, ProtocolError, Refusal, RemoteProtocolError
 from ..model import CacheableResult, Error, Implementation, InputRequiredResult, Result
 from ..model.meta import SERVER_INFO
-from ..settings import CODECS_KEPT, DECODERS_KEPT
+from ..settings import CODECS_KEPT, DECODERS_KEPT, REREAD_BYTES, REREAD_VALUES
 from .dialects import OFFICIAL
 from .dialects.base import Alias, Dialect, error_from_wire, rewrite, wire_error
 from .edits.plans import Sieve
@@ -178,7 +178,9 @@ class Codec:
         raise _refusal("invalid_params", "Invalid params", reason, method.faults) from None
 
     def _decode_result_again(self, method: Method, data: bytes, reason: Exception) -> Any:
-        if isinstance(reason, msgspec.ValidationError):
+        # Most of what is long is one string. A million values would be taken apart by hand.
+        few = len(data) <= REREAD_BYTES or data.count(b",") <= REREAD_VALUES
+        if isinstance(reason, msgspec.ValidationError) and few:
             try:
                 data = rewrite(self.dialect.result_in.get(method.name, ()), data)
                 kind = result_type_of(method, data, self.revision)

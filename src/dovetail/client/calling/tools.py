@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -19,11 +19,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ... import model as m
 from ...core.metadata import of_version
+from ...drivers.pacing import stepwise
 from ...drivers.requests import SendOptions
 from ...errors import CapabilityError, DovetailError, ProtocolError, RegistrationError, ToolError
 from ...model.meta import IDEMPOTENCY_KEY
+from ...settings import LIST_SECONDS, READ_IN_TURN
 from ...wire.codec import Codec
-from ...wire.headers import HeaderMap, argument_headers, header_map
+from ...wire.headers import ANNOTATION, HeaderMap, argument_headers, header_map
 from ...wire.methods import METHODS
 from ..config import CachedOptions, CallOptions, Timeout, ToolOptions
 from ..connecting.connections import Connections
@@ -65,27 +67,28 @@ class ToolBox:
         """All tools but those that must not be shown; what they say of themselves is remembered."""
         self._listed = True
         tools: list[m.Tool] = await self._calls.list_all("tools/list", "tools", options)
-        self._header_maps.clear()
-        if self._mirrors and self._calls.established.revision.modern:
-            tools = [tool for tool in tools if self._mirror(tool)]
-        self._tools = {tool.name: tool for tool in tools}
-        self._harmless = {tool.name for tool in tools if _is_harmless(tool)}
-        self._as_tasks = {
-            tool.name for tool in tools if tool.execution and tool.execution.task_support == "required"
-        }
-        return tools
+        mirrors = self._mirrors and self._calls.established.revision.modern
+        return await stepwise(self._learn(tools, mirrors=mirrors), LIST_SECONDS)
 
-    def _mirror(self, tool: m.Tool) -> bool:
-        """Learn which arguments of the tool go into headers; False: its annotations are invalid."""
-        try:
-            mapped = header_map(tool.input_schema)
-        except RegistrationError as error:
-            # Streamable HTTP 2026-07-28: a client must leave out tools with invalid annotations.
-            log.warning("the tool %r was left out: %s", tool.name, error.message)
-            return False
-        if mapped:
-            self._header_maps[tool.name] = mapped
-        return True
+    def _learn(self, tools: list[m.Tool], *, mirrors: bool) -> Generator[None, None, list[m.Tool]]:
+        """Remember what the tools say of themselves, a step for each: they may be very many."""
+        valid: list[m.Tool] = []
+        named: dict[str, m.Tool] = {}
+        maps: dict[str, HeaderMap] = {}
+        harmless: set[str] = set()
+        as_tasks: set[str] = set()
+        for tool in tools:
+            yield
+            if mirrors and not _mirror(tool, maps):
+                continue
+            valid.append(tool)
+            named[tool.name] = tool
+            if _is_harmless(tool):
+                harmless.add(tool.name)
+            if tool.execution and tool.execution.task_support == "required":
+                as_tasks.add(tool.name)
+        self._tools, self._header_maps, self._harmless, self._as_tasks = named, maps, harmless, as_tasks
+        return valid
 
     def changed(self, kind: str) -> None:
         """A list changed: compiled schemas may be out of date."""
@@ -294,6 +297,23 @@ class ToolBox:
             present = done.structured_content is not UNSET
             await self._checks.check(name, known.output_schema, result.structured_content, present=present)
         return result
+
+
+def _mirror(tool: m.Tool, maps: dict[str, HeaderMap]) -> bool:
+    """Learn which arguments of the tool go into headers; False: its annotations are invalid."""
+    try:
+        # Looked for in what is written: to walk through a schema takes ten times as long.
+        written = msgspec.json.encode(tool.input_schema)
+        if ANNOTATION.encode() in written:
+            if len(written) > READ_IN_TURN:
+                raise RegistrationError(f"its schema is too long to look for {ANNOTATION} in it")
+            if mapped := header_map(tool.input_schema):
+                maps[tool.name] = mapped
+    except (RegistrationError, RecursionError) as error:
+        # Streamable HTTP 2026-07-28: a client must leave out tools with invalid annotations.
+        log.warning("the tool %r was left out: %s", tool.name, error)
+        return False
+    return True
 
 
 def _keyed(options: ToolOptions) -> ToolOptions:
