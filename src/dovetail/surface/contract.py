@@ -8,6 +8,7 @@ what protects a model that was told what a tool does from a server that has thou
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -70,21 +71,28 @@ class Contract:
             self._seen = await look()
             self._until = now + self.every
         (tools, codec), locked = self._seen, self.surface.tools
-        seen = {tool.name: _shown(tool, codec) for tool in tools}
-        if name not in locked:
-            before = [old for old, new in renamed(self._as_shown(codec), seen).items() if new == name]
-            raise ContractError(name, f"is {before[0]!r} renamed" if before else "is not in the contract")
-        if name not in seen:
-            after = renamed(self._as_shown(codec), seen).get(name)
-            raise ContractError(name, f"was renamed to {after!r}" if after else "is gone from the server")
-        expected = _shown(msgspec.convert(locked[name], Tool), codec)
-        if expected != seen[name]:
-            found = list(changes_of("tool", name, expected, seen[name]))
+        tool = next((tool for tool in reversed(tools) if tool.name == name), None)
+        if tool is None or name not in locked:
+            raise await asyncio.to_thread(
+                self._absent, name, tools, codec
+            )  # every tool is looked at for that
+        expected, shown = _shown(msgspec.convert(locked[name], Tool), codec), _shown(tool, codec)
+        if expected != shown:
+            found = list(changes_of("tool", name, expected, shown))
             if not found or any(change.kind not in self.allow for change in found):
                 texts = "; ".join(f"{change.path} {change.text}".strip() for change in found[:3])
                 raise ContractError(
                     name, f"has changed since it was locked: {texts or 'what it says'}", found
                 )
+
+    def _absent(self, name: str, tools: list[Tool], codec: Codec) -> ContractError:
+        seen = {tool.name: _shown(tool, codec) for tool in tools}
+        others = renamed(self._as_shown(codec), seen)
+        if name not in self.surface.tools:
+            before = [old for old, new in others.items() if new == name]
+            return ContractError(name, f"is {before[0]!r} renamed" if before else "is not in the contract")
+        after = others.get(name)
+        return ContractError(name, f"was renamed to {after!r}" if after else "is gone from the server")
 
     def forget(self) -> None:
         """The server says that its tools are other ones, or is another one itself."""
