@@ -83,6 +83,8 @@ async def test_a_token_says_who_it_belongs_to(key: Any, algorithm: str) -> None:
         ({"exp": ...}, "no claim exp"),
         ({"exp": "soon"}, "exp of the token is not a moment"),
         ({"exp": True}, "exp of the token is not a moment"),
+        ({"exp": 10**400}, "exp of the token is not a moment"),
+        ({"iat": -(10**400)}, "iat of the token is not a moment"),
         ({"exp": NOW - 1}, "has expired"),
         ({"exp": NOW}, "has expired"),
         ({"nbf": NOW + 1}, "not valid yet"),
@@ -134,6 +136,27 @@ CLAIMS = {"iss": ISSUER, "sub": "ann", "aud": AUDIENCE, "exp": NOW + 60}
 @run
 async def test_what_is_no_token_of_ours_has_its_reason(token: str, reason: str) -> None:
     assert reason in await refusal(token)
+
+
+@run
+async def test_a_header_is_as_deep_as_it_likes_and_breaks_nothing() -> None:
+    for depth in range(900, 1000):  # somewhere here one reader gives up, and another one does not
+        header = b'{"alg":"ES256","kid":"ec","x":' + b"[" * depth + b"]" * depth + b"}"
+        assert await refusal(forged(header, CLAIMS)) != ""
+
+
+@run
+async def test_a_key_that_is_none_leaves_the_others_of_its_set_good() -> None:
+    keys = public(EC)["keys"]
+    for odd in (
+        {"kty": ["EC"]},
+        {"kty": {}},
+        {"kty": None},
+        {"kty": "EC", "x": 5},
+        7,
+        {"kty": "RSA", "n": []},
+    ):
+        assert await verifier(keys={"keys": [odd, *keys]}).verify(signed(), {}) is not None
 
 
 @run

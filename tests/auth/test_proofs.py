@@ -126,6 +126,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"header": {"typ": "JWT"}}, "no DPoP proof"),
     ({"header": {"jwk": MINE.private}}, "no public key"),
     ({"header": {"jwk": {"kty": "EC"}}}, "none for its algorithm"),
+    ({"header": {"jwk": {"kty": ["EC"]}}}, "none for its algorithm"),
     ({"header": {"jwk": OTHER.public}}, "another key"),
 ]
 

@@ -53,6 +53,8 @@ NONCE_LENGTH: Final = 1024
 
 TOKENS_VERIFIED: Final = 10_000
 """Tokens that one verifier remembers."""
+FOREVER: Final = 1e15
+"""Seconds since the epoch; no token says anything about a later moment."""
 REFUSED_SECONDS: Final = 10.0
 """Seconds a token or key that was not found is remembered, so that asking again and again costs nobody else."""
 DOCUMENT_BYTES: Final = 512 << 10

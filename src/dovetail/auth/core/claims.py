@@ -12,6 +12,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ...core.principal import Principal
+from ..settings import FOREVER
 from .scopes import Hierarchy, scopes_of
 
 
@@ -94,7 +95,7 @@ def _check_time(claims: Mapping[str, Any], now: float, *, needed: bool) -> None:
         value = claims.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < FOREVER:
             raise Refused(f"the claim {name} of the token is not a moment")
         moments[name] = value
     if "exp" not in moments and needed:

@@ -167,7 +167,7 @@ def payload_of(token: str, key: Key, algorithm: str) -> bytes | None:
     registry = _Registry(algorithms=[algorithm], strict_check_header=False)
     try:
         return jws.deserialize_compact(token, key, registry=registry).payload or b""
-    except (JoseError, ValueError, TypeError):
+    except (JoseError, ValueError, TypeError, RecursionError):
         return None
 
 
@@ -191,7 +191,7 @@ def _import(jwk: Any) -> tuple[Key, dict[str, Any]] | None:
     if not isinstance(jwk, dict):
         return None
     members = cast("dict[str, Any]", jwk)
-    kind = _TYPES.get(members.get("kty") or "")
+    kind = _TYPES.get(str(members.get("kty")))
     operations = members.get("key_ops")
     unfit = members.get("use") not in (None, "sig") or (
         isinstance(operations, list) and "verify" not in operations

@@ -20,18 +20,8 @@ from ..settings import PROOF_AHEAD, PROOF_SECONDS, PROOF_SIZE, PROOFS_KEPT
 from .verifier import InvalidToken, Unavailable
 
 ALGORITHMS: Final = (
-    "ES256",
-    "ES384",
-    "ES512",
-    "PS256",
-    "PS384",
-    "PS512",
-    "RS256",
-    "RS384",
-    "RS512",
-    "EdDSA",
-    "Ed25519",
-)
+    "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512", "EdDSA", "Ed25519",
+)  # fmt: skip
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
 
 
