@@ -11,7 +11,7 @@ from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from dovetail import Principal
-from dovetail.auth import InvalidToken, JwtVerifier, Unavailable
+from dovetail.auth import AnyOf, InvalidToken, JwtVerifier, Unavailable
 from dovetail.auth.settings import KEYS_SECONDS
 from tests.auth.documents import Documents, documents
 from tests.support.aio import LIMIT, run
@@ -309,8 +309,9 @@ async def test_unknown_keys_make_us_look_only_so_often() -> None:
         offer(site, EC)
         checking = finding(site)
         for number in range(100):
+            token = forged({"alg": "ES256", "kid": str(number)}, {**CLAIMS, "iss": site.url})
             with pytest.raises(InvalidToken, match="unknown key"):
-                await checking.verify(forged({"alg": "ES256", "kid": str(number)}, CLAIMS), {})
+                await checking.verify(token, {})
         assert site.asked.count("/keys") <= 6
         assert await checking.verify(signed(iss=site.url), {}) is not None
 
@@ -335,6 +336,38 @@ async def test_known_keys_stay_good_while_the_server_is_away() -> None:
         site.places.clear()
         now[0] += 1000
         assert await checking.verify(signed(iss=site.url, sub="bob", exp=NOW + 5000), {}) is not None
+
+
+@run
+async def test_a_server_that_does_not_answer_any_more_holds_up_nobody_whose_key_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.auth.server.keys.KEYS_PATIENCE", 0.01)
+    now = [float(NOW)]
+    async with documents() as site:
+        offer(site, EC)
+        checking = finding(site, clock=lambda: now[0])
+        assert await checking.verify(signed(iss=site.url), {}) is not None
+        site.held.clear()
+        now[0] += KEYS_SECONDS + 1
+        for number in range(10):
+            token = signed(iss=site.url, sub=f"user{number}", exp=NOW + 5000)
+            assert await checking.verify(token, {}) is not None
+        assert site.asked.count("/keys") == 2
+
+
+@run
+async def test_tokens_of_another_issuer_make_nobody_look_for_keys() -> None:
+    async with documents() as site, documents() as other:
+        offer(other, EC)
+        site.held.clear()
+        both = AnyOf(finding(site), finding(other))
+        assert await both.verify(signed(iss=other.url), {}) is not None
+        with pytest.raises(InvalidToken, match="another issuer"):
+            await both.verify(forged({"alg": "ES256", "kid": "x"}, CLAIMS), {})
+        with pytest.raises(InvalidToken, match="claims"):
+            await both.verify(forged({"alg": "ES256", "kid": "x"}, b"["), {})
+        assert (site.asked, other.asked.count("/keys")) == ([], 1)
 
 
 ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b" " * (1 << 20)

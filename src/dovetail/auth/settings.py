@@ -63,6 +63,8 @@ DOCUMENT_SECONDS: Final = 10.0
 """Seconds one of them may take, from the connection to the last byte."""
 KEYS_SECONDS: Final = 600.0
 """Seconds after which a key set is fetched again, although nothing seems to be missing."""
+KEYS_PATIENCE: Final = 1.0
+"""Seconds that a caller waits for newer keys while there are older ones."""
 KEYS_READ: Final = 64
 """Keys of one set that are read."""
 KEYS_TRIED: Final = 8

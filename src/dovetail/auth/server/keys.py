@@ -16,7 +16,7 @@ from ...extras import missing
 from ...settings import LONGEST_TOKEN
 from ..client.guarding import AddressGuard
 from ..core import urls
-from ..settings import KEY_REFRESHES, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
+from ..settings import KEY_REFRESHES, KEYS_PATIENCE, KEYS_READ, KEYS_SECONDS, KEYS_TRIED, REFUSED_SECONDS
 from .documents import fetch
 from .verifier import Unavailable
 
@@ -122,11 +122,11 @@ class FetchedKeys:
                 raise Unavailable("the authorization server cannot be asked now")
             self._task = asyncio.get_running_loop().create_task(self._fetch())
             self._task.add_done_callback(self._done)
-        try:
-            await asyncio.shield(self._task)
-        except Unavailable:
-            if self._keys is None:
-                raise
+        task = self._task
+        # A server that does not answer holds up nobody for long who can do without.
+        await asyncio.wait((task,), timeout=None if self._keys is None else KEYS_PATIENCE)
+        if self._keys is None:
+            task.result()
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
