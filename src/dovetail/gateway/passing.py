@@ -272,7 +272,8 @@ class Passing:
         """What goes along: the client's own metadata and, where each request says so, what the client can do."""
         call = self.call
         meta: dict[str, Any] = {name: value for name, value in call.meta.items() if name not in _OURS}
-        meta[VIA] = [*meta.get(VIA, ()), self.upstream.mark]
+        via = meta.get(VIA)
+        meta[VIA] = [*via, self.upstream.mark] if isinstance(via, list) else [self.upstream.mark]
         if (carrier := self.server.admission.carrier) is not None:
             meta |= carrier.carry()  # behind us it is on behalf of what we do
         if self.upstream.modern:

@@ -176,15 +176,16 @@ class Upstream:
 
     def _usable(self, kind: ListName, entries: Sequence[Any]) -> list[Any]:
         """What has a name that can be told and shown; the rest is left out."""
-        found: list[Any] = []
+        found, others = list[Any](), list[str]()
         for one in entries:
             name = one.uri if kind == "resources" else one.uri_template if kind == "templates" else one.name
             if 0 < len(name) <= LONGEST_NAME and name.isprintable():
                 found.append(one)
             else:
-                log.warning(
-                    "%s: something called %a is left out of its %s", self.name, name[:NAME_ECHO], kind
-                )
+                others.append(name)
+        if others:  # one line: there may be thousands
+            said = self.name, len(others), kind, others[0][:NAME_ECHO]
+            log.warning("%s: %d of its %s are left out: their names are none, such as %a", *said)
         return found
 
     async def _list(self, kind: ListName, via: Sequence[str]) -> list[Any]:
