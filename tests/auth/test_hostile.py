@@ -138,7 +138,8 @@ async def test_one_host_of_documents_that_never_come_keeps_out_no_other(
             for number in range(CLIENT_DOCUMENT_FETCHES_OF_HOST)
         ]
         await until(lambda: len(asked) == len(slow))
-        assert (await one.visit(one.authorize_url(f"https://127.0.0.1:{port}/more")))[0] == 503
+        for spelt in (f"127.0.0.1:{port}", "127.0.0.1:1", "127.0.0.1"):
+            assert (await one.visit(one.authorize_url(f"https://{spelt}/more")))[0] == 503
         assert (await one.visit(one.authorize_url(f"https://localhost:{port}/good")))[0] == 200
         over.set()
         assert {status for status, _, _ in await asyncio.gather(*slow)} == {400}

@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from ..client.guarding import AddressGuard
 from ..core.client_metadata import ProxyClient, read_document, read_registration
@@ -128,7 +129,10 @@ class ProxyClients:
             raise refused[0]
         task = self._fetching.get(url)
         if task is None:
-            host = url.split("/", 3)[2]
+            try:
+                host = urlsplit(check_document_url(url)).hostname or ""
+            except AuthError:
+                raise Unrecognised("invalid_client", "the client_id is no URL of a document") from None
             if (
                 len(self._fetching) >= CLIENT_DOCUMENT_FETCHES
                 or self._hosts[host] >= CLIENT_DOCUMENT_FETCHES_OF_HOST
@@ -143,9 +147,8 @@ class ProxyClients:
 
     async def _fetch(self, url: str) -> ProxyClient:
         try:
-            check_document_url(url)
             document = await fetch(url, guard=self._guard, limit=CLIENT_DOCUMENT_BYTES)
-        except (AuthError, Unavailable):
+        except Unavailable:
             raise Unrecognised("invalid_client", "the client metadata document cannot be had") from None
         return read_document(document, url, self._schemes)
 
