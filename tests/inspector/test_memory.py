@@ -15,6 +15,7 @@ from dovetail import DovetailError, ProtocolError, Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector
 from dovetail.inspector.connection import Connection, Wish
+from dovetail.inspector.frames import FrameLog
 from tests.support.aio import run
 from tests.support.waiting import until
 
@@ -62,6 +63,18 @@ async def test_a_flood_of_a_server_is_kept_in_part(tmp_path: Path) -> None:
         rows = [frame.row() for frame in inspector.frames.since(0, 100_000)]
         assert max(len(row[6]) for row in rows) <= 1000
         assert [row[5] for row in rows].count("unreadable") == 1
+
+
+def test_heads_count_as_much_as_what_they_came_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.inspector.frames.FRAME_BYTES", 1 << 20)
+    log = FrameLog()
+    long = {"headers": {f"x-{number}": "x" * 1000 for number in range(64)}}
+    for number in range(200):
+        log.add_http(1, "POST 500", long)
+        log.give_head(log.add(1, "server", b"{}"), long)
+        log.give_head(log.add(1, "client", b"{}"), None)
+        assert sum(len(str(frame.head)) for frame in log.since(0)) < 1.5 * (1 << 20), number
+    assert log.last == 600
 
 
 @run

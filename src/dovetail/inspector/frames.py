@@ -36,6 +36,8 @@ class Frame(Struct, eq=False, kw_only=True):
     """Of an answer: how long it took."""
     head: dict[str, Any] | None = None
     """The head of the HTTP request or response it came in."""
+    weight: int = 0
+    """Bytes of it and of its head."""
 
     def row(self) -> Row:
         """What a list shows of it."""
@@ -86,16 +88,23 @@ class FrameLog:
     def _keep(self, frame: Frame) -> Frame:
         self.last = frame.number
         self._frames.append(frame)
-        self._bytes += len(frame.data)
+        self.give_head(frame, frame.head)
         if len(self._frames) > FRAMES_KEPT or self._bytes > FRAME_BYTES:
             self._make_room()
         return frame
 
+    def give_head(self, frame: Frame, head: dict[str, Any] | None) -> None:
+        """A server may say much there, and nothing else."""
+        frame.head, before = head, frame.weight
+        frame.weight = len(frame.data) + (0 if head is None else len(msgspec.json.encode(head)))
+        if frame.number >= self.first:
+            self._bytes += frame.weight - before
+
     def _make_room(self) -> None:
         count = FRAMES_TRIMMED if len(self._frames) > FRAMES_KEPT else 0
-        size = self._bytes - sum(len(frame.data) for frame in self._frames[:count])
+        size = self._bytes - sum(frame.weight for frame in self._frames[:count])
         while size > FRAME_BYTES and count < len(self._frames) - 1:
-            size -= len(self._frames[count].data)
+            size -= self._frames[count].weight
             count += 1
         del self._frames[:count]
         self._bytes = size

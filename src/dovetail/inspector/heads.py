@@ -39,7 +39,7 @@ class Wire:
         if sender == "client":
             _sent.set(frame)
         else:
-            frame.head = _answer.get()
+            self.log.give_head(frame, _answer.get())
         self._told()
 
     def note(self, title: str, head: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class _WatchedSend:
         frame = _sent.get()
         ours = frame is not None and body is not None and frame.data == body
         if ours and frame is not None:
-            frame.head = asked
+            self._wire.log.give_head(frame, asked)
         try:
             response = await self._send(method, url, headers, body, timeout)
         except TransportError as error:

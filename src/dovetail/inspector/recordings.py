@@ -33,7 +33,7 @@ def write(frames: list[Frame], title: str, *, raw: bool) -> str:
             continue
         try:
             message = frame.data if raw else msgspec.json.encode(masked(msgspec.json.decode(frame.data)))
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue  # nobody can read it: it begins like a batch and is none, or has no end of levels
         recording.add(frame.sender, message)
     note = "as it was" if raw else "secrets are masked"
