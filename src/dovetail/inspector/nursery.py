@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from itertools import count
 from types import FrameType
@@ -32,7 +33,7 @@ from ..core.channel import Link
 from ..errors import DovetailError, TransportError
 from ..settings import Limits
 from ..transports.http.host.places import say
-from .bounds import START_LOOK, START_SECONDS
+from .bounds import LINE_SIZE, START_LOOK, START_SECONDS
 
 
 class NurseryError(TransportError):
@@ -118,10 +119,13 @@ class Nursery:
 
 
 def _read(stream: Any, loop: asyncio.AbstractEventLoop, use: Callable[[bytes], None]) -> None:
-    for line in stream:
-        try:
-            loop.call_soon_threadsafe(use, line)
-        except RuntimeError:
+    async def heard(line: bytes) -> None:
+        use(line)
+
+    while line := stream.readline(LINE_SIZE):
+        try:  # one by one: who says more than we can show has to wait, and nobody else
+            asyncio.run_coroutine_threadsafe(heard(line), loop).result()
+        except (RuntimeError, CancelledError):
             return  # the loop is closed: nobody listens any more
 
 
