@@ -16,10 +16,12 @@ from . import (
     on_heads,
     on_http2,
     on_lines,
+    on_logins,
     on_places,
     on_rates,
     on_slowness,
     on_tcp,
+    on_tokens,
     on_websocket,
 )
 from .report import ATTACKS, Attack, Outcome, Scale, carry_out
@@ -38,6 +40,8 @@ MODULES = (
     on_floods,
     on_gateways,
     on_rates,
+    on_tokens,
+    on_logins,
     on_clients,
 )
 """Importing them registers their attacks."""

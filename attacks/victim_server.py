@@ -25,8 +25,31 @@ def guards() -> list[Layer]:
     return []
 
 
+def doors() -> Any:
+    """Who is let in where an attack is its issuer: by tokens of every kind that there is."""
+    if not (issuer := os.environ.get("VICTIM_ISSUER")):
+        return None
+    from dovetail.auth import AnyOf, IntrospectionVerifier, JwtVerifier, OAuthProxy
+
+    audience, secret = f"http://127.0.0.1:{sys.argv[2]}/mcp", "secret-of-the-victim"
+    places: dict[str, Any] = {name: f"{issuer}/{name}" for name in ("authorize", "token", "userinfo")}
+    return AnyOf(
+        OAuthProxy(client_id="victim", client_secret=secret, audience=audience, **places),
+        JwtVerifier(issuer=issuer, audience=audience),
+        IntrospectionVerifier(
+            endpoint=f"{issuer}/introspect", client_id="victim", client_secret=secret, audience=audience
+        ),
+    )
+
+
 limits = Limits(sessions=int(os.environ.get("VICTIM_SESSIONS", "10000")))
-server = Server(os.environ.get("VICTIM_NAME", "victim"), layers=guards(), limits=limits)
+server = Server(
+    os.environ.get("VICTIM_NAME", "victim"),
+    layers=guards(),
+    limits=limits,
+    auth=doors(),
+    store=os.environ.get("VICTIM_STORE"),
+)
 marks: list[str] = []
 running = 0
 
@@ -148,6 +171,8 @@ def asked() -> dict[str, Any]:
         found |= dict.fromkeys(("header_timeout", "body_timeout", "write_timeout"), float(seconds))
     if certificate := os.environ.get("VICTIM_TLS"):
         found["certfile"] = certificate
+    if workers := os.environ.get("VICTIM_WORKERS"):
+        found["workers"] = int(workers)
     return found
 
 
