@@ -11,6 +11,7 @@ from . import (
     on_beside,
     on_callers,
     on_clients,
+    on_dev,
     on_floods,
     on_gateways,
     on_heads,
@@ -42,6 +43,7 @@ MODULES = (
     on_rates,
     on_tokens,
     on_logins,
+    on_dev,
     on_clients,
 )
 """Importing them registers their attacks."""
