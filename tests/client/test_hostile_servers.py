@@ -24,7 +24,7 @@ from ..support.stopwatch import Stopwatch
 from ..support.waiting import HANG
 from .fake_http import DISCOVERED, EVENTS, JSON, Reply, Request, modern, serving
 from .fake_http import result as reply_to
-from .scripted import Peer, Scripted, text
+from .scripted import Peer, Scripted, legacy, text
 from .scripted import modern as scripted
 
 STALL = 0.5
@@ -318,3 +318,25 @@ async def test_one_block_of_a_type_nobody_knows_among_very_many_costs_no_other()
         assert len(content) == 40_000
         assert content[776].text == "776"
         assert json.loads(content[777].text) == {"type": "hologram", "size": 3}
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+@run
+async def test_a_question_that_is_over_before_it_is_heard_holds_up_no_farewell(cancelled: bool) -> None:
+    def ask(peer: Peer, message: dict[str, Any]) -> None:
+        peer.say({"jsonrpc": "2.0", "id": 7, "method": "roots/list"})
+        if cancelled:
+            peer.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+            peer.result(message, {})
+        else:
+            peer.drop()
+
+    client = Client(legacy(ask), on_roots=list, reconnect=False)
+    await client.open()
+    if cancelled:
+        await client.ping()
+    else:
+        with pytest.raises(TransportError):
+            await client.ping()
+    async with asyncio.timeout(HANG):
+        await client.close()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from msgspec import Raw, Struct
@@ -189,7 +190,9 @@ class Conversation(PlainChannel):
                 self.requests.answered(event)
             case Call():
                 self.asked_about[event] = self._asked_about()
-                self._answering[event] = asyncio.get_running_loop().create_task(self._answer(event))
+                task = self._answering[event] = asyncio.get_running_loop().create_task(self._answer(event))
+                for known in (self._answering, self.asked_about):  # also when it ends before it has begun
+                    task.add_done_callback(partial(known.pop, event))
             case Notice():
                 self._take_note(event)
             case Cancel():
@@ -245,8 +248,6 @@ class Conversation(PlainChannel):
             if data is not None:
                 self._write(data)
         finally:
-            self._answering.pop(call, None)
-            self.asked_about.pop(call, None)
             self.requests.answering -= 1
             self.requests.touch_all()
 
