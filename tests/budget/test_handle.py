@@ -84,6 +84,28 @@ def test_a_list_that_was_served_before_is_served_from_its_bytes() -> None:
     assert count(serving(10), listing) == count(serving(100), listing)
 
 
+def test_a_page_of_a_long_list_costs_no_look_at_the_others() -> None:
+    calls = 0
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async def measure() -> None:
+        server = serving(1000)
+        reply = await server.handle(message("tools/list", limit=10, _meta=MODERN))
+        assert reply is not None
+        cursor = json.loads(reply)["result"]["nextCursor"]
+        sys.setprofile(profile)
+        try:
+            await server.handle(message("tools/list", limit=10, cursor=cursor, _meta=MODERN))
+        finally:
+            sys.setprofile(None)
+
+    asyncio.run(measure())
+    assert calls < 300
+
+
 def test_a_call_starts_no_task() -> None:
     async def measure() -> None:
         server = serving(1)

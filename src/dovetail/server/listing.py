@@ -59,13 +59,13 @@ class Listing:
         self._app_only: frozenset[int] = frozenset()
         """Tools for the pages of hosts alone, by their place; known with the former."""
         self._pages: dict[Key, Raw] = {}
-        self._digests: dict[frozenset[int], bytes] = {}
-        """Of the whole list, by what is left out of it."""
+        self._wholes: dict[frozenset[int], tuple[list[Any], bytes]] = {}
+        """The whole list and its digest, by what is left out of it: pages of a long one are many."""
 
     def changed(self) -> None:
         """Drop what was encoded: the list is another one now."""
         self._pages.clear()
-        self._digests.clear()
+        self._wholes.clear()
         self._restricted = None
 
     async def page(self, call: Call, channel: Channel) -> Raw:
@@ -103,9 +103,7 @@ class Listing:
 
     def _build(self, call: Call, cursor: str | None, size: int, hidden: set[int]) -> PaginatedResult:
         server = self._server
-        definitions = [one for place, (one, _) in enumerate(self._entries()) if place not in hidden]
-        paged = cursor is not None or len(definitions) > size
-        digest = self._digest(definitions, frozenset(hidden)) if paged else b""
+        definitions, digest = self._whole(frozenset(hidden))
         offset = 0 if cursor is None else self._offset(call, cursor, digest)
         result = self._result(definitions[offset : offset + size])
         result.ttl_ms, result.cache_scope = server.ttl_ms, server.cache_scope
@@ -116,12 +114,13 @@ class Listing:
             result.next_cursor = seal_cursor(server, call, self._name, position)
         return result
 
-    def _digest(self, definitions: Sequence[Any], hidden: frozenset[int]) -> bytes:
-        found = self._digests.get(hidden)
+    def _whole(self, hidden: frozenset[int]) -> tuple[list[Any], bytes]:
+        found = self._wholes.get(hidden)
         if found is None:
-            if len(self._digests) >= PAGES_KEPT:
-                self._digests.clear()
-            found = self._digests[hidden] = _digest(definitions)
+            if len(self._wholes) >= PAGES_KEPT:
+                self._wholes.clear()
+            definitions = [one for place, (one, _) in enumerate(self._entries()) if place not in hidden]
+            found = self._wholes[hidden] = definitions, _digest(definitions)
         return found
 
     def _offset(self, call: Call, cursor: str, digest: bytes) -> int:
