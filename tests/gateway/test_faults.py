@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dovetail import Client, Clients, DovetailError, Principal, Server
 from dovetail.auth import StaticTokens
 from dovetail.gateway import ConfigError, Gateway, Proxy
 from dovetail.model.meta import VIA
+from tests.client.scripted import Peer, legacy
 from tests.gateway.behind import listed
 from tests.support.aio import run
 from tests.support.waiting import HANG, found, until
@@ -177,6 +179,37 @@ async def test_nothing_is_left_of_servers_that_misbehaved() -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011  closed under it, in whatever words
         await pending
     await until(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.parametrize("settings", [None, True, 5, "x", ["x"], {"listChanged": []}])
+@run
+async def test_capabilities_that_are_none_keep_nobody_from_starting(settings: Any) -> None:
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        peer.result(message, {"tools": [], "resources": [], "resourceTemplates": [], "prompts": []})
+
+    names = ("tools", "resources", "prompts", "logging", "completions", "tasks", "extensions", "experimental")
+    server = Server("front", "1")
+    server.add_tool(lambda: "x", name="x", description="d")
+    server.mount(Proxy(legacy(answer, "2025-11-25", **dict.fromkeys(names, settings))), prefix="bad")
+    async with Client(server) as client:
+        assert (await client.call_tool("x")).text == "x"
+        assert [tool.name for tool in await client.list_tools()] == ["x"]
+
+
+@run
+async def test_a_list_that_changes_as_soon_as_it_is_told_is_asked_for_again() -> None:
+    asked = count(1)
+
+    def answer(peer: Peer, message: dict[str, Any]) -> None:
+        if message.get("method") == "tools/list":
+            tool = {"name": f"t{next(asked)}", "inputSchema": {"type": "object"}}
+            peer.result(message, {"tools": [tool]})
+            peer.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    target = legacy(answer, tools={"listChanged": True}, resources=None, prompts=None)
+    async with Client(Proxy(target), cache=False) as client:
+        names = {tool.name for _ in range(3) for tool in await client.list_tools()}
+    assert len(names) == 3
 
 
 # --- circles -------------------------------------------------------------------------------------------------------

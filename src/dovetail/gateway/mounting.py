@@ -160,8 +160,8 @@ class Mounts(MergedLists):
         for name, found in part.param_headers.items():
             server.param_headers[naming.name(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
-            if name in offered and name not in server.capabilities:
-                server.add_capability(name, offered[name])
+            if (settings := offered.view(name)) is not None and name not in server.capabilities:
+                server.add_capability(name, settings)
         if offered.has("tasks") or offered.has(f"extensions.{TASKS_EXTENSION}"):
             server.enable_tasks()
         if (apps := offered.extension(APPS_EXTENSION)) is not None:
