@@ -98,6 +98,8 @@ class Upstream:
         self._tell, self.pass_headers = tell, pass_headers
         self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
         self._shown: dict[ListName, Shown] = {}
+        self._fresh: set[ListName] = set()
+        """Lists that were asked for since they changed."""
         self._locks: dict[ListName, asyncio.Lock] = {}
         self.harmless: set[str] = set()
         """Tools that may be called twice, as far as their authors say."""
@@ -168,11 +170,15 @@ class Upstream:
         if found is not None:
             return found
         async with self._locks.setdefault(kind, asyncio.Lock()):
-            if kind not in self._shown:
-                self._shown[kind] = Shown(object(), self._usable(kind, await self._list(kind, via)))
+            found = self._shown.get(kind)
+            if found is None:
+                self._fresh.add(kind)
+                found = Shown(object(), self._usable(kind, await self._list(kind, via)))
                 if kind == "tools":
-                    self._know(self._shown[kind].entries)
-            return self._shown[kind]
+                    self._know(found.entries)
+                if kind in self._fresh:  # else it has changed since it was told
+                    self._shown[kind] = found
+            return found
 
     def _usable(self, kind: ListName, entries: Sequence[Any]) -> list[Any]:
         """What has a name that can be told and shown; the rest is left out."""
@@ -279,6 +285,7 @@ class Upstream:
     def _changed(self, kind: str) -> None:
         for name in _CHANGED.get(kind, ()):
             self._shown.pop(name, None)
+            self._fresh.discard(name)
         self._tell(News(list=kind))  # type: ignore[arg-type]
 
     def _updated(self, uri: str, metadata: Any = None) -> None:
