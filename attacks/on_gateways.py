@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -151,3 +152,73 @@ async def long_names_through_a_gateway(scale: Scale) -> str:
     if grown > 96:
         raise GotThrough(f"{3 * count} names of a mebibyte cost {grown} MiB")
     return f"{3 * count} names of a mebibyte cost {grown} MiB"
+
+
+RESTLESS = """
+import json, os, sys, threading
+
+mode = sys.argv[1]
+said = {
+    "changed lists": {"method": "notifications/tools/list_changed"},
+    "updates": {"method": "notifications/resources/updated", "params": {"uri": "x://a"}},
+    "pings": {"id": 1, "method": "ping"},
+    "questions": {"id": 1, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
+}
+
+
+def flood(descriptor, data):
+    while True:
+        os.write(descriptor, data)
+
+
+def say(**members):
+    os.write(1, json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\\n")
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        offers = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": None}
+        info = {"name": "restless", "version": "0"}
+        say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": offers, "serverInfo": info})
+        if mode in said:
+            data = json.dumps({"jsonrpc": "2.0", **said[mode]}).encode() + b"\\n"
+            threading.Thread(target=flood, args=(1, data * 50), daemon=True).start()
+        elif mode == "stderr":
+            threading.Thread(target=flood, args=(2, b"x" * 65536), daemon=True).start()
+    elif method == "tools/list":
+        names = [f"t{n}" for n in range(20_000 if mode == "many tools" else 1)] * (2 if mode == "twice" else 1)
+        say(id=id, result={"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]})
+    elif id is not None and method == "server/discover":
+        say(id=id, error={"code": -32601, "message": "no"})
+    elif id is not None and method is not None:
+        say(id=id, result={"resources": [], "resourceTemplates": [], "content": []})
+"""
+RESTLESS_MODES = ("pings", "changed lists", "stderr", "many tools", "updates", "questions", "twice")
+
+
+@attack("client", seconds=200)
+async def a_server_behind_that_never_rests(scale: Scale) -> str:
+    """Behind a gateway is a program that says the same without end, or has very many tools; then it is left."""
+    told: list[str] = []
+    for mode in RESTLESS_MODES[: scale.of(4, len(RESTLESS_MODES))]:
+        front = Server("front")
+        front.add_tool(lambda: "x", name="echo", description="d")
+        command = [sys.executable, "-c", RESTLESS, mode]
+        front.mount(Proxy(command, timeout=4, on_stderr=lambda _: None), prefix="bad")
+        clock, before, slowest = asyncio.get_running_loop().time, mine(), 0.0
+        async with Client(front, timeouts=Timeouts(30, 30, 30)) as client:
+            end = clock() + scale.of(1.0, 4.0)
+            while clock() < end:
+                asked = clock()
+                await client.call_tool("echo", {})
+                slowest = max(slowest, clock() - asked)
+                await asyncio.sleep(0.02)
+            await client.list_tools(fresh=True)
+            left = clock()
+        took, grown = clock() - left, (mine() - before) >> 20
+        told.append(f"{mode}: others waited {slowest * 1000:.0f} ms, left within {took:.1f} s, {grown} MiB")
+        if slowest > 1.5 or took > 10 or grown > MOST:
+            raise GotThrough(told[-1])
+    return "; ".join(told)
