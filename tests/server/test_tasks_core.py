@@ -444,6 +444,31 @@ async def test_erlmcp_creates_any_tool_as_a_task_and_fetches_its_result() -> Non
     assert peer.notes[-1]["params"]["status"] == "completed"
 
 
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+def test_erlmcp_s_tasks_tell_their_status_on_older_revisions_too(revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        server, gate, _ = erlang()
+        gate.set()
+        peer = Erl(server, revision)
+        id = await created(peer, "work", n=2)
+        assert (await ends(peer, id))["status"] == "completed"
+        told = [note["params"] for note in peer.notes if note["method"] == "notifications/tasks/status"]
+        assert [(task["taskId"], task["status"]) for task in told] == [(id, "completed")]
+
+    scenario()
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+def test_no_task_is_created_where_nobody_could_ask_for_it(revision: str) -> None:
+    @run
+    async def scenario() -> None:
+        peer = Erl(Works().server, revision)
+        assert (await peer.error("tasks/create", action={"type": "wait"}))["code"] == -32601
+
+    scenario()
+
+
 @run
 async def test_erlmcp_s_list_of_tasks_honours_the_limit() -> None:
     server, gate, _ = erlang()

@@ -334,10 +334,11 @@ class Admission:
         principal: Principal | None,
         scope: Mapping[str, Any],
     ) -> Admitted:
-        row = self.offers.requests[session.revision.name].get(frame.method)
+        row, dialect = self.offers.requests[session.revision.name].get(frame.method), session.codec.dialect
         if (
             row is None
             or row.name == INITIALIZE
+            or (dialect.server_capabilities and dialect.denies(row.needs(session.revision)))
             or (headers is not None and headers.version not in (None, session.revision.name))
         ):
             return self._refuse_in_session(_Arrival(frame, headers, principal, scope), session)

@@ -23,10 +23,6 @@ EITHER: Final = frozenset({"shutdown"})
 """Requests that other projects also send as notifications."""
 
 
-FOLLOWING: Final = ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel")
-"""Requests for what ``tasks/create`` made: on older revisions too where a dialect has it."""
-
-
 class Offers:
     """The methods around one side: ``requests`` and ``notifications`` are what the *peer* may say."""
 
@@ -88,6 +84,8 @@ class Offers:
         if row.kind == "notification":
             return True
         if row.extension == OWN_EXTENSION:
+            if row.name == "tasks/create" and "tasks/get" not in self.known[revision.name]:
+                return False  # nobody could ask for what it made
             return row.name in self.foreign or row.name in self._dialect.methods
         need = row.needs(revision)
         return need is None or capabilities.has(need)
@@ -96,10 +94,10 @@ class Offers:
 def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
     """What the revision and the dialect let one side say."""
     rows = methods_for(revision, speaker)
+    if not revision.modern:
+        rows |= {name: METHODS[name] for name in dialect.older}
     if speaker == "client":
         rows |= {name: METHODS[name] for name in dialect.methods}
-        if "tasks/create" in dialect.methods and not revision.modern:
-            rows |= {name: METHODS[name] for name in FOLLOWING}
         if dialect.client_may_sample and not revision.modern:
             rows["sampling/createMessage"] = METHODS["sampling/createMessage"]
     return rows

@@ -377,7 +377,8 @@ class Codec:
     def _name_of(self, method: str) -> str:
         """How this revision and dialect call a method; looked up once for those that exist."""
         row = METHODS.get(method)
-        if row is not None and not row.on(self.revision) and method not in self.dialect.methods:
+        older = not self.revision.modern and method in self.dialect.older
+        if row is not None and not (row.on(self.revision) or older or method in self.dialect.methods):
             raise LocalProtocolError(
                 "method_not_found", f"{self.revision} has no {method}", data={"method": method}
             )

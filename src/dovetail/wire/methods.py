@@ -217,6 +217,10 @@ _ROWS = (
 # fmt: on
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+FOLLOWING = frozenset(
+    ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "notifications/tasks/status")
+)
+"""What is said of tasks that ``tasks/create`` made; revisions before 2025-11-25 know it from nowhere else."""
 
 
 def methods_for(revision: Revision, sender: Literal["client", "server"]) -> dict[str, Method]:

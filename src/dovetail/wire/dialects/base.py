@@ -97,6 +97,8 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     # What it switches on
     methods: frozenset[str] = frozenset()
     """Extension methods that 2026-07-28 peers may call too; on the legacy revisions the feature decides."""
+    older: frozenset[str] = frozenset()
+    """Methods that here every legacy revision has, though officially only later ones do."""
     limits: Limits | None = None
     timeouts: Timeouts | None = None
     config_keys: Mapping[str, tuple[str, tuple[str, ...]]] = {}
@@ -135,6 +137,11 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
     """Prompt messages may keep the role ``system``; elsewhere it is sent as ``user``."""
     client_may_sample: bool = False
     """``sampling/createMessage`` may go from the client to the server."""
+
+    def denies(self, capability: str | None) -> bool:
+        """Whether a server says that it has no such capability (``resources.subscribe``), whatever is registered."""
+        name, _, member = (capability or "").partition(".")
+        return self.server_capabilities.get(name, {}).get(member) is False
 
 
 def limits_of(dialect: Dialect, limits: Limits | None) -> Limits:

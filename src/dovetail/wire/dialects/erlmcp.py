@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from ...settings import Limits, Timeouts
 from ...shapes import Object, is_list, is_object
+from ..methods import FOLLOWING
 from .aliases import METHODS, PARAMS, RESULTS, STOP_REASONS, TASK_MANAGEMENT
 from .base import Dialect, column, restore, take_extra
 from .contents import milliseconds, objects, rename
@@ -223,6 +224,7 @@ ERLMCP = Dialect(
     messages=MESSAGES,
     error_data={"invalid_params": details, "tool_execution_failed": reason, "tool_not_found": tool_id},
     methods=frozenset(("shutdown", "tasks/create")),
+    older=FOLLOWING,  # "Task Status, sent when: task status changes", of every task that `tasks/create` made
     limits=Limits(message_size=16 << 20),
     timeouts=Timeouts(connect=30.0, idle=None, total=5.0),
     config_keys={
