@@ -82,6 +82,14 @@ def test_the_elixir_profile_uses_its_seven_codes(kind: str, code: int) -> None:
     assert wire_error(ProtocolError(kind), R1, MCP_CLIENT)[0] == code
 
 
+def test_a_template_that_is_not_there_is_a_resource_that_is_not_found_to_those_who_know_no_templates() -> (
+    None
+):
+    error = ProtocolError("resource_template_not_found", data={"uri": "a://{b}"})
+    assert wire_error(error, R1, MCP_CLIENT)[0] == -32001  # -32002 would be one that cannot be read
+    assert wire_error(error, R3, MINIMCP)[:2] == (-32002, "Resource not found: a://{b}")
+
+
 def test_a_reserved_code_of_ones_own_is_moved_into_the_data_on_2026_07_28() -> None:
     error = ProtocolError("resource_not_found", code=-32001)
     assert wire_error(error, R4, OFFICIAL)[0] == -32001

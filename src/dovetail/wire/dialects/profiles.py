@@ -22,7 +22,11 @@ MCP_CLIENT = Dialect(
     inbound_methods=METHODS,
     field_in=PARAMS,
     result_in=RESULTS,
-    errors={**_ELIXIR, **dict.fromkeys(_UNREADABLE, _ELIXIR["resource_not_readable"])},
+    errors={
+        **_ELIXIR,
+        **dict.fromkeys(_UNREADABLE, _ELIXIR["resource_not_readable"]),
+        "resource_template_not_found": _ELIXIR["resource_not_found"],
+    },
     messages={
         "parse_error": "Parse error",
         "invalid_encoding": "Parse error",
@@ -66,6 +70,7 @@ MINIMCP = Dialect(
         "prompt_argument_missing": "Missing required arguments",
         "invalid_prompt_arguments": "Invalid arguments",
         "resource_not_found": "Resource not found: {uri}",
+        "resource_template_not_found": "Resource not found: {uri}",
         "internal_error": "Internal error",
         # It tells no failure of a handler from another.
         "prompt_render_failed": "Internal error",
