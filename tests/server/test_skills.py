@@ -305,6 +305,16 @@ def test_links_out_of_a_skill_are_refused(
     assert "leads out of its skill" in refused(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["a link to nothing", "a pipe"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    folder = write_skill(tmp_path, "odd")
+    if kind == "a pipe":
+        os.mkfifo(folder / "odd.txt")
+    else:
+        (folder / "odd.txt").symlink_to(folder / "nothing")
+    assert "odd.txt" in refused(tmp_path)
+
+
 def test_links_inside_a_skill_are_served(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "skill")
     (folder / "a.txt").write_text("text")

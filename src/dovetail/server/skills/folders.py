@@ -126,6 +126,8 @@ def _files(folder: Path, uri: str) -> list[SkillFile]:
         for name in sorted(name for name in names if not name.startswith(".")):
             path = here / name
             _check_inside(path, folder)
+            if not path.is_file():
+                raise RegistrationError(f"{path} is no file: a skill has files and folders alone")
             total += path.stat().st_size
             if len(found) == SKILL_FILES or total > SKILL_BYTES:
                 raise RegistrationError(
