@@ -17,7 +17,7 @@ FEATURES = {"experimental": {"features": ["task_management"]}}
 TIMES = {"createdAt": 1_640_995_200_000, "updatedAt": 1_640_995_205_000}
 
 
-def theirs(result: Any) -> Scripted:
+def theirs(result: Any, revision: str = "2025-11-25") -> Scripted:
     """A server as erlmcp's documents write one; its only task is ready at the third look."""
     looks = 0
 
@@ -50,7 +50,7 @@ def theirs(result: Any) -> Scripted:
             case _:
                 pass
 
-    return legacy(answer, "2025-11-25", **FEATURES)
+    return legacy(answer, revision, **FEATURES)
 
 
 @pytest.mark.parametrize("dialect", ["official", "erlmcp"])
@@ -94,6 +94,17 @@ async def test_a_server_without_tasks_is_not_asked_for_one() -> None:
             await client.create_task("x")
         assert "tasks/create" not in target.peer.methods
         assert (await (await client.call_tool("x", task=True)).result()).text == "at once"
+
+
+@run
+async def test_no_task_is_made_that_could_not_be_asked_for() -> None:
+    target = theirs(text("done"), "2025-06-18")
+    async with Client(target, revision="2025-06-18") as client:
+        with pytest.raises(ProtocolError, match="tasks/create"):
+            await client.create_task("sql_query")
+        assert "tasks/create" not in target.peer.methods
+    async with Client(target, revision="2025-06-18", dialect="erlmcp") as client:
+        assert (await (await client.create_task("sql_query")).result()).text == "done"
 
 
 @run

@@ -13,6 +13,7 @@ from ..model import ServerCapabilities
 from ..model.capabilities import Capabilities
 from ..wire.codec import Codec
 from ..wire.dialects import Dialect
+from ..wire.dialects.aliases import TASK_MANAGEMENT
 from ..wire.methods import METHODS, OWN_EXTENSION, Method, methods_for
 from ..wire.revisions import REVISIONS, Revision
 
@@ -68,6 +69,8 @@ class Offers:
             for name, members in codec.dialect.server_capabilities.items():
                 if name in told:
                     told[name] = {**told[name], **members}
+            if codec.dialect.older and "tasks/create" in self.requests[codec.revision.name]:
+                told["experimental"] = {"features": [TASK_MANAGEMENT], **(told.experimental or {})}
         return told
 
     def _without_absent(self, revision: Revision) -> Capabilities:
@@ -84,8 +87,6 @@ class Offers:
         if row.kind == "notification":
             return True
         if row.extension == OWN_EXTENSION:
-            if row.name == "tasks/create" and "tasks/get" not in self.known[revision.name]:
-                return False  # nobody could ask for what it made
             return row.name in self.foreign or row.name in self._dialect.methods
         need = row.needs(revision)
         return need is None or capabilities.has(need)
@@ -97,6 +98,8 @@ def _speech(speaker: Side, revision: Revision, dialect: Dialect) -> Table:
     if not revision.modern:
         rows |= {name: METHODS[name] for name in dialect.older}
     if speaker == "client":
+        if "tasks/get" not in rows:
+            del rows["tasks/create"]  # nobody could ask for what it makes
         rows |= {name: METHODS[name] for name in dialect.methods}
         if dialect.client_may_sample and not revision.modern:
             rows["sampling/createMessage"] = METHODS["sampling/createMessage"]
