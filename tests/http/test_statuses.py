@@ -186,6 +186,21 @@ async def test_media_types_are_checked() -> None:
         assert (await web.ask("POST", charset, body)).status == 200
 
 
+@pytest.mark.parametrize("dialect", ["erlmcp", "minimcp", "mcp_client"])
+@run
+async def test_what_is_refused_unread_has_official_words_where_its_head_is_modern(dialect: str) -> None:
+    async with served(build(dialect=dialect, limits=SMALL)) as site:
+        web, good = Web(site), modern_headers({"method": "tools/list"})
+        for headers, body, status, code in (
+            (good, b"{", 400, -32700),
+            (good, b"\xff", 400, -32700),
+            (good, b" " * 2001, 413, -32600),
+            (good | {"Content-Type": "text/plain"}, b"{}", 415, -32600),
+            (good | {"Accept": "text/html"}, b"{}", 406, -32600),  # -32020 would be a header that differs
+        ):
+            assert "id" not in error(await web.ask("POST", headers, body), status, code)
+
+
 @run
 async def test_other_methods_and_paths() -> None:
     async with served(build()) as site:

@@ -269,7 +269,9 @@ async def refuse(
     headers: Headers = (),
     codec: Codec | None = None,
 ) -> None:
-    """Answer with ``error`` in the words of ``codec``, or else of the newest revision served."""
+    """Answer with ``error`` in the words of ``codec``, of the version in the head, or of the newest one served."""
+    if codec is None:
+        codec = admission.modern.get(exchange.headers.get("mcp-protocol-version", ""))
     if id is None and isinstance(error, RemoteProtocolError):
         id = error.id
     rejection = admission.refuse(error, id, status=status, codec=codec)
