@@ -420,6 +420,31 @@ async def test_a_forgotten_session_is_made_anew_and_the_call_repeated_whatever_i
 
 
 @pytest.mark.parametrize(
+    ("code", "known"), [(-32600, False), (-32001, False), (-32601, True), (-32002, True)]
+)
+@run
+async def test_a_404_that_names_the_request_ends_the_session_unless_it_answers_it(
+    code: int, known: bool
+) -> None:
+    def handler(request: Request) -> Reply:
+        if request.method == "resources/read" and request.headers["mcp-session-id"] == "s1":
+            return error(request, code, 404)
+        if request.method == "resources/read":
+            return result(request, {"contents": [{"uri": "a://b", "text": "there"}]})
+        if request.method != "initialize":
+            return legacy(request)
+        return result(request, legacy_initialized(), **{"Mcp-Session-Id": next(sessions)})
+
+    sessions = iter(["s1", "s2"])
+    async with serving(handler) as (_, url), legacy_client(url, reconnect=QUICK) as client:
+        if known:
+            with pytest.raises(ProtocolError):
+                await client.read_resource("a://b")
+        else:
+            assert (await client.read_resource("a://b")).contents[0].text == "there"
+
+
+@pytest.mark.parametrize(
     ("tool", "unread", "runs"),
     [("read", False, 2), ("read", True, 2), ("write", False, 1), ("write", True, 2)],
 )

@@ -22,6 +22,7 @@ from ....client.fetch import Fetch, Response
 from ....core.channel import Link
 from ....drivers.requests import Outgoing
 from ....errors import DovetailError, RemoteProtocolError, SessionLost, TransportError
+from ....kinds import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from ....settings import (
     ERROR_EXCERPT,
     GOODBYE,
@@ -49,6 +50,8 @@ SESSION_HEADER = "Mcp-Session-Id"
 POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 GET_HEADERS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
+_NOT_FOUND = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
+"""Errors that some servers send with 404 though they answer the request, which is no end of the session."""
 _MEMBERS = {"name": "name", "uri": "uri", "taskId": "task_id"}
 
 
@@ -225,13 +228,16 @@ class StreamableLink(HttpLink):
         is_json = media_type(response.headers) == "application/json"
         body = await excerpt(response, self._limits.message_size if is_json else ERROR_EXCERPT)
         frame = _frame(body)
-        named = frame is not None and frame.id == outgoing.id
-        if response.status == 404 and self.session_id is not None and not named:
-            # An error that names no request was made before ours was read; any other 404 proves nothing of the kind.
-            self._session_lost(unread=frame is not None and frame.error is not UNSET)
+        error = None
         if frame is not None and frame.error is not UNSET:
-            # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             error = self._conversation.endpoint.codec.decode_error(frame.error)
+        unread = error is not None and frame is not None and frame.id != outgoing.id
+        answered = error is not None and not unread and error.code in _NOT_FOUND
+        if response.status == 404 and self.session_id is not None and not answered:
+            # An error that names no request was made before ours was read; any other 404 proves nothing of the kind.
+            self._session_lost(unread=unread)
+        if error is not None:
+            # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             self._conversation.requests.refuse(outgoing.id, error)
             return
         raise await status_error(response, outgoing.method, body)
