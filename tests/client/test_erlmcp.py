@@ -17,8 +17,8 @@ FEATURES = {"experimental": {"features": ["task_management"]}}
 TIMES = {"createdAt": 1_640_995_200_000, "updatedAt": 1_640_995_205_000}
 
 
-def theirs(result: Any, revision: str = "2025-11-25") -> Scripted:
-    """A server as erlmcp's documents write one; its only task is ready at the third look."""
+def theirs(result: Any, revision: str = "2025-11-25", ready: int = 3) -> Scripted:
+    """A server as erlmcp's documents write one; its only task is ready at that look."""
     looks = 0
 
     def answer(peer: Peer, message: dict[str, Any]) -> None:
@@ -28,7 +28,7 @@ def theirs(result: Any, revision: str = "2025-11-25") -> Scripted:
                 peer.result(message, {"taskId": "task-1"})
             case "tasks/get":
                 looks += 1
-                status = "processing" if looks < 3 else "completed"
+                status = "processing" if looks < ready else "completed"
                 task = {"taskId": "task-1", "status": status, "action": {"type": "x"}, **TIMES}
                 peer.result(message, {"task": task})
             case "tasks/list":
@@ -36,12 +36,14 @@ def theirs(result: Any, revision: str = "2025-11-25") -> Scripted:
                 more = {} if "cursor" in message["params"] else {"cursor": "next"}
                 peer.result(message, {**page, **more})
             case "tasks/result":
-                if looks < 3:
+                if looks < ready:
                     peer.error(message, -32089, "Task result not ready")
                 else:
                     peer.result(message, {"result": result})
             case "tasks/cancel":
                 peer.result(message, {})
+            case "tools/list":
+                peer.result(message, {"tools": []})
             case "resources/read":
                 peer.result(
                     message,
@@ -81,7 +83,7 @@ async def test_a_feature_called_task_management_is_the_capability_for_tasks(dial
 @pytest.mark.parametrize("payload", [{"rows": [1, 2]}, 42, ["a"], None])
 @run
 async def test_a_result_that_is_none_of_a_tool_is_its_data(payload: Any) -> None:
-    async with Client(theirs(payload), revision="2025-11-25", dialect="erlmcp") as client:
+    async with Client(theirs(payload, ready=1), revision="2025-11-25", dialect="erlmcp") as client:
         handle = await client.call_tool("x", task=True)
         assert (await handle.result()).data == payload
 

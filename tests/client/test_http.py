@@ -23,6 +23,8 @@ from .fake_http import DISCOVERED, EVENTS, JSON, Reply, Request, error, legacy, 
 
 pytestmark = pytest.mark.usefixtures("http_library")
 
+own = pytest.mark.parametrize("http_library", [None], indirect=True, ids=["own"])
+"""What is no matter of the library is said once."""
 QUICK = Reconnect(first=0.01, maximum=0.02, jitter=0)
 
 
@@ -161,6 +163,7 @@ async def test_a_question_on_the_stream_is_answered_by_its_own_post() -> None:
         assert (await client.call_tool("x")).text == "sampled"
 
 
+@own  # others are told to have no bound
 @run
 async def test_calls_that_all_wait_for_our_answer_leave_a_connection_for_it() -> None:
     calls = 150
@@ -217,9 +220,9 @@ async def test_what_belongs_to_no_request_comes_by_the_get_stream() -> None:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("busy", [503])
+@own
 @run
-async def test_a_get_stream_that_is_refused_at_first_for_want_of_something_is_opened_later(busy: int) -> None:
+async def test_a_get_stream_that_is_refused_at_first_for_want_of_something_is_opened_later() -> None:
     gets = 0
     heard = asyncio.Event()
 
@@ -229,7 +232,7 @@ async def test_a_get_stream_that_is_refused_at_first_for_want_of_something_is_op
             return legacy(request)
         gets += 1
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-        return Reply(busy) if gets == 1 else events(event(notice))
+        return Reply(503) if gets == 1 else events(event(notice))
 
     async with serving(handler) as (_, url), legacy_client(url, on_list_changed=lambda kind: heard.set()):
         async with asyncio.timeout(HANG):

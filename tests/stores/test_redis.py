@@ -244,7 +244,7 @@ async def test_a_process_that_was_too_slow_for_the_news_knows_that_some_is_lost(
 async def test_news_has_a_bound_in_bytes() -> None:
     with RedisServer() as server:
         store = RedisStore(server.url)
-        for _ in range(100):
+        for _ in range(60):
             await store.publish("news", bytes(2 << 20))
         held = next(line for line in server.ask_all("INFO", "memory") if line.startswith("used_memory:"))
         assert int(held.partition(":")[2]) < 100 << 20
@@ -359,8 +359,8 @@ async def test_a_failover_by_a_sentinel_is_followed_and_what_reached_the_replica
         sentinel = stack.enter_context(
             RedisServer(
                 f"sentinel monitor shop 127.0.0.1 {first.port} 1",
-                "sentinel down-after-milliseconds shop 1500",
-                "sentinel failover-timeout shop 2000",
+                "sentinel down-after-milliseconds shop 700",
+                "sentinel failover-timeout shop 1000",
                 sentinel=True,
             )
         )
