@@ -174,25 +174,37 @@ def test_every_command_and_every_room_needs_nothing_but_http_until_it_is_asked_f
     assert done.returncode == 0, done.stderr
 
 
-def test_each_hint_is_given_and_followed_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    assert set(WANTING) == set(EXTRAS), "a new hint needs a program that makes it appear"
-    python = tmp_path / "bin" / "python"
-    assert run(sys.executable, "-m", "venv", "--without-pip", tmp_path).returncode == 0
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
-    done = run(*pip, f"{DISTRIBUTION} @ {wheel.as_uri()}")
+@pytest.fixture(scope="module")
+def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it cannot do without."""
+    folder = tmp_path_factory.mktemp("empty")
+    assert run(sys.executable, "-m", "venv", "--without-pip", folder).returncode == 0
+    done = run(*pip(folder), f"{DISTRIBUTION} @ {wheel.as_uri()}")
     if done.returncode != 0 and ("No matching distribution" in done.stderr or "connection" in done.stderr):
         pytest.skip("the registry cannot be reached, so not even msgspec can be installed")
     assert done.returncode == 0, done.stderr
-    assert run(tmp_path / "bin" / "dovetail", "--version").stdout.startswith("dovetail ")
-    hinted: dict[str, str] = {}
+    return folder
+
+
+def pip(folder: Path) -> list[str | Path]:
+    words = ["--python", folder / "bin" / "python", "install", "--quiet", "--no-compile"]
+    return [sys.executable, "-m", "pip", *words]
+
+
+def test_each_hint_is_given_in_an_empty_environment(empty: Path) -> None:
+    assert set(WANTING) == set(EXTRAS), "a new hint needs a program that makes it appear"
+    assert run(empty / "bin" / "dovetail", "--version").stdout.startswith("dovetail ")
     for module, program in WANTING.items():
-        said = run(python, "-c", program)
+        said = run(empty / "bin" / "python", "-c", program)
         found = HINT.search(said.stderr)
         assert found is not None, (module, said.stderr)
         assert found[0] == install(module)
-        hinted[module] = found[1]
-    # All at once, since pip takes long to begin; what each of them brings is in the metadata, see above.
-    done = run(*pip, *(f"{requirement} @ {wheel.as_uri()}" for requirement in sorted(set(hinted.values()))))
+
+
+@pytest.mark.slow  # pip takes its time; what each of them brings is in the metadata, see above
+def test_each_hint_is_followed(wheel: Path, empty: Path) -> None:
+    python, extras = empty / "bin" / "python", sorted(set(EXTRAS.values()))
+    done = run(*pip(empty), *(f"{DISTRIBUTION}[{extra}] @ {wheel.as_uri()}" for extra in extras))
     assert done.returncode == 0, done.stderr
     done = run(python, "-c", "\n".join(f"import {module}" for module in WANTING))
     assert done.returncode == 0, done.stderr
