@@ -222,7 +222,7 @@ async def much_before_an_answer(scale: Scale) -> str:
 @attack("client", seconds=120)
 async def words_without_end(scale: Scale) -> str:
     """Comments, events, lines, fragments and pings that do not end in place of an answer."""
-    told, seconds = list[str](), scale.of(0.5, 3.0)
+    told, seconds = list[str](), scale.of(0.3, 3.0)
 
     def forever(piece: bytes) -> Flood:
         def pour(_: Json) -> Iterator[bytes]:

@@ -72,7 +72,7 @@ async def _round(victim: Victim, scale: Scale) -> Round:
     begun, before = time.monotonic(), _stolen()
     quiet = await feel(victim, scale.of(0.3, 5.0))
     async with _flooded(victim, scale) as weighed:
-        loud = await feel(victim, scale.of(2.0, 10.0))
+        loud = await feel(victim, scale.of(1.0, 10.0))
     stolen = (_stolen() - before) / (time.monotonic() - begun)
     return Round(stolen, percentile(quiet), percentile(loud), median(loud), max(weighed))
 

@@ -17,7 +17,7 @@ from .report import GotThrough, Scale, attack
 from .victim import MODERN, Json
 from .weight import mine
 
-SECONDS = (1.5, 4.0)
+SECONDS = (0.8, 4.0)
 """What a call behind may take: in the short form, and in full."""
 MOST = 160
 """Mebibytes; the server behind is in this process, too."""

@@ -16,7 +16,7 @@ from .report import GotThrough, Scale, attack
 from .victim import Victim, Wire, call, http, modern, serve
 
 MIB = 1 << 20
-SECONDS = (1, 3)
+SECONDS = (0.5, 3.0)
 """What a head or a body may take here: in the short form, and in full."""
 LATE = 3.0
 """Seconds that a busy machine may add."""
@@ -24,9 +24,9 @@ PATIENCE = 70.0
 """Seconds after which a handshake that stops is given up, at the latest: asyncio's own 60, and a busy machine."""
 
 
-async def _trickle(wires: list[Wire], data: bytes, seconds: int) -> int:
+async def _trickle(wires: list[Wire], data: bytes, seconds: float) -> int:
     """One byte on each every tenth of a second, until twice the time is over; how many were hung up on."""
-    for at in range(20 * seconds):
+    for at in range(round(20 * seconds)):
         for wire in wires:
             if not wire.writer.transport.is_closing():
                 wire.send(data[at : at + 1])
@@ -34,7 +34,7 @@ async def _trickle(wires: list[Wire], data: bytes, seconds: int) -> int:
     return sum(await asyncio.gather(*(wire.closed(LATE) for wire in wires)))
 
 
-async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str, seconds: int) -> str:
+async def _beside(victim: Victim, wires: list[Wire], data: bytes, what: str, seconds: float) -> str:
     trickling = asyncio.create_task(_trickle(wires, data, seconds))
     slowest = 0.0
     while not trickling.done():
