@@ -33,6 +33,12 @@ def _every_layer() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _what_other_files_left_is_no_longer_looked_at() -> None:
+    """It becomes more and more, and in the end whoever looks at all objects takes a second for it."""
+    look_at_no_more_than_comes()
+
+
 @pytest.fixture(autouse=True)
 def _nobody_asked_for_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some test of this process has imported `get_context`; the others are those of a program that has not."""
@@ -46,10 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"about a server without layers: {mark.args[0]}"))
 
 
-def pytest_collection_finish() -> None:
-    """Whatever looks at all objects looks at those of the tests to come, half a million of them, no more."""
+def look_at_no_more_than_comes() -> None:
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Whatever looks at all objects looks at those of the tests to come, half a million of them, no more."""
+    look_at_no_more_than_comes()
 
 
 _failed: dict[str, None] = {}
