@@ -70,4 +70,9 @@ const provider = new Provider(issuer, {
     }
 });
 provider.proxy = false;
+// It names no interval, and five seconds are the default of RFC 8628.
+provider.use(async (context, next) => {
+    await next();
+    if (context.body?.device_code) context.body.interval = 1;
+});
 provider.listen(port, '127.0.0.1', () => console.log('ready'));

@@ -19,7 +19,7 @@ from tests.support.waiting import HANG, until
 from tests.support.web import Web, legacy_headers, modern, modern_headers, served
 
 ON = ("granian", "uvicorn", "asyncio")
-SOON = 1.0
+SOON = 0.6
 
 
 async def verify(token: str, scope: Any) -> Principal | None:
@@ -96,7 +96,7 @@ class Slow:
     async def outlived(self, calls: int) -> None:
         """Wait until so many calls are under way and every token of this test is over."""
         await until(lambda: self.begun == calls)
-        asyncio.get_running_loop().call_later(SOON + 0.5, self.ended.set)
+        asyncio.get_running_loop().call_later(SOON + 0.2, self.ended.set)
         await self.ended.wait()
 
 

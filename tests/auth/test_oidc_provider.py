@@ -65,10 +65,11 @@ def test_a_token_that_has_ended_is_refreshed_and_the_refresh_token_rotates() -> 
         tokens: list[tuple[str, str]] = []
         async with client(provider, OAuth(store=store, open_browser=visit)) as connected:
             for _ in range(3):
+                if tokens:
+                    await ended(provider, tokens[-1][0])
                 await connected.list_tools(fresh=True)
                 token = provider.fake.requests[-1].headers["authorization"].partition(" ")[2]
                 tokens.append((token, await refresh_token(store, provider)))
-                await ended(provider, token)
         assert len(visits) == 1
         assert len({access for access, _ in tokens}) == 3
         assert len({refresh for _, refresh in tokens}) == 3

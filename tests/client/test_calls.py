@@ -260,12 +260,12 @@ async def test_a_cancelled_caller_cancels_on_the_server() -> None:
 @run
 async def test_a_question_stops_the_idle_limit() -> None:
     async def thinking(request: Any) -> dict[str, Any]:
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(0.8)
         return {"seat": "1A"}
 
     for revision in ("2025-11-25", "2026-07-28"):
         async with connect(make_server(), revision, on_elicit=thinking) as client:
-            result = await client.call_tool("book", timeout=Timeouts(idle=1, total=HANG))
+            result = await client.call_tool("book", timeout=Timeouts(idle=0.5, total=HANG))
             assert result.text == "1A True"
 
 

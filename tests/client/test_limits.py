@@ -305,7 +305,7 @@ async def test_a_server_that_the_probe_left_deaf_is_reached_within_8_seconds(tmp
 @run
 async def test_the_probe_leaves_time_for_the_rest_of_a_short_connect_limit(mode: str, tmp_path: Path) -> None:
     command = [sys.executable, "-S", str(FAKE), mode, str(tmp_path / "log")]
-    limits = Timeouts(connect=6.0)
+    limits = Timeouts(connect=4.5)
     async with Client(command, timeouts=limits, known_servers=KnownServers(), on_stderr=len) as client:
         assert client.revision == "2025-06-18"
 

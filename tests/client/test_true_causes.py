@@ -88,8 +88,8 @@ async def test_a_version_we_do_not_speak_is_named() -> None:
 @run
 async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
     noise = 'print("still loading", flush=True)'
-    client = child(noise, timeouts=Timeouts(connect=4), probe_timeout=1)
-    with pytest.raises(RequestTimeout, match="within 4 s") as caught:
+    client = child(noise, timeouts=Timeouts(connect=3), probe_timeout=1)
+    with pytest.raises(RequestTimeout, match="within 3 s") as caught:
         await client.open()
     assert "loading the model" in caught.value.message
     assert "messages that are none" in caught.value.message

@@ -86,10 +86,10 @@ async def test_a_message_that_takes_longer_than_a_body_may_is_given_up() -> None
 @run
 async def test_what_is_whole_is_not_counted_however_much_it_is() -> None:
     server = Server("unfinished", limits=Limits(all_messages=2 * LARGE))
-    async with served(server, body_timeout=1.5) as site, dial(site) as wire:
+    async with served(server, body_timeout=1.0) as site, dial(site) as wire:
         clock = asyncio.get_running_loop().time
         begun, sent = clock(), 0
-        while clock() - begun < 3.5 or sent <= 2 * LARGE:
+        while clock() - begun < 2.2 or sent <= 2 * LARGE:
             large, *small = [json.dumps(modern("server/discover", id=id)).encode() for id in range(51)]
             wire.send(pieces(large + b" " * (LARGE // 2)) + b"".join(frame(TEXT, one) for one in small))
             for _ in range(51):
@@ -101,10 +101,10 @@ async def test_what_is_whole_is_not_counted_however_much_it_is() -> None:
 async def test_what_a_used_connection_carried_before_its_handshake_is_not_counted() -> None:
     """Proxies keep connections, and make a WebSocket of one that has served others."""
     server = Server("unfinished", limits=Limits(all_messages=2 * LARGE))
-    async with served(server, body_timeout=1.0) as site, connected(site) as wire:
+    async with served(server, body_timeout=0.5) as site, connected(site) as wire:
         for _ in range(3):
             wire.send(http(body=b" " * (LARGE // 10)))
             assert (await wire.response())[0] == 400
         await upgrade(wire)
-        assert not await wire.closed(3.0)
+        assert not await wire.closed(1.2)
         assert kept(server) == 0
