@@ -224,19 +224,23 @@ async def read() -> str:
 def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "hostile_server.py"
     path.write_text(HOSTILE)
-    commands = [
-        ("list",), ("call", "odd"), ("call", "fails"), ("prompt", "ask"), ("read", "shop://odd"),
-        ("call", "un\x9bknown"), ("lock", "-o", "-"),
-    ]  # fmt: skip
-    for command, *rest in commands:
-        for more in ((), ("--json",)):
-            done = dovetail(command, str(path), *rest, *more)
-            for text in (done.stdout, done.stderr):
-                assert not {"\x1b", "\x9b", "\u202e", "\u2066"} & set(text), (command, rest, more)
-            if more:
-                json.loads(done.stdout)
-            assert "child \\u001b[2J\\u202e says" in done.stderr
-    said = json.loads(dovetail("call", str(path), "odd", "--json").stdout)
+    plain = [("list",), ("call", "odd"), ("call", "fails"), ("prompt", "ask"), ("read", "shop://odd")]
+    told = [
+        ("call", "un\x9bknown"),
+        ("lock", "-o", "-"),
+        ("list",),
+        ("call", "odd"),
+    ]  # one writer has them all
+    said = ""
+    for (command, *rest), more in [
+        *((words, ()) for words in plain),
+        *((words, ("--json",)) for words in told),
+    ]:
+        done = dovetail(command, str(path), *rest, *more)
+        for text in (done.stdout, done.stderr):
+            assert not {"\x1b", "\x9b", "\u202e", "\u2066"} & set(text), (command, rest, more)
+        said = json.loads(done.stdout) if more else said
+        assert "child \\u001b[2J\\u202e says" in done.stderr
     assert said["content"][0]["text"] == "\x9b31m\u2066 \x1b"
 
 

@@ -207,7 +207,7 @@ def test_numbers_beyond_every_type_are_left_to_the_arguments_or_refused(number: 
         assert isinstance(event, Call) is ("arguments" in params)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=40).map(str.encode), max_size=5))
 def test_any_bytes_in_never_raise(lines: list[bytes]) -> None:
     for endpoint in (fresh(), connected("2025-03-26"), Endpoint(client_admission(sampling={}))):
@@ -252,7 +252,7 @@ messages = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(messages, max_size=6))
 def test_any_conversation_never_raises_and_tables_stay_small(conversation: list[Any]) -> None:
     limits = Limits(in_flight=4, tombstones=4)

@@ -232,7 +232,7 @@ garbage = st.one_of(
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", MODERN])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=st.lists(garbage, max_size=8))
 def test_after_any_garbage_the_next_request_is_served(revision: str, messages: list[bytes]) -> None:
     async def scenario() -> None:

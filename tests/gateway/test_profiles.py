@@ -117,7 +117,7 @@ def is_valid(schema: dict[str, Any], value: Any) -> bool:
     return jsonschema_rs.is_valid(schema, value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(some)
 def test_without_references_the_same_is_accepted(case: tuple[type[BaseModel], Any]) -> None:
     model, value = case
@@ -162,7 +162,7 @@ def strictly(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Any:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(some)
 def test_what_is_written_for_a_strict_schema_is_read_as_it_was_meant(
     case: tuple[type[BaseModel], Any],

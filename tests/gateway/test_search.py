@@ -216,7 +216,7 @@ PIECES = [
 COUNTS = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,}", "*?"]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(COUNTS)), max_size=6),
     st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(COUNTS)), max_size=3),

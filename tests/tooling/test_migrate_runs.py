@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from dovetail import Client
+from dovetail.cli.main import main
 from tests.support.aio import run
 
 PROGRAMS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
@@ -264,8 +264,6 @@ async def test_a_migrated_program_runs_natively_and_says_the_same(name: str, tmp
     file = tmp_path / "server.py"
     file.write_text(source)
     before = await shown(["--compat", str(file)], calls)
-    command = [sys.executable, "-m", "dovetail.cli.main", "migrate", str(file), "--write"]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert await asyncio.to_thread(main, ["migrate", str(file), "--write"]) == 0
     after = await shown([f"{file}:mcp"], calls)
     assert after == before
