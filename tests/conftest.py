@@ -9,7 +9,7 @@ With ``FAILED_TESTS=FILE`` a run that went to its end and in which tests failed 
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -55,6 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def look_at_no_more_than_comes() -> None:
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # nothing of what is made here goes away
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
