@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import time
+from importlib import import_module
 
 from dovetail import Client, DovetailError, Server
 from dovetail.settings import TaskOptions
@@ -73,6 +74,8 @@ async def live(place: str, effects: str, ahead: float, first: int) -> None:
 
 
 def host(place: str, effects: str) -> None:
+    if place.startswith("redis"):
+        import_module("redis.asyncio.cluster")  # or each worker would take longer for it than it lives
     for line in sys.stdin:
         ahead, first, wait = line.split()
         reading, writing = os.pipe()

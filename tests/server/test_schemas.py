@@ -425,7 +425,7 @@ FUZZED = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(value=JSON, index=st.integers(0, len(FUZZED) - 1))
 def test_any_json_is_taken_exactly_when_the_schema_allows_it(value: Any, index: int) -> None:
     function = FUZZED[index]

@@ -110,7 +110,7 @@ def still_serves() -> None:
     assert json.loads(reply)["result"]["structuredContent"] == {"text": "a", "tags": None}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(METHODS), params, st.sampled_from(REVISIONS), st.integers() | st.text(max_size=5))
 def test_any_params_of_any_method_get_a_valid_answer(
     method: str, given_params: dict[str, Any], revision: str, id: int | str
@@ -124,7 +124,7 @@ def test_any_params_of_any_method_get_a_valid_answer(
     still_serves()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_answered_and_the_next_message_is_served(data: bytes) -> None:
     for scope in (None, {"revision": "2025-03-26"}):

@@ -168,7 +168,7 @@ def shut(schema: Any) -> Any:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(SCHEMAS, SCHEMAS, st.integers())
 def test_what_is_called_harmless_is_harmless(a: Any, b: Any, seed: int) -> None:
     """Whenever inclusion is claimed, no value speaks against it."""
@@ -183,7 +183,7 @@ def test_what_is_called_harmless_is_harmless(a: Any, b: Any, seed: int) -> None:
             assert not two.problems(value), (a, b, value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(SCHEMAS)
 def test_a_schema_takes_itself(a: Any) -> None:
     assert narrower(a, a) == []

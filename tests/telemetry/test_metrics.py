@@ -209,14 +209,14 @@ async def test_names_that_clients_make_up_are_one_label() -> None:
     peer = Peer(server)
     await peer.send("tools/call", name="work")
     size = len(metrics.collect())
-    for number in range(10_000):
+    for number in range(3_000):
         await server.handle(
             json.dumps(modern("tools/call", {"name": f"tool-{number}", "arguments": {}})).encode()
         )
     for method, member in (("prompts/get", "name"), ("resources/read", "uri")):
         for number in range(100):
             await server.handle(json.dumps(modern(method, {member: f"x:{number}"})).encode())
-    assert metrics.read("dovetail_calls_total", method="tools/call", name=OTHER) == 10_000
+    assert metrics.read("dovetail_calls_total", method="tools/call", name=OTHER) == 3_000
     assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) == 100
     assert len(metrics.collect()) <= size + 3 * 3  # ok, error and seconds of three methods
 
@@ -509,7 +509,7 @@ async def test_resources_of_a_mounted_server_are_counted_by_how_they_begin_and_n
     async def weather(name: str) -> str:
         return name
 
-    for number in range(2 * NAMES):
+    for number in range(NAMES + 200):
         child.add_resource_template(f"s{number}://{{name}}", weather)
     server.mount(child, prefix="world")
     metrics = server.metrics
@@ -521,11 +521,11 @@ async def test_resources_of_a_mounted_server_are_counted_by_how_they_begin_and_n
         assert metrics.read("dovetail_calls_total", name="city://world", outcome="ok") == 3
         assert metrics.read("dovetail_call_seconds", name="city://world") == 3
         assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) == 1
-        for number in range(2 * NAMES):
+        for number in range(NAMES + 200):
             await client.read_resource(f"s{number}://world/oslo")
         await client.read_resource("city://world/oslo/weather")
     assert metrics.read("dovetail_calls_total", name="city://world", outcome="ok") == 4
-    assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) > NAMES
+    assert metrics.read("dovetail_calls_total", method="resources/read", name=OTHER) > 200
 
 
 @run
