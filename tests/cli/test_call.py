@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from dovetail import DovetailError, sync
 from dovetail.cli.call import read_target
+from dovetail.cli.main import main
 from dovetail.cli.output import resource
 from dovetail.model import ReadResourceResult, ResourceContents
 from dovetail.telemetry.terminal import printable
@@ -50,15 +52,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def dovetail(*words: str) -> subprocess.CompletedProcess[str]:
+def typed(*words: str) -> subprocess.CompletedProcess[str]:
+    """What a command says and ends with in a process of its own, with all that is logged."""
     command = [sys.executable, "-m", "dovetail.cli.main", *words]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
     )
 
 
+def dovetail(*words: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process: another takes longer to begin than most commands."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = main(list(words))
+        except SystemExit as ended:
+            status = ended.code
+    return subprocess.CompletedProcess(words, int(status or 0), out.getvalue(), err.getvalue())
+
+
 def test_list_shows_everything(server: str) -> None:
-    done = dovetail("list", server)
+    done = typed("list", server)
     assert done.returncode == 0, done.stderr
     assert "shop 2.0 (2026-07-28)" in done.stdout
     assert "add(a, b, label?)" in done.stdout
@@ -106,21 +120,21 @@ def test_bytes_are_counted_whatever_base64_fills_them_up_to(data: bytes) -> None
 
 
 def test_failures_are_one_line_and_say_what_is_wrong(server: str) -> None:
-    done = dovetail("read", server, "shop://nothing")
+    done = typed("read", server, "shop://nothing")
     assert done.returncode == 1
     assert done.stderr.startswith("dovetail read: ")
     assert "Traceback" not in done.stderr
-    done = dovetail("list", "http://127.0.0.1:9/mcp")
+    done = typed("list", "http://127.0.0.1:9/mcp")
     assert (done.returncode, done.stdout) == (1, "")
     assert "refused" in done.stderr
-    done = dovetail("list", "http://127.0.0.1:9/mcp", "--json")
+    done = typed("list", "http://127.0.0.1:9/mcp", "--json")
     assert json.loads(done.stdout)["error"]["kind"] == "transport_error"
 
 
 def test_a_file_without_a_server_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "none.py"
     path.write_text("x = 1\n")
-    done = dovetail("list", str(path))
+    done = typed("list", str(path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.endswith(
         f"ended with exit status 0: there is no Server in {path}, and run as a program it does not speak MCP\n"
@@ -141,7 +155,7 @@ def test_a_refusal_is_told_with_its_code_and_what_would_help(tmp_path: Path) -> 
 
 
 def test_an_unknown_tool_with_arguments_is_one_line_too(server: str) -> None:
-    done = dovetail("call", server, "nope", "a=1")
+    done = typed("call", server, "nope", "a=1")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("dovetail call: Unknown tool: nope; its tools are add, ")
 
@@ -236,7 +250,7 @@ def test_nothing_a_server_sends_steers_the_terminal(tmp_path: Path) -> None:
         *((words, ()) for words in plain),
         *((words, ("--json",)) for words in told),
     ]:
-        done = dovetail(command, str(path), *rest, *more)
+        done = typed(command, str(path), *rest, *more)
         for text in (done.stdout, done.stderr):
             assert not {"\x1b", "\x9b", "\u202e", "\u2066"} & set(text), (command, rest, more)
         said = json.loads(done.stdout) if more else said
