@@ -1,6 +1,7 @@
 """The house stays small: modules, functions and the whole of src have a size they do not outgrow."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def protocol_members() -> set[str]:
 
 def guesses(text: str) -> Iterator[str]:
     """The names that are looked for with getattr or hasattr."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text if re.search(r"(get|has)attr\(", text) else "")):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
             yield from (str(one.value) for one in node.args[1:2] if isinstance(one, ast.Constant))
 
