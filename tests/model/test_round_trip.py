@@ -15,7 +15,7 @@ from tests.support import strategies as s
 from tests.support import values as v
 from tests.support.schemas import REVISIONS, validate, validate_result
 
-few = settings(max_examples=10, deadline=None)
+few = settings(max_examples=6, deadline=None)
 
 TABLES = {"params": s.PARAMS, "results": s.RESULTS, "notifications": s.NOTIFICATIONS}
 CASES = [(kind, name, r) for kind, table in TABLES.items() for name, r in s.rows(table)]

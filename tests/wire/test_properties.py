@@ -18,7 +18,7 @@ from tests.support import strategies as s
 from tests.support.schemas import validate
 from tests.wire.test_frames import kind_raised
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=5, deadline=None)
 METADATA = {meta.PROTOCOL_VERSION: "2026-07-28", meta.CLIENT_CAPABILITIES: {}}
 
 
