@@ -214,8 +214,7 @@ class Admission:
         self, frame: Frame, session: Session | None, principal: Principal | None, scope: Mapping[str, Any]
     ) -> Notice | Violation:
         codec = self._modern if session is None else session.codec
-        revision = codec.revision
-        row = self.offers.notifications[revision.name].get(frame.method)
+        row = self.offers.notifications[codec.revision.name].get(frame.method)
         if row is None:
             return Violation("invalid_notification_type", frame.method[:NAME_ECHO])
         try:
@@ -226,8 +225,8 @@ class Admission:
             if step not in phases.TRANSITIONS[session.phase]:
                 return Violation("unexpected_notification", row.name)
             phases.advance(session, step)
-        said = Notice(method=row.name, params=params, revision=revision, session=session, principal=principal)
-        said.scope = scope
+        said = Notice(method=row.name, params=params, revision=codec.revision, session=session, scope=scope)
+        said.principal = principal
         return said
 
     # --- refusing -------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ class Upstream:
     revision: Revision | None = None
     codec: Codec | None = None
     modern = False
+    open = False
+    """It has been ready once."""
     exchanged: ExchangedToken | None = None
     """What the token of its principal is exchanged by."""
     _level = len(_LEVELS)
@@ -110,8 +112,6 @@ class Upstream:
         self.may_be_task: set[str] = set()
         """Tools that it runs as tasks if asked."""
         self.param_headers: dict[str, HeaderMap] = {}
-        self.open = False
-        """It has been ready once."""
         self.state_changed: Callable[[str], None] = _nothing
         """Told that the connection was lost, given up or made anew."""
         self.watched: set[str] = set()
