@@ -104,6 +104,26 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "gateway/test_gateway.py::test_a_command_nobody_agreed_to_is_not_run",
     ),
     "Those behind are believed as far as any server is": (),
+    "Who calls is found out at a bounded cost": (
+        "auth/test_jwt.py::test_a_header_is_as_deep_as_it_likes_and_breaks_nothing",
+        "auth/test_jwt.py::test_a_key_that_is_none_leaves_the_others_of_its_set_good",
+        "auth/test_jwt.py::test_tokens_of_another_issuer_make_nobody_look_for_keys",
+        "auth/test_jwt.py::test_unknown_keys_make_us_look_only_so_often",
+        "auth/test_jwt.py::test_a_server_that_does_not_answer_any_more_holds_up_nobody_whose_key_is_known",
+    ),
+    "A proof of possession is good once": (
+        "auth/test_proofs.py::test_a_proof_is_good_once_also_in_a_race_with_a_store",
+    ),
+    "`dovetail dev` and `dovetail inspect` answer the page": (
+        "inspector/test_safety.py::test_questions_without_the_token_are_refused",
+        "inspector/test_safety.py::test_other_origins_and_hosts_are_refused_even_with_the_token",
+        "attacks/test_attacks.py::test_what_is_tried_holds",
+    ),
+    "What a server sends there, with its heads": (
+        "inspector/test_memory.py::test_a_flood_of_a_server_is_kept_in_part",
+        "inspector/test_memory.py::test_heads_count_as_much_as_what_they_came_with",
+        "inspector/test_safety.py::test_text_cannot_become_markup_in_the_page",
+    ),
     "The command line shows what a server sends": (
         "cli/test_call.py::test_nothing_a_server_sends_steers_the_terminal",
         "cli/test_call.py::test_a_server_cannot_steer_the_terminal",
