@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "keyring": "keyring",
     "opentelemetry": "otel",
     "pydantic": "compat",
+    "starlette": "compat",
     "yaml": "openapi",
     "libcst": "migrate",
 }

@@ -7,14 +7,18 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.routing import BaseRoute, Match, Mount, Route
-
 from ...core.routes import METHODS, Response
 from ...core.routes import Request as OwnRequest
+from ...extras import missing
 from ...server import Server
 from .. import serving
+
+try:
+    from starlette.applications import Starlette
+    from starlette.middleware.exceptions import ExceptionMiddleware
+    from starlette.routing import BaseRoute, Match, Mount, Route
+except ModuleNotFoundError:
+    raise missing("starlette", "serving others over HTTP") from None
 
 _CONVERTED: Final = re.compile(r"\{(\w+):(?!path)\w+\}")
 """A blank of Starlette's that takes only numbers and the like: it looks itself whether it got them."""

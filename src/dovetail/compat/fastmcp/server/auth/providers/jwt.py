@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict, cast
 
 import msgspec
+
+from ......auth.server.keys import FetchedKeys, Key, payload_of
+
+# isort: split
+# Behind the keys, which say what to install where joserfc is missing.
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OctKey, RSAKey
 from joserfc.jwt import encode
 from pydantic import SecretStr
 
-from ......auth.server.keys import FetchedKeys, Key, payload_of
 from ......auth.server.verifier import Unavailable
 from ..access import AccessToken
 from ..auth import TokenVerifier
