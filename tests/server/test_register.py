@@ -442,3 +442,25 @@ def test_what_is_left_out_or_given_as_none_is_said_in_words() -> None:
     with pytest.raises(RegistrationError, match="are a list of words"):
         server.add_tool(lambda: "text", name="a", scopes=None)  # pyright: ignore[reportArgumentType]
     server.add_tool(lambda: "text", name="a", tags=None)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({"priority": 2}, "<= 1.0"),
+        ({"audience": ["king"]}, "king"),
+        ({"readOnlyHint": "yes"}, "bool"),
+        ({"lastModified": None}, "null"),
+    ],
+)
+def test_annotations_that_the_specification_forbids_are_refused(
+    annotations: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RegistrationError, match=f"annotations of 'mine': .*{said}"):
+        Server("x").add_tool(lambda: "", name="mine", annotations=annotations)
+    with pytest.raises(RegistrationError, match=f"annotations of 'mine': .*{said}"):
+        Server("x").resource("a://b", name="mine", annotations=annotations)(in_module)
+
+
+def test_annotations_of_an_authors_own_are_his() -> None:
+    Server("x").add_tool(lambda: "", name="mine", annotations={"example.com/priority": 2, "priority": 1})

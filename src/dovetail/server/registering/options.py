@@ -10,10 +10,10 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta, ValidationError
 
 from ...core.principal import Principal
 from ...core.rights import Right, Rights
@@ -31,6 +31,19 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _TOOL_NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
 """What 2025-11-25 and later recommend."""
 TaskSupport = Literal["forbidden", "optional", "required"]
+
+
+class Hints(TypedDict, total=False):
+    """What the specification says of annotations; others may be anything."""
+
+    title: str
+    readOnlyHint: bool
+    destructiveHint: bool
+    idempotentHint: bool
+    openWorldHint: bool
+    audience: list[Literal["user", "assistant"]]
+    priority: Annotated[float, Meta(ge=0, le=1)]
+    lastModified: str
 
 
 class RightOptions(TypedDict, total=False):
@@ -178,6 +191,10 @@ def describe(
     annotations = options.get("annotations")
     if annotations and not isinstance(definition, Prompt):
         definition.annotations = dict(annotations)
+        try:
+            msgspec.convert(definition.annotations, Hints)
+        except ValidationError as error:
+            raise RegistrationError(f"annotations of {definition.name!r}: {error}") from None
     meta = options.get("meta")
     if meta:
         definition.meta = dict(meta)
