@@ -35,7 +35,6 @@ from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, Sess
 from ..model import ProgressNotificationParams
 from ..model.meta import PROGRESS_TOKEN
 from ..settings import LIST_SECONDS, READ_IN_TURN, Timeouts
-from ..wire import long_lists
 from ..wire.codec import Codec
 from ..wire.frames import RequestId
 from ..wire.methods import METHODS, Method
@@ -194,6 +193,8 @@ class Requests:
         if row is None or options.get("raw"):
             return result
         if len(result) > READ_IN_TURN:
+            from ..wire import long_lists  # servers never need it
+
             await turn()
             return await stepwise(long_lists.decode_result(codec, row, bytes(result)), LIST_SECONDS)
         return codec.decode_result(row, result)
