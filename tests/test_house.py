@@ -8,8 +8,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 97_090
-CENTRE = 44_907
+WHOLE = 97_092
+CENTRE = 44_909
 AROUND = (
     "auth",
     "compat",

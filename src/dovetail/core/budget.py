@@ -37,12 +37,10 @@ class Account(Struct, eq=False):
     def give(self, amount: int) -> None:
         self.taken -= amount
 
-    def over(self) -> bool:
-        """Whether everything that was taken has been given back; said once."""
-        if self.taken or not self.used:
-            return False
-        self.used = False
-        return True
+    def rested(self) -> bool:
+        """Whether nothing is taken, nor has been since somebody last asked."""
+        rested, self.used = not (self.taken or self.used), False
+        return rested
 
 
 class CallingPeer(Protocol):

@@ -443,7 +443,7 @@ PIECES_AT_ONCE: Final = 4
 READ_IN_TURN: Final = 256 << 10
 """Bytes of a large message that are read from a host before others get their turn."""
 APART_BYTES: Final = 32 << 20
-SPARE_BYTES: Final = 24 << 20
+SPARE_BYTES: Final = 64 << 20
 """From which size on a block is mapped by itself, and how much of what is free the C library keeps while we serve."""
 TLS_SECONDS: Final = 10.0
 """What a client has for its handshake."""

@@ -75,6 +75,8 @@ class AppLife:
         """Their links, which know whether anything of ours waits to be read."""
         budget = service.admission.budget
         self._large = budget.answers, budget.messages, budget.unfinished
+        self._kept = False
+        """There was something large between the last two ticks."""
         self.connections = PeerConnections(budget.answers, options.write_timeout)
         runner.noted = self.connections.learn
         self.watching = Watching(service, budget, self.connections)
@@ -127,8 +129,10 @@ class AppLife:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
-        if any(account.over() for account in self._large):
+        rested = min(account.rested() for account in self._large)
+        if rested and self._kept:
             give_back()
+        self._kept = not rested
         if now - self._kept_alive >= self._options.keep_alive:
             self._kept_alive = now
             for stream in list(self.streams):
