@@ -91,17 +91,30 @@ async def test_a_server_that_begins_with_rubbish(mode: str) -> None:
 async def test_a_server_that_never_gets_ready_does_not_hold_up_the_others(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.gateway.START_PATIENCE", 0.5)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
     async with asyncio.timeout(HANG / 3), beside(mode) as clients:
         assert await found(partial(listed, clients, "good_ok"))
         assert "not ready yet" in str(clients.failed["bad"])
+
+
+@pytest.mark.parametrize("mode", ["silent", "nolist"])
+@run
+async def test_one_that_is_mounted_and_never_gets_ready_does_not_hold_up_the_server(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
+    front = Server("front")
+    front.add_tool(lambda: "mine", name="own")
+    front.mount(Proxy([sys.executable, STUB, mode]), prefix="bad")
+    async with asyncio.timeout(HANG / 3), Client(front) as client:
+        assert (await client.call_tool("own")).text == "mine"
 
 
 @run
 async def test_a_server_that_is_ready_late_is_there_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.gateway.START_PATIENCE", 0.5)
+    monkeypatch.setattr("dovetail.gateway.mounting.START_PATIENCE", 0.5)
     ready, told = tmp_path / "ready", list[str]()
     servers = {"late": stub("slow", start_timeout=1.0), "good": stub()}
     servers["late"]["args"].append(str(ready))
@@ -118,7 +131,7 @@ async def test_a_server_that_is_ready_late_is_there_then(
 async def test_a_server_that_does_not_answer_somebody_is_left_out_of_their_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for bound in ("gateway.START_PATIENCE", "merging.LIST_PATIENCE"):
+    for bound in ("mounting.START_PATIENCE", "merging.LIST_PATIENCE"):
         monkeypatch.setattr(f"dovetail.gateway.{bound}", 0.5)
     gateway = Gateway({"mcpServers": {"bad": stub("silent"), "good": stub()}})
     async with served(gateway, auth=StaticTokens({"t": Principal("ann")})) as site:

@@ -13,7 +13,7 @@ from ..errors import DovetailError, RegistrationError
 from ..server.server import Server
 from ..settings import Timeouts
 from . import config
-from .bounds import FILE_LOOK, LONGEST_CHAIN, START_PATIENCE
+from .bounds import FILE_LOOK, LONGEST_CHAIN
 from .callers import read_callers
 from .config import ConfigError, Entry, SearchOptions
 from .mounting import Mounts
@@ -219,7 +219,6 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
     if entry.layers:
         options["layers"] = config.layers_of(entry)
     proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
-    proxy.remote.patience = START_PATIENCE
     view: dict[str, Any] = {name: given for name in _SHAPED if (given := getattr(entry, name))}
     if entry.tools is not None or entry.exclude or view:
         proxy.transform(only=entry.tools, without=entry.exclude, **view)

@@ -25,7 +25,7 @@ from ..server.builtin import Handler
 from ..server.elsewhere import ListName, TaskTool
 from ..server.server import Server
 from ..settings import HttpOptions
-from .bounds import ROUTES_KEPT
+from .bounds import ROUTES_KEPT, START_PATIENCE
 from .collisions import known, shown_by
 from .merging import MergedLists
 from .naming import Naming
@@ -67,6 +67,8 @@ def mount(server: Server, child: Server | Part | App | Around, prefix: str | Non
         child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
     elif not isinstance(child, Server) and not hasattr(child, "follow"):
         raise RegistrationError(f"a Server, a Proxy or an ASGI application can be mounted, not {child!r}")
+    if isinstance(child, Proxy):
+        child.remote.patience = START_PATIENCE
     if not isinstance(server.elsewhere, Mounts):
         server.elsewhere = Mounts(server)
     server.elsewhere.add(ServerPart(child) if isinstance(child, Server) else child, prefix)

@@ -137,8 +137,10 @@ class Reloading:
         """What a program says before it ends comes another way, perhaps a moment later."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
-                while not self._said:  # noqa: ASYNC110  nobody says that it has said all
-                    await asyncio.sleep(LAST_WORDS_SECONDS / 50)
+                heard = ""
+                while not heard or heard != self._said:  # nobody says that it has said all
+                    heard = self._said
+                    await asyncio.sleep(LAST_WORDS_SECONDS / 10)
 
     def _tell(self, error: DovetailError, what: str) -> None:
         text = self._said.strip() or error.message
