@@ -399,10 +399,11 @@ TEARDOWN_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 1.0
 """For what is left after the last connection; for a peer to take the last bytes, and cancelled handlers to give in."""
 COLLECT_AT_START: Final = 100_000
+COLLECT_USUALLY: Final = 2000
 COLLECT_AFTER: Final = 1000
 COLLECT_OLDER: Final = (0, 375)
-"""Objects more than before that make the collector of circles look at them, while a process of ours begins and while it
-serves (small bites); how many such looks make one at all since the last, and how many of those one at everything."""
+"""Objects more than before that make the collector of circles look: while we begin, as interpreters have it at most,
+and while we serve (small bites); how many such looks make one at all since the last, and how many one at everything."""
 STREAM_CHUNK: Final = 64 << 10
 """Bytes that are read at once, and that may wait to be written unless the link says otherwise: what a pipe holds."""
 TURN_LINES: Final = 100

@@ -26,6 +26,7 @@ from ..settings import (
     COLLECT_AFTER,
     COLLECT_AT_START,
     COLLECT_OLDER,
+    COLLECT_USUALLY,
     DRAIN_SECONDS,
     GRACE_SECONDS,
     INTERRUPT_SECONDS,
@@ -209,7 +210,7 @@ def collecting_rarely() -> Generator[None, None, None]:
     """
     before = gc.get_threshold()
     gc.freeze()
-    if 0 < before[0] < COLLECT_AFTER or before[0] == COLLECT_AT_START:
+    if 0 < before[0] <= COLLECT_USUALLY or before[0] == COLLECT_AT_START:
         gc.set_threshold(COLLECT_AFTER, *COLLECT_OLDER)
     try:
         yield
