@@ -289,6 +289,15 @@ async def test_headers_of_arguments_are_found_among_very_many_tools() -> None:
         assert server.requests[-1].headers["mcp-param-city"] == "Oslo"
 
 
+@run
+async def test_a_long_list_that_begins_like_another_one_before_it_is_read_all_the_same() -> None:
+    tools = [SMALL_TOOL % number for number in range(50_000)]
+    other, whole = b",".join(tools[:5_000]), b",".join(tools)
+    handler = listing("tools/list", b'{%b,"_meta":{"tools":[%b]},"tools":[%b]}' % (PAGE, other, whole))
+    async with serving(handler) as (_, url), Client(url, known_servers=KnownServers()) as client:
+        assert [tool.name for tool in await client.list_tools()] == [str(number) for number in range(50_000)]
+
+
 MALFORMED = {
     "nothing but empty objects": b",".join([b"{}"] * 1_500_000),
     "nothing but numbers": b",".join([b"0"] * 2_000_000),

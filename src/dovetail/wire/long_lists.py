@@ -103,12 +103,12 @@ def _outlined(name: str, data: bytes) -> Raw | None:
 
 
 def _around(data: bytes, entries: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """``data`` before ``entries``, these, and after them."""
+    """``data`` before ``entries``, these, and after them; None: they are no list, or not easily found."""
     if entries[:1] != b"[":
         return None
     at = data.find(entries[:LONG_PIECE])
-    while not data.startswith(entries, at):
-        at = data.find(entries[:LONG_PIECE], at + 1)
+    if not data.startswith(entries, at):
+        return None  # it begins like another one before it: not worth a search that a server can make long
     return data[:at], entries, data[at + len(entries) :]
 
 
