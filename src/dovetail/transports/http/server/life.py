@@ -129,7 +129,7 @@ class AppLife:
         self._bodies.sweep(now)
         if self._metrics is not None:
             self._metrics.refresh()
-        rested = min(account.rested() for account in self._large)
+        rested = min(account.rested() for account in self._large)  # all of them are asked
         if rested and self._kept:
             give_back()
         self._kept = not rested
