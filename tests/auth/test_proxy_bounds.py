@@ -55,6 +55,43 @@ async def test_of_those_who_agree_too_many_the_oldest_begins_again(monkeypatch: 
 
 
 @run
+async def test_whoever_agrees_without_end_pushes_out_nobody_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(login, "LOGINS_WAITING", 6)
+    store = MemoryStore()
+    async with visitor(store=store) as one:
+        id = await one.register()
+        honest = one.elsewhere("127.0.0.9")
+        state = await honest.agree(id)
+        attackers = [one.elsewhere(f"127.0.0.{number}") for number in (2, 3)]
+        theirs = [[await each.agree(id) for _ in range(8)] for each in attackers]
+        assert await kept(store) == 6
+        status, headers, _ = await honest.come_back(state)
+        assert status == 303
+        assert (await one.redeem(id, query_of(headers["location"])["code"]))[0] == 200
+        # What those who fill all have left is the newest of each.
+        for each, states in zip(attackers, theirs, strict=True):
+            assert (await each.come_back(states[-1]))[0] == 303
+            assert (await each.come_back(states[0]))[0] == 403
+
+
+@run
+async def test_without_a_store_whoever_logs_in_without_end_ends_the_own_logins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tokens, "LOGINS_KEPT", 4)
+    for options in ({}, {"userinfo": None}):  # whether or not the provider says who it is
+        async with visitor(**options) as one:
+            honest = (await logged_in(one))[1]["access_token"]
+            one.provider.places["/me"] = {"sub": "mallory"}
+            mallory = one.elsewhere("127.0.0.2")
+            given = [(await logged_in(mallory))[1]["access_token"] for _ in range(6)]
+            assert await one.accepted(honest)
+            assert [await one.accepted(each) for each in given] == [False] * 3 + [True] * 3
+
+
+@run
 async def test_a_user_who_logs_in_and_out_all_day_leaves_nothing() -> None:
     now = [1_000_000.0]
     store = MemoryStore(clock=lambda: now[0])

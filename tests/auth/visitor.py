@@ -1,9 +1,11 @@
 """One login through a proxy, step by step, so that a test can spoil any of them. The provider is a few lines."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -11,6 +13,7 @@ from dovetail import Context, Server
 from dovetail.auth import AnyOf, OAuthProxy
 from dovetail.auth.core.pkce import s256
 from dovetail.auth.core.urls import origin
+from tests.support.waiting import HANG
 from tests.support.web import modern, modern_headers, served
 
 from .documents import Documents, documents
@@ -25,8 +28,11 @@ SECRET = "secret-of-the-proxy-at-the-provider"
 class Visitor:
     """A browser and a client at one server."""
 
-    def __init__(self, url: str, provider: Documents, proxy: OAuthProxy, server: Server) -> None:
+    def __init__(
+        self, url: str, provider: Documents, proxy: OAuthProxy, server: Server, address: str = "127.0.0.1"
+    ) -> None:
         self.url = url
+        self.address = address
         self.base = url.removesuffix("/mcp")
         self.provider = provider
         self.proxy = proxy
@@ -35,6 +41,10 @@ class Visitor:
 
     def other_browser(self) -> "Visitor":
         return Visitor(self.url, self.provider, self.proxy, self.server)
+
+    def elsewhere(self, address: str) -> "Visitor":
+        """Another browser, that comes from another address."""
+        return Visitor(self.url, self.provider, self.proxy, self.server, address)
 
     async def register(self, *uris: str, **more: Any) -> str:
         return (await register(self.base, *(uris or (BACK,)), **more))["client_id"]
@@ -57,7 +67,7 @@ class Visitor:
     async def visit(
         self, url: str, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        return self._kept(await send("GET", url, {**self._cookie(), **(headers or {})}))
+        return self._kept(await self._send("GET", url, {**self._cookie(), **(headers or {})}))
 
     async def consent_fields(self, client_id: str, **more: str | None) -> dict[str, str]:
         """Open the page that asks; what its form has."""
@@ -74,7 +84,7 @@ class Visitor:
             **self._cookie(),
             **(headers or {}),
         }
-        return self._kept(await send("POST", f"{self.base}/consent", lines, fields))
+        return self._kept(await self._send("POST", f"{self.base}/consent", lines, fields))
 
     async def agree(self, client_id: str, **more: str | None) -> str:
         """Walk up to the provider; the state it is given."""
@@ -115,6 +125,13 @@ class Visitor:
         assert status in (200, 401)
         return status == 200
 
+    async def _send(
+        self, method: str, url: str, headers: dict[str, str], form: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        if self.address == "127.0.0.1":
+            return await send(method, url, headers, form)
+        return await asyncio.to_thread(_send_from, self.address, method, url, headers, form)
+
     def _cookie(self) -> dict[str, str]:
         return (
             {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
@@ -129,6 +146,19 @@ class Visitor:
         elif found is not None:
             self.cookies.pop(found[1], None)
         return answer
+
+
+def _send_from(
+    address: str, method: str, url: str, headers: dict[str, str], form: dict[str, str] | None
+) -> tuple[int, dict[str, str], bytes]:
+    """The same as `send`, from another address of this machine."""
+    where = urlsplit(url)
+    body = None if form is None else urlencode(form)
+    lines = headers if body is None else {"Content-Type": "application/x-www-form-urlencoded", **headers}
+    with closing(HTTPConnection(where.netloc, source_address=(address, 0), timeout=HANG)) as connection:
+        connection.request(method, f"{where.path}?{where.query}", body, lines)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
 
 
 @asynccontextmanager

@@ -89,11 +89,13 @@ INTROSPECTIONS: Final = 64
 CONSENT_SECONDS: Final = 600.0
 """Seconds a user has for the consent page and the provider's login together, each."""
 LOGINS_WAITING: Final = 2_000
-"""Users who have agreed and are at the provider, of one process: of one more the oldest begins again."""
+"""Users who have agreed and are at the provider, of one process: of one more the oldest begins again of the address
+that has most."""
 LOGINS_OF_USER: Final = 32
 """Logins of one user; of one more the one used longest ago is over."""
 LOGINS_KEPT: Final = 3_000
-"""Logins that a proxy without a store keeps in its memory; of one more the one used longest ago is over."""
+"""Logins that a proxy without a store keeps in its memory; of one more the one used longest ago is over of the user
+who has most."""
 CODE_SECONDS: Final = 60.0
 """Seconds for which a code of ours may be redeemed, once."""
 ACCESS_SECONDS: Final = 3600.0

@@ -27,6 +27,7 @@ from ..core import urls
 from ..core.client_metadata import choose_redirect
 from ..core.code_request import CodeRequest, parameters, read_code_request, redirect_to
 from ..core.denial import Denial, Unrecognised
+from ..server.fair_places import FairPlaces
 from ..server.pages import PageAnswer, PageRequest
 from ..server.verifier import Unavailable
 from ..settings import CODE_SECONDS, CONSENT_SECONDS, LOGINS_WAITING
@@ -75,8 +76,8 @@ class Logins:
         self._provider = provider
         self._admit = admit
         self._clock = clock
-        self._waiting: dict[str, float] = {}
-        """Until when the states of those at the provider are kept, the oldest first."""
+        self._waiting = FairPlaces(LOGINS_WAITING)
+        """The states of those at the provider, by address."""
 
     # --- what the client wants --------------------------------------------------------------------------------------
 
@@ -126,11 +127,11 @@ class Logins:
             denied = Denial("access_denied", "the user did not agree")
             return self._refused(asked.request.redirect_uri, asked.request.state, denied, _gone(_cookie(id)))
         try:
-            return await self._send_away(asked, browser)
+            return await self._send_away(asked, browser, request.owner)
         except StoreError:
             return error_page(_FULL, 503)
 
-    async def _send_away(self, asked: Asked, browser: str) -> PageAnswer:
+    async def _send_away(self, asked: Asked, browser: str, owner: str) -> PageAnswer:
         wanted, cookie = asked.request, _cookie(asked.id)
         # One page, one state: that of a page which was answered before is there already.
         state = self._vault.digests("state", f"{asked.id} {browser}")[0]
@@ -140,21 +141,14 @@ class Logins:
         except Unavailable:
             denied = Denial("temporarily_unavailable", "nobody can log in now")
             return self._refused(wanted.redirect_uri, wanted.state, denied, _gone(cookie))
-        await self._make_room(state)
+        # Anybody may agree to anything, without an account: whoever does it very often keeps nobody else out.
+        over = self._waiting.take(state, owner)
+        if over is not None:
+            await self._vault.delete("away", over)
         away = Away(wanted, browser, cookie, verifier, nonce)
         if not await self._vault.put("away", state, away, CONSENT_SECONDS, only_new=True):
             return error_page(_STALE)
         return redirect(url)
-
-    async def _make_room(self, state: str) -> None:
-        """Anybody may agree to anything, without an account: whoever does it very often keeps nobody else out."""
-        now, waiting = self._clock(), self._waiting
-        waiting.setdefault(state, now + CONSENT_SECONDS)
-        while (oldest := next(iter(waiting))) != state and waiting[oldest] <= now:
-            del waiting[oldest]
-        if len(waiting) > LOGINS_WAITING:
-            del waiting[oldest]
-            await self._vault.delete("away", oldest)
 
     # --- back from the provider -------------------------------------------------------------------------------------
 
@@ -175,7 +169,7 @@ class Logins:
         try:
             if await self._vault.change("away", state, Away, _spend, CONSENT_SECONDS) is None:
                 return error_page(_STALE)
-            code = await self._logged_in(given, away)
+            code = await self._logged_in(given, away, request.owner)
         except _Spent:
             return error_page(_STALE)
         except Denial as error:
@@ -186,7 +180,7 @@ class Logins:
         answer = {"code": code, "state": wanted.state, "iss": self._place.base}
         return redirect(redirect_to(wanted.redirect_uri, answer), _gone(away.cookie))
 
-    async def _logged_in(self, given: Mapping[str, str], away: Away) -> str:
+    async def _logged_in(self, given: Mapping[str, str], away: Away, owner: str) -> str:
         """A code for the client, once the provider has said who the user is."""
         await self._provider.check_issuer(given.get("iss"))
         if given.get("error") or not given.get("code"):
@@ -194,20 +188,20 @@ class Logins:
         tokens = await self._provider.redeem(given["code"], self._place.callback, away.verifier)
         claims = await self._provider.identify(tokens, away.nonce)
         id = secrets.token_urlsafe(32)
-        login = await self._admitted(away.request, claims, tokens, id)
+        login = await self._admitted(away.request, claims, tokens, id, owner)
         await self._vault.put("login", id, login, CODE_SECONDS)  # whoever redeems the code has it for longer
         return self._vault.seal("code", Code(id))
 
     async def _admitted(
-        self, wanted: CodeRequest, claims: dict[str, Any], tokens: ProviderTokens, id: str
+        self, wanted: CodeRequest, claims: dict[str, Any], tokens: ProviderTokens, id: str, owner: str
     ) -> Login:
         """Who has logged in, with the scopes that this user may have."""
         issuer = (await self._provider.endpoints()).issuer
         subject = self._provider.subject_of(claims)
         if subject is None and claims:
             raise Denial("server_error", "the provider does not say who the user is")
-        # Where nobody says who it is, each login is somebody of its own.
-        subject = subject or f"login-{digest_of(id)[:16]}"
+        # Where nobody says who it is, each login is somebody of its own, and takes a place of its address.
+        owner, subject = subject or owner, subject or f"login-{digest_of(id)[:16]}"
         scopes = wanted.scopes
         if self._admit is not None:
             given = self._admit(Principal(subject, issuer, frozenset(scopes), claims, wanted.client_id))
@@ -226,6 +220,7 @@ class Logins:
             tokens,
             redirect_uri=wanted.redirect_uri,
             challenge=wanted.challenge,
+            owner=owner,
         )
 
     def _refused(

@@ -54,6 +54,8 @@ class Login(Quiet, frozen=True):
     redirect_uri: str = ""
     challenge: str = ""
     """What whoever redeems its code has to know; nothing once that was done."""
+    owner: str = ""
+    """Whose place it takes where there are only so many."""
 
 
 class Code(Quiet, frozen=True):

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +21,7 @@ from ...stores.base import StoreError
 from ..core.client_metadata import ProxyClient
 from ..core.code_request import check_resource, parameters, proves
 from ..core.denial import Denial
+from ..server.fair_places import FairPlaces
 from ..server.pages import PageAnswer, PageRequest
 from ..server.verified_tokens import VerifiedTokens
 from ..server.verifier import InvalidToken, Unavailable
@@ -70,8 +70,7 @@ class ProxyTokens:
         self._provider = provider
         self._clock = clock
         self._users = Users(vault)
-        self._kept: dict[str, None] | None = {} if bounded else None
-        """Logins, the one used longest ago first."""
+        self._kept = FairPlaces(LOGINS_KEPT) if bounded else None
         self._verified = VerifiedTokens(TOKENS_VERIFIED)
         self._endings = 0
         vault.store.subscribe(_ENDED, lambda _: self._forget_verified())
@@ -144,15 +143,13 @@ class ProxyTokens:
             await self._end(id)
             raise
         if login is not None:
-            await self._make_room(id, await self._users.used(id, login))
+            await self._make_room(id, login)
         return login
 
-    async def _make_room(self, id: str, over: list[str]) -> None:
-        kept = self._kept
-        if kept is not None:
-            kept.pop(id, None)
-            kept[id] = None
-            over = [*over, *islice(kept, max(0, len(kept) - LOGINS_KEPT))]
+    async def _make_room(self, id: str, login: Login) -> None:
+        over = await self._users.used(id, login)
+        if self._kept is not None and (one := self._kept.take(id, login.owner)) is not None:
+            over.append(one)
         for one in over:
             await self._end(one)
 
@@ -215,7 +212,7 @@ class ProxyTokens:
 
     async def _end(self, id: str) -> None:
         if self._kept is not None:
-            self._kept.pop(id, None)
+            self._kept.free(id)
         login = await self._vault.get("login", id, Login)
         if await self._vault.delete("login", id):
             self._forget_verified()

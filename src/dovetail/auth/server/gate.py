@@ -15,6 +15,7 @@ from ...core.rights import MissingScope
 from ...errors import DovetailError
 from ...settings import LONGEST_TOKEN
 from ...stores.base import Store
+from ...stores.places import owner_of
 from ..core import resource, urls
 from ..core.challenge import bearer, proving, write
 from ..core.scopes import scope_text
@@ -84,7 +85,8 @@ class Gate:
 
     async def page(self, head: Asked, body: bytes, offered: frozenset[str]) -> PageAnswer:
         """The answer of a page to a request for it."""
-        request = PageRequest(head.method, head.query, head.headers, body, offered)
+        owner = owner_of(None, head.scope)
+        request = PageRequest(head.method, head.query, head.headers, body, offered, owner)
         return await self.pages[head.path](request)
 
     async def enter(self, head: Head) -> Principal:

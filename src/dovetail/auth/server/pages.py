@@ -17,6 +17,8 @@ class PageRequest(Struct, frozen=True, eq=False):
     body: bytes
     offered: frozenset[str]
     """The scopes of all components of the server."""
+    owner: str = ""
+    """Whose places it takes in tables: what stands for the address it comes from, as far as that is known."""
 
 
 class PageAnswer(Struct, frozen=True, eq=False):
