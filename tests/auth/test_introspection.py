@@ -7,6 +7,7 @@ import pytest
 
 from dovetail import Principal
 from dovetail.auth import IntrospectionVerifier, InvalidToken, Unavailable
+from dovetail.auth.settings import TOKENS_VERIFIED_BYTES
 from tests.auth.documents import Documents, documents
 from tests.support.aio import run
 from tests.support.waiting import until
@@ -150,3 +151,22 @@ def test_a_secret_is_not_sent_in_the_clear() -> None:
         IntrospectionVerifier(
             endpoint="http://id.example/i", client_id="a", client_secret="b", audience=AUDIENCE
         )
+
+
+@run
+async def test_many_large_answers_are_kept_within_a_total_and_small_ones_beside_each_other() -> None:
+    async with documents() as site:
+        large = {**GOOD, "note": "n" * 400_000}
+        verifier = asking(site, lambda form: large if form["token"].startswith("large") else GOOD)
+        most = TOKENS_VERIFIED_BYTES // 400_000
+        for number in range(most + 3):
+            await verifier.verify(f"large{number}", {})
+        for number in range(5):
+            await verifier.verify(f"small{number}", {})
+        before = len(site.asked)
+        for number in range(5):
+            await verifier.verify(f"small{number}", {})
+        await verifier.verify(f"large{most + 2}", {})
+        assert len(site.asked) == before  # the newest of both are known
+        await verifier.verify("large0", {})
+        assert len(site.asked) == before + 1  # the oldest made room

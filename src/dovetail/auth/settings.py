@@ -52,7 +52,8 @@ NONCE_LENGTH: Final = 1024
 # --- verifiers ------------------------------------------------------------------------------------------------
 
 TOKENS_VERIFIED: Final = 10_000
-"""Tokens that one verifier remembers."""
+TOKENS_VERIFIED_BYTES: Final = 32 << 20
+"""Tokens that one verifier remembers, and the bytes, as JSON, of what was said about all of them."""
 FOREVER: Final = 1e15
 """Seconds since the epoch; no token says anything about a later moment."""
 REFUSED_SECONDS: Final = 10.0

@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+import msgspec
+
 from ...core.principal import Principal
+from ..settings import TOKENS_VERIFIED_BYTES
 
 
 class VerifiedTokens:
     """Principals by token. Of two that do not fit together the older makes room."""
 
-    __slots__ = ("_kept", "_key", "_limit")
+    __slots__ = ("_kept", "_key", "_limit", "_size")
 
     def __init__(self, limit: int) -> None:
         self._key = secrets.token_bytes(32)
         self._limit = limit
-        self._kept: dict[bytes, tuple[Principal | None, float]] = {}
+        self._kept: dict[bytes, tuple[Principal | None, float, int]] = {}
+        self._size = 0
 
-    def find(self, token: str, now: float) -> tuple[Principal | None, float] | None:
-        """What is known of ``token`` and until when; None when nothing is. A principal of None: it is not good."""
+    def find(self, token: str, now: float) -> tuple[Principal | None, float, int] | None:
+        """What is known of ``token``, until when, and its size; None when nothing is. No principal: it is not good."""
         found = self._kept.get(hashlib.blake2b(token.encode(), key=self._key).digest())
         return found if found is not None and found[1] > now else None
 
@@ -30,13 +34,22 @@ class VerifiedTokens:
     def keep(self, token: str, principal: Principal | None, until: float) -> None:
         """Remember what was found out, until the time ``until``."""
         kept = self._kept
-        kept.pop(digest := hashlib.blake2b(token.encode(), key=self._key).digest(), None)
-        if len(kept) >= self._limit:
-            del kept[next(iter(kept))]
-        kept[digest] = (principal, until)
+        digest = hashlib.blake2b(token.encode(), key=self._key).digest()
+        # What is said about somebody is as long as its authorization server likes.
+        size = 0 if principal is None else len(msgspec.json.encode(principal.claims))
+        self._forget(digest)
+        while kept and (len(kept) >= self._limit or self._size + size > TOKENS_VERIFIED_BYTES):
+            self._forget(next(iter(kept)))
+        kept[digest] = (principal, until, size)
+        self._size += size
+
+    def _forget(self, digest: bytes) -> None:
+        found = self._kept.pop(digest, None)
+        self._size -= 0 if found is None else found[2]
 
     def clear(self) -> None:
         self._kept.clear()
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._kept)
