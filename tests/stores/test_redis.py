@@ -20,6 +20,7 @@ from dovetail.stores import (
 )
 from tests.support.aio import run
 from tests.support.redis import VALKEY, RedisServer, free_port, needs_redis, needs_valkey
+from tests.support.stopwatch import Stopwatch
 from tests.support.waiting import HANG, turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
@@ -266,6 +267,27 @@ async def test_a_frozen_redis_costs_a_bounded_time_and_a_write_that_was_repeated
         await store.close()
 
 
+@pytest.mark.parametrize("cluster", [False, True])
+@run
+async def test_a_redis_that_stays_frozen_is_called_away_in_time(cluster: bool) -> None:
+    with RedisServer(
+        *(("--cluster-enabled", "yes", "--cluster-port", str(free_port())) if cluster else ())
+    ) as server:
+        if cluster:
+            assert server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == "OK"
+            await until(lambda: server.ask("SET", "ready", "1") == "OK")
+        store = RedisStore(f"redis+cluster://127.0.0.1:{server.port}" if cluster else server.url, seconds=0.3)
+        await store.put("a/b", b"1")
+        server.freeze()
+        taken = Stopwatch()
+        with pytest.raises(StoreUnavailable):
+            await store.get("a/b")
+        assert taken.read() < 1
+        server.thaw()
+        assert await store.get("a/b") == b"1"
+        await store.close()
+
+
 @run
 async def test_a_redis_out_of_memory_refuses_and_is_well_again_with_more() -> None:
     with RedisServer() as server:
@@ -333,7 +355,7 @@ async def test_a_cluster_of_three_spreads_folders_and_goes_on_without_one_of_the
             await until(lambda node=node: "cluster_known_nodes:3" in node.ask_all("CLUSTER", "INFO"))
             await until(lambda node=node: "cluster_slots_assigned:16384" in node.ask_all("CLUSTER", "INFO"))
         store = RedisStore(
-            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=2
+            "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes), seconds=1
         )
         for number in range(30):
             assert await store.put(f"folder{number}/a", b"x", only_new=True)
@@ -344,8 +366,10 @@ async def test_a_cluster_of_three_spreads_folders_and_goes_on_without_one_of_the
         there = [n for n in range(30) if nodes[2].ask("EXISTS", f'"dovetail:{{folder{n}/}}a"') == "1"]
         elsewhere = next(number for number in range(30) if number not in there)
         nodes[2].kill()
+        taken = Stopwatch()
         with pytest.raises(StoreUnavailable):
             await store.get(f"folder{there[0]}/a")
+        assert taken.read() < 3
         assert await store.get(f"folder{elsewhere}/a") == b"x"
         await store.close()
 

@@ -23,8 +23,8 @@ BUS_QUEUE: Final = 128
 """Processes that may connect to one before it has taken the first."""
 BUS_SETTLED: Final = 100_000_000
 """Nanoseconds after which a folder of sockets that did not change is as it was."""
-REDIS_SECONDS: Final = 5.0
-"""How long Redis may take to connect, and to answer."""
+REDIS_SECONDS: Final = 3.0
+"""How long Redis may take to connect, and to answer; all that is tried again takes twice as long at most."""
 REDIS_REPEATS: Final = 3
 """How often one command is sent again after a lost connection."""
 REDIS_REPEAT_SECONDS: Final = 0.1

@@ -45,7 +45,10 @@ _NOTHING: Final = b"0-0"
 
 
 class RedisStore:
-    """Keeps everything below ``prefix`` in the Redis that ``url`` names, which may take ``seconds`` to answer."""
+    """Keeps everything below ``prefix`` in the Redis that ``url`` names.
+
+    It may take ``seconds`` to connect, and to answer; after twice that it is called away, whatever was tried meanwhile.
+    """
 
     def __init__(self, url: str, *, prefix: str = "dovetail:", seconds: float = REDIS_SECONDS) -> None:
         if "{" in prefix:
@@ -209,9 +212,12 @@ class RedisStore:
         task = asyncio.current_task()
         assert task is not None
         asked = task.cancelling()
+        until = task.get_loop().time() + 2 * self._seconds
         for attempt in range(REDIS_REPEATS + 1):
             try:
-                answer = await command()
+                # redis-py looks for another way by itself, again and again: of a cluster for the fourfold of its time.
+                async with asyncio.timeout_at(until):
+                    answer = await command()
                 if task.cancelling() > asked:
                     raise asyncio.CancelledError  # redis-py swallows some, or takes them for a lost connection
                 return answer
@@ -224,7 +230,7 @@ class RedisStore:
                     raise asyncio.CancelledError from error
                 away = errors.ConnectionError | errors.TimeoutError | errors.RedisClusterException | OSError
                 lost = isinstance(error, away)
-                if not lost or attempt == REDIS_REPEATS:
+                if not lost or attempt == REDIS_REPEATS or task.get_loop().time() >= until:
                     if "OOM" in str(error):
                         raise StoreFull from error
                     raise StoreUnavailable("the store cannot be reached") from error
