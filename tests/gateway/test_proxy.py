@@ -348,3 +348,31 @@ async def test_a_stream_that_is_let_go_of_behind_is_let_go_of_in_front() -> None
             assert b"later" not in found.body
             async with Client(f"http://127.0.0.1:{face.port}/mcp", revision="2025-11-25") as client:
                 assert (await client.call_tool("poll")).text == "later"
+
+
+@run
+async def test_questions_pass_a_mounted_proxy_before_a_server_that_has_tasks() -> None:
+    behind = Server("behind")
+
+    @behind.tool
+    async def ask(ctx: Context) -> str:
+        first = await ctx.elicit("Sure?", bool)
+        second = await ctx.elicit("Really?", bool)
+        return f"{first.data} {second.data}"
+
+    @behind.tool(task="optional")
+    async def other(ctx: Context) -> str:
+        return str((await ctx.elicit("Sure?", bool)).data)
+
+    middle, front = Server("middle"), Server("front")
+    middle.mount(Proxy(behind), prefix="up")
+    front.mount(middle, prefix="deep")
+
+    async def agree(*_: object) -> bool:
+        return True
+
+    async with Client(middle, on_elicit=agree) as client:
+        assert (await client.call_tool("up_ask")).text == "True True"
+        assert (await client.call_tool("up_other")).text == "True"
+    async with Client(front, on_elicit=agree) as client:
+        assert (await client.call_tool("deep_up_ask")).text == "True True"

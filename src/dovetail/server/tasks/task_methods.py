@@ -99,7 +99,7 @@ class TaskMethods:
         if face is None:
             return await self._server.call_tool(call, channel)
         if tool.asks_first and face == "extension":
-            result = await self.tasks.attempt(call, channel)
+            result = await self.tasks.attempt(call, channel, _asking(call, tool))
         else:
             asked = call.params.task
             ttl = None if asked is UNSET or asked.ttl is UNSET or face != "core" else asked.ttl
@@ -260,6 +260,13 @@ class TaskMethods:
             raise
         else:
             await self.tasks.answer(job.machine, {key: Raw(msgspec.json.encode(answer))}, job.call)
+
+
+def _asking(call: Call, tool: RegisteredTool | TaskTool) -> Call:
+    """``call`` as it asks in our own name: what passes it on opens the state that came with it, under another name."""
+    if not (isinstance(tool, TaskTool) and tool.behind):
+        return call
+    return replace(call, params=replace(call.params, request_state=UNSET))
 
 
 def _undeclared(tool: RegisteredTool | TaskTool) -> ProtocolError:

@@ -89,12 +89,12 @@ class Tasks:
         await self._remember(job, partial(self._executor.start, machine.id, partial(self._run, job)))
         return machine
 
-    async def attempt(self, call: Call, channel: Channel) -> Struct:
-        """Run a handler that asks first: what it ends with, or the created task once it has detached."""
+    async def attempt(self, call: Call, channel: Channel, asking: Call) -> Struct:
+        """Run a handler that asks first, as ``asking``: its result, or the created task once it has detached."""
         job = self._job(call, "extension", _NO_WISH)
         say, detach = partial(self._say, job), partial(self._detach, job)
         job.channel = TaskChannel(job.machine.id, say, partial(tell, job), channel, detach)
-        job.channel.asking = DetachableAsking(asking_for(self._server, job.call, channel), self._asking(job))
+        job.channel.asking = DetachableAsking(asking_for(self._server, asking, channel), self._asking(job))
         first = job.first = asyncio.get_running_loop().create_future()
         self._executor.start(job.machine.id, partial(self._run, job))
         try:
