@@ -131,15 +131,22 @@ class RawFunction(Function):
     """A tool with a JSON Schema of its own; its handler takes the arguments as one dict, or as ``**arguments``."""
 
     def __init__(self, signature: Signature, input_schema: dict[str, Any]) -> None:
-        if len(signature.parameters) + signature.open != 1:
+        context, taken = signature.context_parameter, signature.taken
+        if len(signature.parameters) + (taken is not None) != 1:
             raise RegistrationError(
                 f"the handler of {signature.name!r} must take the arguments as one dict, or as **arguments"
             )
         super().__init__(replace(signature, parameters=()))
         self.input_schema = input_schema
-        self._parameter = None if signature.open else signature.parameters[0].name
+        self._parameter = signature.parameters[0].name if taken is None else None
         what = f"the input schema of {signature.name!r}"
         self._validator = raw_validator(input_schema, what, object_root=True)
+        self._taken = {name for name in (*(taken or ()), context) if name is not None}
+        if taken is not None and (lost := self._taken.intersection(input_schema.get("properties", ()))):
+            raise RegistrationError(
+                f"the handler of {signature.name!r} has {min(lost)!r} itself, so no argument of that name can "
+                f"reach its **arguments: take the arguments as one dict, or the Context by its place (ctx: Context, /)"
+            )
 
     def decode(self, arguments: Raw | UnsetType) -> dict[str, Any]:
         """The arguments that fit the schema: as keywords, or as one dict under the name of the parameter."""
@@ -153,7 +160,11 @@ class RawFunction(Function):
             raise _no_object(self.name)
         if found := self._validator.problems(values):
             raise InvalidArguments(self.name, found)
-        return values if self._parameter is None else {self._parameter: values}
+        if self._parameter is not None:
+            return {self._parameter: values}
+        if lost := self._taken.intersection(values):
+            raise InvalidArguments(self.name, problems.unknown(sorted(lost), ()))
+        return values
 
 
 class PromptFunction(Prepared):

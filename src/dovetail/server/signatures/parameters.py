@@ -22,7 +22,7 @@ from msgspec import NODEFAULT, Struct
 from ...errors import RegistrationError
 from ...settings import ANNOTATIONS_KEPT
 from . import pydantic_models
-from .depends import with_dependencies
+from .depends import CONTEXT, with_dependencies
 from .docstrings import NOTHING, Docstring, parse
 from .objects import Field
 
@@ -51,8 +51,8 @@ class Signature(Struct, frozen=True, eq=False):
     is_async: bool
     locals: dict[str, Any]
     """Names of the defining scope, for annotations inside the classes it uses."""
-    open: bool = False
-    """It takes ``**arguments`` of any name."""
+    taken: frozenset[str] | None = None
+    """It takes ``**arguments`` of any name but these, which it has itself; None where it takes none such."""
 
 
 def read_signature(function: Any, *, name: str | None = None, may_be_open: bool = False) -> Signature:
@@ -78,21 +78,24 @@ def take_apart(
     parameters: list[Field] = []
     positional: list[str] = []
     context_parameter: str | None = None
-    open = False
+    taken: frozenset[str] | None = None
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in bound:
             continue  # a partial has settled it: a caller must not be able to change it
         if may_be_open and parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            open = True
+            taken = bound | _by_keyword(plain)
             continue
         _check(parameter, name, plain)
         annotation = scope.resolve(parameter.annotation, f"parameter {parameter.name!r} of {name!r}")
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            positional.append(parameter.name)
+        key = parameter.name
         if is_context(annotation):
-            context_parameter = parameter.name
+            # The name of one that is passed by its place is free for an argument of ``**arguments``.
+            by_place = may_be_open and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+            key = context_parameter = CONTEXT if by_place else key
         else:
             parameters.append(_field(parameter, annotation))
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(key)
     return Signature(
         _keywords_only(function, positional),
         name,
@@ -102,7 +105,7 @@ def take_apart(
         context_parameter,
         inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(plain),
         scope.locals,
-        open,
+        taken,
     )
 
 
@@ -242,6 +245,12 @@ def _field(parameter: inspect.Parameter, annotation: Any) -> Field:
         NODEFAULT if default is MISSING else default,
         factory or NODEFAULT,
     )
+
+
+def _by_keyword(plain: Any) -> frozenset[str]:
+    """The names that ``plain`` takes as keywords for itself, ``self`` among them."""
+    own = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(p.name for p in inspect.signature(plain).parameters.values() if p.kind in own)
 
 
 def _keywords_only(function: Callable[..., Any], positional: list[str]) -> Callable[..., Any]:
