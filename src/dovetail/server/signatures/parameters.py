@@ -87,14 +87,13 @@ def take_apart(
             continue
         _check(parameter, name, plain)
         annotation = scope.resolve(parameter.annotation, f"parameter {parameter.name!r} of {name!r}")
-        key = parameter.name
+        key, by_place = parameter.name, parameter.kind is inspect.Parameter.POSITIONAL_ONLY
         if is_context(annotation):
             # The name of one that is passed by its place is free for an argument of ``**arguments``.
-            by_place = may_be_open and parameter.kind is inspect.Parameter.POSITIONAL_ONLY
-            key = context_parameter = CONTEXT if by_place else key
+            key = context_parameter = CONTEXT if by_place and may_be_open else key
         else:
             parameters.append(_field(parameter, annotation))
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        if by_place:
             positional.append(key)
     return Signature(
         _keywords_only(function, positional),
