@@ -501,20 +501,6 @@ async def test_a_call_is_made_once_though_both_servers_have_the_store(
         assert (await client.call_tool(name)).text == "2"
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-@pytest.mark.parametrize("way", ["mounted", "proxied"])
-@run
-async def test_methods_of_its_authors_own_stay_with_a_server(way: str, revision: str) -> None:
-    inner, outer = Server("inner"), Server("outer")
-    inner.add_method("acme/do", lambda: {"done": True}, capability="extensions.com.acme/do")
-    outer.mount(inner, prefix="in")
-    async with Client(outer if way == "mounted" else Proxy(inner), revision=revision) as client:
-        assert not client.server_capabilities.has("extensions.com.acme/do")
-        with pytest.raises(ProtocolError) as caught:
-            await client.request("acme/do")
-        assert caught.value.kind == "method_not_found"
-
-
 @pytest.mark.parametrize("wrong", [3, None, "http://127.0.0.1:9/mcp", Client("http://127.0.0.1:9/mcp")])
 def test_what_cannot_be_mounted_is_refused_at_once(wrong: Any) -> None:
     server = Server("x")

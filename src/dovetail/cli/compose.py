@@ -61,6 +61,13 @@ def _bridge_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("--pass-header", action="append", metavar="NAME", help="a header that goes through")
     result.add_argument(
+        "--pass-method",
+        action="append",
+        default=[],
+        metavar="NAME[=CAPABILITY]",
+        help="a method beside the protocol that goes through, and what the server behind declares with it",
+    )
+    result.add_argument(
         "--env",
         action="append",
         default=[],
@@ -97,6 +104,9 @@ def _bridge(options: argparse.Namespace) -> Server:
         connections="session" if options.per_session else "principal",
         timeout=options.timeout,
         pass_headers=options.pass_header or (),
+        pass_methods={
+            name: said or None for name, _, said in (one.partition("=") for one in options.pass_method)
+        },
         revision=options.revision,
         headers=read_headers(options.header),
         auth=chosen(options.auth, options.target),

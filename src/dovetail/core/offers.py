@@ -6,7 +6,7 @@ access and an alias costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from ..model import ServerCapabilities
@@ -44,6 +44,8 @@ class Offers:
         self.requests: dict[str, Table] = {}
         """By revision: the requests that exist and are offered, under all their names."""
         self.notifications: dict[str, Table] = {}
+        self.followers: list[Callable[[], None]] = []
+        """Told that something else is offered: servers this one is mounted in."""
 
     def rebuild(self, capabilities: Capabilities) -> None:
         """Recompute the tables for these capabilities."""
@@ -61,6 +63,8 @@ class Offers:
             self.notifications[revision.name] = {
                 name: row for name, row in rows.items() if row.kind == "notification" or row.name in EITHER
             }
+        for follow in self.followers:
+            follow()
 
     def told(self, codec: Codec) -> ServerCapabilities:
         """What a server offers, as clients of this revision and dialect are told."""

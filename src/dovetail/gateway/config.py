@@ -3,9 +3,9 @@
 A server is a ``command`` (with ``args``, ``env``, ``cwd``) or a ``url`` (with ``headers``; also ``httpUrl``,
 ``serverUrl``). Beyond the common members: ``prefix``, ``tools`` (the only ones shown), ``exclude``, ``rename``,
 ``describe``, ``hide``, ``fix``, ``default``, ``rename_arguments`` (as `Server.transform` takes them), ``schemas``,
-``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``), ``pass_headers``, ``layers``
-(names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is ready), ``memory`` (bytes of
-a command's process, also ``"512M"``).
+``budget``, ``timeout`` (seconds), ``revision``, ``auth`` (text, or ``{"exchange": …}``), ``pass_headers``,
+``pass_methods``, ``layers`` (names of `layers`, each alone or with its options), ``start_timeout`` (seconds until it is
+ready), ``memory`` (bytes of a command's process, also ``"512M"``).
 ``${VAR}`` and ``${VAR:-default}`` are replaced from the environment.
 """
 
@@ -44,7 +44,7 @@ _TRANSPORTS: Final = {
 _ERAS: Final = ("auto", "modern", "legacy")
 _AS_WRITTEN: Final = (
     "cwd", "headers", "prefix", "rename", "describe", "hide", "fix", "default", "rename_arguments", "timeout",
-    "revision", "auth", "schemas", "budget", "start_timeout",
+    "revision", "auth", "pass_methods", "schemas", "budget", "start_timeout",
 )  # fmt: skip
 """Members that mean what stands in the file."""
 
@@ -99,6 +99,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     revision: str | None = None
     auth: str | AuthMembers | None = None
     pass_headers: tuple[str, ...] = ()
+    pass_methods: dict[str, str | None] | list[str] = field(default_factory=list[str])
     schemas: str | None = None
     budget: int | None = None
     layers: tuple[str | dict[str, dict[str, Any]], ...] = ()
@@ -134,6 +135,7 @@ class _Members(Struct, kw_only=True):
     revision: str | None = None
     auth: str | AuthMembers | None = None
     pass_headers: list[str] = []
+    pass_methods: dict[str, str | None] | list[str] = []
     schemas: str | None = None
     budget: int | None = None
     layers: list[str | dict[str, dict[str, Any]]] = []

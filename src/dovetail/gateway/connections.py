@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from ..core.principal import Principal, key_of
 from ..core.subscriptions import News
 from ..errors import DovetailError, ProtocolError
 from ..server.handles import session_folder
+from ..wire.methods import Method
 from .bounds import RETIRED_SECONDS, UPSTREAMS_KEPT
 from .held import HeldCalls
 from .passing import no_access
@@ -60,6 +61,8 @@ class Way(Struct, frozen=True, kw_only=True):
     shared: bool
     timeout: float | None
     pass_headers: frozenset[str]
+    added: Mapping[str, Method]
+    """Methods of its author's own that are passed on."""
 
     @property
     def exchange(self) -> TokenExchange | None:
@@ -181,6 +184,7 @@ class UpstreamConnections:
             tell=self._telling(caller),
             timeout=way.timeout,
             pass_headers=way.pass_headers,
+            added=way.added,
             mark=way.mark,
         )
         made.exchanged = exchanged

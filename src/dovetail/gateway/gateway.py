@@ -218,7 +218,14 @@ def _proxy(entry: Entry, chain: str) -> Proxy:
         options["timeouts"] = Timeouts(connect=entry.start_timeout)
     if entry.layers:
         options["layers"] = config.layers_of(entry)
-    proxy = Proxy(entry.target, entry.name, timeout=entry.timeout, pass_headers=entry.pass_headers, **options)
+    proxy = Proxy(
+        entry.target,
+        entry.name,
+        timeout=entry.timeout,
+        pass_headers=entry.pass_headers,
+        pass_methods=entry.pass_methods,
+        **options,
+    )
     view: dict[str, Any] = {name: given for name in _SHAPED if (given := getattr(entry, name))}
     if entry.tools is not None or entry.exclude or view:
         proxy.transform(only=entry.tools, without=entry.exclude, **view)

@@ -25,7 +25,7 @@ from ..stores.base import Store
 from ..stores.bounds import LETTER_SECONDS, LETTERS_WAITING
 from ..stores.outbox import Outbox
 from ..wire.dialects.base import wire_error
-from ..wire.methods import METHODS
+from ..wire.methods import METHODS, OpenParams
 from ..wire.unknown import whole
 from .bounds import HELD_SIGN
 
@@ -97,7 +97,7 @@ class HeldElsewhere:
             return
         call = replace(
             before,
-            params=before.codec.decode_params(METHODS[before.method], round.params),
+            params=before.codec.decode_params(held.passing.own_row or METHODS[before.method], round.params),
             meta=round.meta,
             capabilities=ClientCapabilities(round.meta[CLIENT_CAPABILITIES]),
         )
@@ -127,7 +127,8 @@ class HeldElsewhere:
         call, reply = passing.call, f"held/{secrets.token_hex(8)}"
         heard: asyncio.Queue[bytes] = asyncio.Queue()
         stop = self._store.subscribe(reply, heard.put_nowait)
-        round = _Round(reply, key_of(call.principal), Raw(_write(call.params)), dict(call.meta))
+        params = call.params.together() if isinstance(call.params, OpenParams) else call.params
+        round = _Round(reply, key_of(call.principal), Raw(_write(params)), dict(call.meta))
         self._outbox.put(f"held/{id}", _write(round))
         try:
             while True:

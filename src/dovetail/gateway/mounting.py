@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.channel import Call, Channel, Session
+from ..core.channel import Call, Channel, Notice, Session
 from ..core.rights import Rights
 from ..core.subscriptions import LIST_KINDS, News
 from ..errors import ProtocolError, RegistrationError
@@ -29,6 +29,7 @@ from .bounds import ROUTES_KEPT, START_PATIENCE
 from .collisions import known, shown_by
 from .merging import MergedLists
 from .naming import Naming
+from .own_methods import OwnMethods
 from .parts import LISTS, Mount, Part, ServerPart
 from .selecting import Traits
 from .sight import Sight
@@ -85,6 +86,7 @@ class Mounts(MergedLists):
         """Whose the tools are that were called since anything changed."""
         self._watched: dict[str, tuple[Mount, str]] = {}
         """By URI: whose it is, and what it is called there."""
+        self._own_methods = OwnMethods(server, self._collisions)
         self._started = False
         for codec in server.admission.codecs.values():
             codec.keep_unknown()
@@ -124,7 +126,7 @@ class Mounts(MergedLists):
         else:
             self._bare.append(mount)
         part.follow(partial(self._news, mount))
-        self._adopt(part)
+        self._adopt(mount)
         for kind in LIST_KINDS:
             self._server.changed(kind)
 
@@ -139,6 +141,7 @@ class Mounts(MergedLists):
             self._bare.remove(mount)
         self._routes.clear()
         self._merged.clear()
+        self._own_methods.adopt(self.mounts)
         for kind in LIST_KINDS:
             self._server.changed(kind)
         await mount.part.stop()
@@ -155,12 +158,11 @@ class Mounts(MergedLists):
                         f"{outer!r} of {part.label} is taken by {taken[outer]}: mount it with another prefix"
                     )
 
-    def _adopt(self, part: Part) -> None:
+    def _adopt(self, mount: Mount) -> None:
         """Offer what the part offers. What was offered once stays."""
-        server, offered = self._server, part.capabilities
-        naming = next(mount.naming for mount in self.mounts if mount.part is part)
-        for name, found in part.param_headers.items():
-            server.param_headers[naming.name(name)] = found
+        server, offered = self._server, mount.part.capabilities
+        for name, found in mount.part.param_headers.items():
+            server.param_headers[mount.naming.name(name)] = found
         for name in ("tools", "prompts", "resources", "completions"):
             if (settings := offered.view(name)) is not None and name not in server.capabilities:
                 server.add_capability(name, settings)
@@ -170,18 +172,23 @@ class Mounts(MergedLists):
             server.add_capability(f"extensions.{APPS_EXTENSION}", apps)
         if (skills := offered.extension(SKILLS_EXTENSION)) is not None:
             offer_skills(server, self, skills)
+        self._own_methods.adopt(self.mounts)
 
     def _news(self, mount: Mount, news: News) -> None:
+        if mount not in self.mounts:
+            return  # it was taken out again
         if news.list is not None and (news.session is not None or news.principal is not None):
             self._server.hub.publish(news)
         elif news.list is not None:
             self._routes.clear()
-            self._adopt(mount.part)
+            self._adopt(mount)
             self._server.changed(news.list, news)
         elif news.uri is not None:
             self._server.hub.publish(replace(news, uri=mount.naming.uri(news.uri)))
         elif news.task is not None:
             self._server.hub.publish_task(news.task)
+        else:
+            self._adopt(mount)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -191,7 +198,7 @@ class Mounts(MergedLists):
             self._started = True
             await asyncio.gather(*(mount.part.start(self._server) for mount in self.mounts))
             for mount in self.mounts:
-                self._adopt(mount.part)
+                self._adopt(mount)
 
     async def stop(self) -> None:
         self._started = False
@@ -206,7 +213,7 @@ class Mounts(MergedLists):
         """Learn from parts that are there for each caller anew what they offer to this one."""
         await asyncio.gather(*(mount.part.meet(call) for mount in self.mounts))
         for mount in self.mounts:
-            self._adopt(mount.part)
+            self._adopt(mount)
 
     # --- who has it ---------------------------------------------------------------------------------------------------
 
@@ -328,6 +335,9 @@ class Mounts(MergedLists):
         result = await own(call, channel)
         await asyncio.gather(*(mount.part.set_level(call, channel) for mount in self.mounts))
         return result
+
+    def take_note(self, notice: Notice) -> None:
+        self._own_methods.take_note(notice)
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -16,6 +17,7 @@ from ..model import ServerCapabilities
 from ..server.elsewhere import ListName, TaskTool
 from ..server.registering.versions import split
 from ..wire.headers import HeaderMap
+from ..wire.methods import Method
 from ..wire.seal import Seal
 from .bounds import LISTINGS_KEPT
 from .naming import Naming
@@ -59,6 +61,11 @@ class Part(Protocol):
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
         """Which arguments of its tools are mirrored in headers."""
+        ...
+
+    @property
+    def added(self) -> Mapping[str, Method]:
+        """Methods and notifications that are none of the protocol's, by their names."""
         ...
 
     async def start(self, parent: Server) -> None: ...
@@ -130,7 +137,7 @@ class Part(Protocol):
         ...
 
     def follow(self, tell: Callable[[News], None]) -> None:
-        """Have ``tell`` told of everything that changes."""
+        """Have ``tell`` told of everything that changes; with news of nothing, that something else is offered."""
         ...
 
 
@@ -169,6 +176,10 @@ class ServerPart:
     @property
     def param_headers(self) -> Mapping[str, HeaderMap]:
         return self.server.param_headers
+
+    @property
+    def added(self) -> Mapping[str, Method]:
+        return self.server.admission.offers.added
 
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.
@@ -274,6 +285,7 @@ class ServerPart:
 
     def follow(self, tell: Callable[[News], None]) -> None:
         self.server.hub.followers.append(tell)
+        self.server.admission.offers.followers.append(partial(tell, News()))
 
 
 def own_entries(server: Server, kind: ListName, call: Call) -> Shown:

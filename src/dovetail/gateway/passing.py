@@ -40,7 +40,7 @@ from ..server.asking.ask import PlainQuestion
 from ..server.registering.versions import split
 from ..settings import NAME_ECHO, SHED_SECONDS
 from ..wire.frames import UNREADABLE
-from ..wire.methods import METHODS, result_type_of
+from ..wire.methods import METHODS, Method, OpenParams, result_type_of
 from ..wire.unknown import forgotten, holds, only_kept, whole
 from .bounds import LONGEST_NAME
 
@@ -79,6 +79,11 @@ class Passing:
     def beside(self, call: Call, channel: Channel) -> Passing:
         """The same way for another call."""
         return Passing(self.server, self.upstream, call, channel)
+
+    @property
+    def own_row(self) -> Method | None:
+        """What is known of the method, where it is none of the protocol's."""
+        return self.upstream.added.get(self.call.method)
 
     def take_over(self, other: Passing) -> None:
         """Go on as ``other``, with which the client in front came back."""
@@ -123,7 +128,14 @@ class Passing:
         """What is known of the questions of this call in front."""
         server = self.server
         lifetime = server.state_lifetime
-        return Rounds(self.call, server.seal, now=server.clock(), limits=server.limits, lifetime=lifetime)
+        return Rounds(
+            self.call,
+            server.seal,
+            now=server.clock(),
+            limits=server.limits,
+            lifetime=lifetime,
+            row=self.own_row,
+        )
 
     def _ask_in_front(self, result: m.InputRequiredResult) -> m.InputRequiredResult:
         rounds = self.rounds()
@@ -176,9 +188,17 @@ class Passing:
         """One request to the server behind, and its answer: raw where both sides speak the same revision."""
         call, upstream, channel = self.call, self.upstream, self.channel
         name, params, meta = self._passed_on(params)
-        raw = call.codec.dialect.name == "official" and channel.asking is None and upstream.plain
+        own = upstream.added.get(call.method)
+        raw = (
+            own is None
+            and call.codec.dialect.name == "official"
+            and channel.asking is None
+            and upstream.plain
+        )
         asking: SendOptions = {"meta": meta, "raw": raw, "released": channel.close_stream}
-        if call.came is not UNSET and holds(params.__class__, call.came):
+        if own is not None:
+            asking["row"] = own
+        elif call.came is not UNSET and holds(params.__class__, call.came):
             asking["came"] = call.came
         if PROGRESS_TOKEN in call.meta:
             asking["pass_progress"] = self._progress
@@ -199,6 +219,8 @@ class Passing:
             current.reset(token)
         if raw:
             result = self._passed_back(result)
+        elif own is not None and isinstance(result, dict):
+            result = call.codec.prepare(result)
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
             result = await self._finish(result)
         return result if channel.asking is None else forgotten(result)
@@ -311,7 +333,9 @@ class Passing:
             pass
 
 
-_MAY_ASK: Final = frozenset({m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams})
+_MAY_ASK: Final = frozenset(
+    {m.CallToolRequestParams, m.GetPromptRequestParams, m.ReadResourceRequestParams, OpenParams}
+)
 
 
 def _in_front(error: ProtocolError, *, modern: bool) -> ProtocolError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from ..client.config import ClientOptions
@@ -29,7 +29,9 @@ class Proxy(Server):
 
     Lists, calls, questions, progress, logs, subscriptions and tasks go through, in every combination of revisions.
     There is one connection behind for each principal in front; ``connections="session"`` makes one for each legacy
-    session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``timeout``
+    session. ``pass_headers`` are the names of headers that go through; no other does, and no token. ``pass_methods``
+    are those of methods that the author of the server behind added to the protocol, ``["acme/do"]``, or each with its
+    capability, ``{"acme/do": "extensions.com.acme/do"}``, which is offered as the server behind does. ``timeout``
     (seconds) is the most a call behind may take, ``layers`` stand around every call; with ``required`` the proxy does
     not start without the server behind. The other options are those of a `Client`; ``auth`` may also be a function of
     the principal, or a `TokenExchange`.
@@ -45,6 +47,7 @@ class Proxy(Server):
         connections: Sharing = "principal",
         timeout: float | None = None,
         pass_headers: Iterable[str] = (),
+        pass_methods: Mapping[str, str | None] | Iterable[str] = (),
         required: bool = False,
         revisions: Sequence[str | Revision] = REVISIONS,
         **options: Unpack[ClientOptions],
@@ -53,7 +56,13 @@ class Proxy(Server):
         layers = options.pop("layers", ())
         super().__init__(name or _UNSAID, layers=layers, revisions=revisions)
         self.remote = RemotePart(
-            target, options, name=name, connections=connections, timeout=timeout, pass_headers=pass_headers
+            target,
+            options,
+            name=name,
+            connections=connections,
+            timeout=timeout,
+            pass_headers=pass_headers,
+            pass_methods=pass_methods,
         )
         self._named, self._required = name is not None, required
         self._quoted = False

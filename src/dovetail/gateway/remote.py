@@ -26,9 +26,10 @@ from ..errors import DovetailError, ProtocolError, TransportError
 from ..model.meta import VIA
 from ..server.elsewhere import ListName, TaskTool
 from ..wire.headers import HeaderMap
-from ..wire.methods import METHODS
+from ..wire.methods import METHODS, Method
 from .bounds import LONGEST_CHAIN, MEETING_SECONDS, UPSTREAM_RETRY
 from .connections import Sharing, UpstreamConnections, Way
+from .own_methods import passed_methods
 from .parts import LoopError, Shown
 from .passing import Passing
 from .selecting import Traits
@@ -57,9 +58,11 @@ class RemotePart:
         connections: Sharing = "principal",
         timeout: float | None = None,
         pass_headers: Iterable[str] = (),
+        pass_methods: Mapping[str, str | None] | Iterable[str] = (),
     ) -> None:
         parsed = parse_target(target)
         self.label = name or parsed.label
+        self.added: Mapping[str, Method] = passed_methods(pass_methods)
         self._mark = secrets.token_hex(8)
         """By which a request that comes back here is known."""
         way = Way(
@@ -70,6 +73,7 @@ class RemotePart:
             shared=connections == "principal",
             timeout=timeout,
             pass_headers=frozenset(header.lower() for header in pass_headers),
+            added=self.added,
         )
         self._connections = UpstreamConnections(way, tell=self._tell, down=self._down)
         self._followers: list[Callable[[News], None]] = []

@@ -23,6 +23,7 @@ from ..server.registering.versions import joined, versions_of
 from ..settings import NAME_ECHO, Timeouts
 from ..wire.codec import Codec
 from ..wire.headers import HeaderMap, header_map
+from ..wire.methods import Method
 from ..wire.revisions import BY_NAME, Revision
 from .bounds import LONGEST_NAME
 from .held import HeldCalls
@@ -85,19 +86,19 @@ class Upstream:
         name: str,
         held: HeldCalls,
         tell: Callable[[News], None],
-        timeout: float | None = None,
-        pass_headers: frozenset[str] = frozenset(),
-        mark: str = "",
+        timeout: float | None,
+        pass_headers: frozenset[str],
+        added: Mapping[str, Method],
+        mark: str,
     ) -> None:
         self.name, self.mark = name, mark
         """How clients in front are told of it."""
         self.plain = options.get("dialect", "official") == "official"
         """Whether its results may be passed on as they are: no dialect has other words for them."""
-        self.held = held
-        self.timeout = timeout
+        self.held, self.timeout = held, timeout
         self.unhurried = Timeouts(idle=None, total=timeout)
         """For calls of which the server behind may make tasks."""
-        self._tell, self.pass_headers = tell, pass_headers
+        self._tell, self.pass_headers, self.added = tell, pass_headers, added
         self.active: dict[Passing, None] = {}  # calls of clients that may be asked something
         self._shown: dict[ListName, Shown] = {}
         self._fresh: set[ListName] = set()

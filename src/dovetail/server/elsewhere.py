@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, Unpac
 
 from msgspec import Raw, Struct
 
-from ..core.channel import Call, Channel
+from ..core.channel import Call, Channel, Notice
 from ..core.rights import Rights
 from ..stores.base import Store
 
@@ -80,6 +80,10 @@ class Elsewhere(Protocol):
 
     async def respond(self, call: Call, channel: Channel) -> Struct | Raw | None:
         """The answer of whoever has the component; None when nobody has."""
+        ...
+
+    def take_note(self, notice: Notice) -> None:
+        """A client says what is none of the protocol's, and nothing that this server wants to hear."""
         ...
 
     async def shown(self, kind: ListName, call: Call) -> Any:
@@ -155,7 +159,8 @@ class Composing:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
 
         With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is
-        ``city://weather/oslo``. What it gains or loses later shows. Its layers, rights and lifespan stay its own.
+        ``city://weather/oslo``; methods of its author's own keep their names. What it gains or loses later shows. Its
+        layers, rights and lifespan stay its own.
 
         Raises:
             RegistrationError: a name or the prefix is taken; the message says by whom.

@@ -338,7 +338,8 @@ class Codec:
         """Add what 2026-07-28 demands of every result and the handler left to us."""
         if not isinstance(value, Result):
             members = cast("dict[str, Any]", value) if isinstance(value, dict) else _builtins(value)
-            meta = {**self._server_meta, **members.get("_meta", {})}
+            said: Any = members.get("_meta", {})
+            meta = {**self._server_meta, **(msgspec.json.decode(said) if type(said) is Raw else said)}
             return {"resultType": "complete", **members, **({"_meta": meta} if meta else {})}
         changes: dict[str, Any] = {}
         if value.result_type is UNSET:

@@ -18,7 +18,7 @@ from ...core.channel import Notice, Session
 from ...core.principal import Principal
 from ...errors import RegistrationError
 from ...stores.places import client_of
-from ...wire.dialects import Dialect
+from ...wire.dialects import OFFICIAL, Dialect
 from ...wire.methods import METHODS, STILL, Kind, Method, Reader
 from ...wire.revisions import BY_NAME
 from ..signatures.methods import MethodFunction
@@ -147,10 +147,11 @@ class Extending:
         self, name: str, kind: Kind, handler: Callable[..., Any], options: Mapping[str, Any]
     ) -> RegisteredMethod:
         server = cast("Server", self)
-        self._check_name(name, server.dialect)
+        check_name(name, server.dialect)
+        if name in self._added:
+            raise RegistrationError(f"the method name {name!r} is already registered; remove it first")
         function = MethodFunction(name, handler, options.get("params"), options.get("result"))
         capability = options.get("capability")
-        extension = capability.removeprefix(_EXTENSION) if capability else None
         row = Method(
             name=name,
             kind=kind,
@@ -159,7 +160,7 @@ class Extending:
             until=_index(options.get("until"), STILL),
             params=Reader(function.read),
             capability=capability,
-            extension=None if extension == capability else extension,
+            extension=extension_of(capability),
             opt_in=options.get("opt_in", False),
             may_ask=options.get("may_ask", True),
             cacheable=options.get("cacheable", False),
@@ -178,17 +179,6 @@ class Extending:
         server.admission.offer(server.capabilities)
         return entry
 
-    def _check_name(self, name: str, dialect: Dialect) -> None:
-        if not _NAME.fullmatch(name):
-            problem = "must have 1 to 128 visible ASCII characters"
-        elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
-            problem = "belongs to the protocol"
-        elif name in self._added:
-            problem = "is already registered; remove it first"
-        else:
-            return
-        raise RegistrationError(f"the method name {name!r} {problem}")
-
     # --- notifications --------------------------------------------------------------------------------------
 
     def take_note(self, notice: Notice) -> None:
@@ -199,6 +189,8 @@ class Extending:
         elif notice.method == _ROOTS and changed is not None and notice.session is not None:
             work = _handle(_ROOTS, partial(cast("Server", self).runner.call, changed, notice.session))
         else:
+            if (elsewhere := cast("Server", self).elsewhere) is not None:
+                elsewhere.take_note(notice)
             return
         most, client, others = cast("Server", self).limits.in_flight, client_of(notice), self._noting.values()
         if len(others) >= most or sum(one == client for one in others) >= share_of(most):
@@ -213,6 +205,22 @@ class Extending:
         """Cancel the handlers of notifications that still run."""
         for task in self._noting:
             task.cancel()
+
+
+def check_name(name: str, dialect: Dialect = OFFICIAL) -> None:
+    """Raises RegistrationError: no method of an author's own can have this name."""
+    if not _NAME.fullmatch(name):
+        problem = "must have 1 to 128 visible ASCII characters"
+    elif name in METHODS or name in dialect.inbound_methods or name.startswith(_RESERVED):
+        problem = "belongs to the protocol"
+    else:
+        return
+    raise RegistrationError(f"the method name {name!r} {problem}")
+
+
+def extension_of(capability: str | None) -> str | None:
+    """The extension that a capability declares; None of one that is something else."""
+    return capability.removeprefix(_EXTENSION) if capability and capability.startswith(_EXTENSION) else None
 
 
 async def _handle(name: str, run: Callable[[], Awaitable[Any]]) -> None:
