@@ -8,8 +8,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 97_416
-CENTRE = 44_965
+WHOLE = 97_418
+CENTRE = 44_967
 AROUND = (
     "auth",
     "compat",

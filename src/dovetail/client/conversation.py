@@ -267,6 +267,7 @@ class Conversation(PlainChannel):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # since Python 3.12, to gather what is over gives nobody else a turn
 
     def _end(self, reason: TransportError) -> None:
         if self.gone.done():
