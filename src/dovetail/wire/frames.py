@@ -120,7 +120,8 @@ def decode(data: bytes | Raw) -> Frame:
         # An error about a message nobody could read comes back with the id null.
         if id is not None or method is not UNSET or frame.result is not UNSET or frame.error is UNSET:
             raise RemoteProtocolError(
-                "invalid_request", "the id must be a string or an integer of at most 64 bits"
+                "invalid_request",
+                f"the id must be a string of at most {LONGEST_ID} characters or an integer of at most 64 bits",
             )
         frame.id = UNSET
     if type(method) is str:
