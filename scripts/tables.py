@@ -110,7 +110,9 @@ def bench(document: dict[str, Any]) -> str:
         "",
         f"{document['date'][:10]}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}; "
         f"{versions}. Medians of interleaved rounds. In brackets: ours over the limit's, and how many times better we "
-        "are than a peer. `make bench` leaves all workloads and figures in `results/bench.json`. Dovetail and the "
+        "are than a peer; for calls/s of stdio and HTTP the share of the limit is the median of nine pairs of runs "
+        "that touch, not the quotient of two columns measured minutes apart. "
+        "`make bench` leaves all workloads and figures in `results/bench.json`. Dovetail and the "
         "limit run on granian, which Dovetail's `http` extra brings; the peers on uvicorn with httptools and uvloop.",
     ]
     lines += ["", "![Calls per second, side by side](docs/bench.svg)"]

@@ -103,7 +103,9 @@ def test_a_server_loads_little_before_its_first_answer(
     assert {name for name in loaded if name.startswith("dovetail.compat.mcp.types.")} & {
         f"dovetail.compat.mcp.types.{part}" for part in LATE
     } == set()
-    newer = 5 if sys.version_info >= (3, 12) else 0  # modules of Python's own that its older releases do without
+    newer = (
+        5 if sys.version_info >= (3, 12) else 0
+    )  # modules of Python's own that its older releases do without
     assert len(loaded) <= modules + newer, len(loaded)
     assert made <= models, made
     assert built <= validators, built
