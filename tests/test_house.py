@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "dovetail"
 MODULE = 450
 FUNCTION = 40
-WHOLE = 97_418
+WHOLE = 97_439
 CENTRE = 44_967
 AROUND = (
     "auth",

@@ -376,3 +376,21 @@ async def test_questions_pass_a_mounted_proxy_before_a_server_that_has_tasks() -
         assert (await client.call_tool("up_other")).text == "True"
     async with Client(front, on_elicit=agree) as client:
         assert (await client.call_tool("deep_up_ask")).text == "True True"
+
+
+@pytest.mark.parametrize("front", REVISIONS[:-1])
+@run
+async def test_a_client_that_cannot_be_asked_hears_of_a_failed_tool_as_without_a_proxy(front: str) -> None:
+    server = Server("behind")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Sure?", bool)).data)
+
+    kinds: list[str] = []
+    for target in (server, Proxy(server, revision="2026-07-28")):
+        async with Client(target, revision=front) as client:
+            with pytest.raises(ToolError) as caught:
+                await client.call_tool("ask")
+            kinds.append(caught.value.kind)
+    assert kinds == ["capability_not_supported", "capability_not_supported"]

@@ -24,7 +24,15 @@ from ..core.channel import Call, Channel, NoBackChannel
 from ..core.metadata import of_version
 from ..core.rounds import Rounds, put, put_as
 from ..drivers.requests import SendOptions
-from ..errors import DovetailError, ProtocolError, Refusal, RequestTimeout, SessionLost, TransportError
+from ..errors import (
+    CapabilityError,
+    DovetailError,
+    ProtocolError,
+    Refusal,
+    RequestTimeout,
+    SessionLost,
+    TransportError,
+)
 from ..kinds import KINDS
 from ..model.meta import (
     CLIENT_CAPABILITIES,
@@ -214,7 +222,7 @@ class Passing:
         except (TransportError, RequestTimeout, AuthError) as error:
             raise _unreachable(error, upstream.name) from error
         except ProtocolError as error:
-            raise _in_front(error, modern=upstream.modern) from error
+            return self._refused(error)
         finally:
             current.reset(token)
         if raw:
@@ -224,6 +232,19 @@ class Passing:
         if isinstance(result, m.CreateTaskResult | m.ExtensionCreateTaskResult):
             result = await self._finish(result)
         return result if channel.asking is None else forgotten(result)
+
+    def _refused(self, error: ProtocolError) -> Struct:
+        """A failed tool where the client lacks what is asked for and its revision has no error that says so.
+
+        Raises:
+            ProtocolError: every other error of the server behind, with the code its kind has in front.
+        """
+        call = self.call
+        called = call.method == "tools/call" and not call.revision.modern
+        if called and error.kind == "missing_required_client_capability":
+            missing = CapabilityError("", error.message)
+            return self.server.failures.of_tool(missing, call.params.name, call)
+        raise _in_front(error, modern=self.upstream.modern) from error
 
     def _passed_back(self, result: Raw) -> Struct | Raw:
         """A result as it came, or as the revision in front writes it, where it need not be read for that."""
