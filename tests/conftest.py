@@ -2,16 +2,12 @@
 
 Layers change nothing for whoever is within the limits: ``make test-layers``. A test that is about a server without
 them says so: ``@pytest.mark.bare(reason)``.
-
-With ``FAILED_TESTS=FILE`` a run that went to its end and in which tests failed writes their names there, for
-``scripts/alone.sh``.
 """
 
 import gc
 import os
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -69,17 +65,3 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_finish() -> None:
     """Whatever looks at all objects looks at those of the tests to come, half a million of them, no more."""
     look_at_no_more_than_comes()
-
-
-_failed: dict[str, None] = {}
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.failed:
-        _failed[report.nodeid] = None
-
-
-def pytest_sessionfinish(exitstatus: int) -> None:
-    place = os.environ.get("FAILED_TESTS")
-    if place and exitstatus == pytest.ExitCode.TESTS_FAILED and "PYTEST_XDIST_WORKER" not in os.environ:
-        Path(place).write_text("".join(f"{name}\n" for name in _failed))
