@@ -422,8 +422,6 @@ KEEPALIVE_SECONDS: Final = 60
 KEEPALIVE_INTERVAL: Final = 15
 KEEPALIVE_PROBES: Final = 4
 """After how much silence the kernel asks whether the peer is still there, how often and how many times."""
-FAMILY_LOOKS: Final = 5
-"""How often the processes are searched for what a child left behind: what is killed may have started one more."""
 CHILD_GRACE: Final = 2.0
 """For a child to end after its stdin was closed, and again after SIGTERM."""
 STDERR_KEPT: Final = 8 << 10

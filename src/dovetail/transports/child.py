@@ -1,15 +1,9 @@
-"""A server as a child process of the client, spoken to over its stdin and stdout.
+"""A server as a child process of the client, connected over its stdin and stdout.
 
-The child is the leader of a session and process group of its own, so its children can be found and ended with
-it, and a Ctrl-C in the client's terminal does not reach it. Closing follows the specification: close its
-stdin, wait, SIGTERM, wait, SIGKILL, the signals to the whole group.
-
-What left the group is found by `family`. All of them also die with the client, even when that is killed outright:
-beside each child sits a guard, a shell that waits for the end of a pipe only the client holds open, and then kills
-them. (`PR_SET_PDEATHSIG` was not chosen: it needs code between fork and exec, is tied to the thread that forked, and
-spares the grandchildren. A subreaper was not, either: our own process would inherit the orphans of the application, and
-a process in between is one interpreter more for each server.) Windows has no groups, there only the child itself is
-ended.
+The child leads a session and a process group of its own, so a Ctrl-C in the client's terminal does not reach it.
+Closing follows the specification: close its stdin, wait, SIGTERM to its process group, wait, SIGKILL to its process
+group. A process that the server started in a session of its own, a browser for example, is not in the group and
+stays alive. Windows has no process groups of this kind: there only the child itself is ended.
 """
 
 from __future__ import annotations
@@ -17,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +19,6 @@ from typing import Any, cast
 from ..core.channel import Process, Receiver
 from ..errors import TransportError
 from ..settings import CHILD_GRACE, LAST_WORDS, STATUS_SECONDS, STDERR_KEPT, Limits
-from .family import GUARD, MARK, Family
 from .pipes import Over, PipeSink, PipeSource
 from .stream import LineLink, Sink, Source
 
@@ -39,7 +31,8 @@ INHERITED = [*(_WINDOWS if os.name == "nt" else _POSIX).split(), "DOVETAIL_GATEW
 """What a child gets of our environment unless told otherwise: enough to start, none of our secrets."""
 
 _GROUP = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
-"""A process group of its own, so that all it starts can be ended with it."""
+"""A process group of its own, so that what it starts can be ended with it."""
+_KILL = signal.SIGKILL if os.name == "posix" else signal.SIGTERM
 
 
 def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False) -> dict[str, str]:
@@ -48,44 +41,6 @@ def environment(extra: Mapping[str, str] | None = None, *, inherit: bool = False
     # A value that is a shell function would be run by the child's shell.
     kept = {name: value for name, value in own.items() if not value.startswith("()")}
     return {**kept, **(extra or {})}
-
-
-class _Guard:
-    """Kills a child and its family when this process is gone."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        if os.name == "posix":
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", GUARD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-                env={"PATH": "/usr/bin:/bin"},
-            )
-
-    def watch(self, child: int, mark: str) -> None:
-        self._say(f"{child} {mark}\n")
-
-    def dismiss(self) -> None:
-        """The group is gone or going: stand down, before its number can belong to somebody else."""
-        process = self._process
-        if process is not None:
-            self._say("done\n")
-            self._process = None
-            if process.stdin is not None:
-                process.stdin.close()
-            process.wait()  # a shell that has been told to exit: no longer than one turn of the scheduler
-
-    def _say(self, line: str) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            try:
-                self._process.stdin.write(line.encode())
-                self._process.stdin.flush()
-            except OSError:
-                pass  # somebody killed the guard; the child still gets the end of its stdin
 
 
 class _Pipes:
@@ -155,18 +110,15 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         *,
         name: str,
         on_stderr: Callable[[bytes], None],
-        family: Family,
         pipes: _Pipes | None = None,
         grace: float = CHILD_GRACE,
     ) -> None:
         super().__init__(receiver, limits, recover=True)
-        self._family = family
         self._pipes = pipes
         self._name = name
         self._on_stderr = on_stderr
         self._grace = grace
         self._loop = asyncio.get_running_loop()
-        self._guard = _Guard()
         self._process: asyncio.SubprocessTransport
         self._tail = bytearray()
         self._exited = asyncio.Event()
@@ -197,7 +149,6 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            self._look()  # now: it may be gone as soon as its input has ended
             if self._pipes is not None:
                 self._pipes.ignore()
             if self._sink is not None:
@@ -208,14 +159,13 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
         self._closing = True
         if self._pipes is not None:
             self._pipes.ignore()
-        self._kill_all()
+        self._kill(_KILL)
         self._end(0.0)
 
     def kill(self) -> None:
         """End the child at once, without an event loop: when the loop was closed before the link was."""
         self._closing = True
-        self._kill_all()
-        self._guard.dismiss()
+        self._kill(_KILL)
         if sys.version_info >= (3, 12):
             # From then on asyncio takes note of a child's end in its loop, and this one is closed.
             threading.Thread(target=_reap, args=(self.pid,), daemon=True).start()
@@ -232,32 +182,19 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     async def _finish_process(self, grace: float) -> None:
         try:
-            self._look()
             if grace and not await _within(grace, self._exited):
                 self._kill(signal.SIGTERM)
                 await _within(grace, self._exited)
         finally:
-            self._kill_all()  # also what it left behind, and also when nobody waits any more
+            self._kill(_KILL)  # also what is left of its group, and also when this task is cancelled
         await self._exited.wait()
         if not self._closing:
             await _within(STATUS_SECONDS, self._heard)
-        self._guard.dismiss()
         self._process.close()
         if self._pipes is not None:
             self._pipes.close()
         self._report()
         self._gone.set()
-
-    def _kill_all(self) -> None:
-        """End the child and all that it started, at once."""
-        self._look()
-        self._kill(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-        self._family.kill()
-
-    def _look(self) -> None:
-        """Take note of whom the child started, while it is there to tell."""
-        if not self._exited.is_set():  # else its number may be somebody else's by now
-            self._family.look(self.pid)
 
     def _kill(self, number: int) -> None:
         try:
@@ -272,7 +209,6 @@ class ChildLink(LineLink, asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
-        self._guard.watch(self.pid, self._family.mark)
         if self._pipes is None:
             source: Any = self._process.get_pipe_transport(1)
             sink: Any = self._process.get_pipe_transport(0)
@@ -377,21 +313,15 @@ async def spawn(
     Raises:
         TransportError: the command cannot be started.
     """
-    family = Family()
-    env = {**environment(env, inherit=inherit_env), MARK: family.mark}
-    options: dict[str, Any] = {"env": env, "cwd": cwd, **_GROUP}
+    options: dict[str, Any] = {"env": environment(env, inherit=inherit_env), "cwd": cwd, **_GROUP}
     pipes: _Pipes | None = None
-    link: ChildLink | None = None
     try:
         pipes = _open_pipes()
         options.update({} if pipes is None else pipes.ends)
-        more: dict[str, Any] = {"on_stderr": on_stderr, "family": family, "pipes": pipes, "grace": grace}
-        made = link = ChildLink(receiver, limits or Limits(), name=command[0], **more)
-        await asyncio.get_running_loop().subprocess_exec(lambda: made, *command, **options)
+        more: dict[str, Any] = {"on_stderr": on_stderr, "pipes": pipes, "grace": grace}
+        link = ChildLink(receiver, limits or Limits(), name=command[0], **more)
+        await asyncio.get_running_loop().subprocess_exec(lambda: link, *command, **options)
     except BaseException as error:
-        family.kill()
-        if link is not None:
-            link._guard.dismiss()  # pyright: ignore[reportPrivateUsage]
         if pipes is not None:
             pipes.close()
         if isinstance(error, OSError | ValueError):
