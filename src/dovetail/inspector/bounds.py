@@ -64,16 +64,11 @@ METRICS_SIZE: Final = 4 << 20
 METRICS_SECONDS: Final = 5.0
 HEARTBEAT: Final = 15.0
 """Seconds after which a silent stream says that it is there."""
-LINE_SIZE: Final = 64 << 10
-"""Bytes of a line that a server writes to its stderr; the rest is another line."""
 LAST_WORDS_SECONDS: Final = 0.5
 LAST_WORDS_SHOWN: Final = 4_000
 """Seconds that we wait for a program's last words, and characters of them that are shown."""
 FLUSH_SECONDS: Final = 1.0
 """Seconds that connections have to close."""
-START_SECONDS: Final = 30.0
-START_LOOK: Final = 0.005
-"""How long an author's file may take to be imported, and seconds between two looks whether it has been."""
 SESSIONS_SHOWN: Final = 200
 """Sessions that are listed, the newest first."""
 FILES_LOOK: Final = 0.05

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,6 @@ from .command import add_page, show
 from .connection import Wish
 from .hosting import hosted, load
 from .inspector import Inspector
-from .nursery import Bred, Nursery, Order
 from .watching import Watched
 
 if TYPE_CHECKING:
@@ -68,8 +66,7 @@ class Reloading:
         self._environ = dict(os.environ)
         os.environ.pop(STORE, None)
         self._said = ""
-        self._nursery = Nursery(self._heard) if "fork" in get_all_start_methods() else None
-        self.front = Proxy(self._behind(), **self._options())
+        self.front = Proxy(self._command(), **self._options())
         self.front.surround(lambda inner: self._living)
         self._watched = Watched(self.file, *env_files)
 
@@ -81,8 +78,6 @@ class Reloading:
             yield
         finally:
             watching.cancel()
-            if self._nursery is not None:
-                self._nursery.close()
 
     def _environment(self) -> dict[str, str]:
         try:
@@ -90,20 +85,17 @@ class Reloading:
         except ValueError as error:
             raise TargetError(str(error)) from None
 
-    def _behind(self) -> Any:
-        """What a client is pointed at: a fork of the nursery, or a program where there is no fork."""
-        if self._nursery is not None:
-            order = Order(
-                target=self._target, arguments=self._arguments, env=self._environment(), log_level=self._log_level
-            )  # fmt: skip
-            return Bred(self._nursery, order)
-        run = [sys.executable, "-m", "dovetail.cli.main", "run", self._target, "--log-level", self._log_level]
+    def _command(self) -> list[str]:
+        """The command that serves the file in a child process, over its standard input and output."""
+        # The child reads no .env file: `_options` has read the files that the user chose.
+        options = ["--stdio", "--env-file", os.devnull, "--log-level", self._log_level]
+        run = [sys.executable, "-m", "dovetail.cli.main", "run", self._target, *options]
         return [*run, "--", *self._arguments]
 
     def _options(self) -> ClientOptions:
-        if self._nursery is not None:
-            return {}
-        return {"env": self._environment() | {"PYTHONDONTWRITEBYTECODE": "1"}, "on_stderr": self._heard}
+        """The environment of the child process. A child that reloads would start children without end."""
+        ours = {"DOVETAIL_RELOAD": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"env": self._environment() | ours, "on_stderr": self._heard}
 
     def _heard(self, data: bytes) -> None:
         text = data.decode("utf-8", "replace")
@@ -124,7 +116,7 @@ class Reloading:
         """Have another process take over; whether it did."""
         begun, self._said = time.perf_counter(), ""
         try:
-            await self.front.replace(self._behind(), **self._options())
+            await self.front.replace(self._command(), **self._options())
         except DovetailError as error:
             await self._last_words()
             self._tell(error, "the last edit was not taken, and the server of before still answers")
