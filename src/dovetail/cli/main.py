@@ -29,7 +29,6 @@ COMMANDS = {
     "install": ("dovetail.tooling.install", "put a server into a client: Claude, Cursor, VS Code, Codex, …"),
     "uninstall": ("dovetail.tooling.install", "take a server out of a client"),
     "discover": ("dovetail.tooling.install", "list the servers of the clients on this machine"),
-    "bench": ("dovetail.cli.bench", "measure a server"),
     "explain": ("dovetail.cli.explain", "say what an error code means"),
     "audit": ("dovetail.cli.audit", "check that an audit file is what was written"),
     "login": ("dovetail.auth.commands.login", "log in to a server"),

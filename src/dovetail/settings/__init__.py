@@ -206,8 +206,6 @@ SCAN_PAGE: Final = 100
 
 NAMES_LISTED: Final = 10
 """Names that a message lists at most."""
-BENCH_WARM_UP: Final = 20
-"""Requests before the clock of ``dovetail bench`` starts: what is made once is made."""
 
 # --- HTTP client ----------------------------------------------------------------------------------------------------
 
