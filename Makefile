@@ -14,7 +14,7 @@ UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
 # What is said, how it is written and when it may be said: few processes, no clocks, nothing that can die on the way.
 INNER := $(addprefix tests/,model wire core json_schema errors dialects drivers)
 
-.PHONY: help setup run test test-layers test-slow test-pythons coverage coverage-inner check format bench bench-face interop attack chaos fuzz conformance compat-proof compat-start compat-suites soak tables peers lock docs clean
+.PHONY: help setup run test test-layers test-slow test-pythons coverage coverage-inner check format bench bench-face interop attack chaos fuzz conformance soak tables peers lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -60,15 +60,6 @@ test-pythons: peers ## the whole test suite on every Python from 3.11 to 3.13 th
 peers: setup     ## the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
 	@scripts/packages.sh redis-server chromium prometheus
-
-compat-proof: setup ## real servers of others, on their original library and on ours
-	$(BIN)/python scripts/compat_proof.py --write results/compat.json
-
-compat-start: setup ## how long those servers take to their first answer, on both
-	$(BIN)/python scripts/compat_start.py --write results/compat-start.json
-
-compat-suites: setup ## the originals' own tests of their servers, on ours
-	$(BIN)/python scripts/compat_suites.py --write results/compat-suites.json
 
 conformance: setup ## the official suite against our server and our client
 	scripts/conformance.sh --write results/conformance.json

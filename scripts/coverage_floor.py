@@ -22,7 +22,6 @@ FLOOR = {
     "dovetail.auth": 85.0,
     "dovetail.cli": 91.5,
     "dovetail.client": 91.0,
-    "dovetail.compat": 80.0,
     "dovetail.core": 97.5,
     "dovetail.drivers": 88.5,  # the inside of a worker process is killed before it can tell what it ran
     "dovetail.gateway": 85.0,

@@ -43,7 +43,6 @@ SLEEPS = {
 
 SHORT = {
     ("support/webfaces.py", "_post"): "whoever comes later waits for so long at most, and then goes on",
-    ("compat/test_fastmcp_tasks.py", "conversation"): "it must run out",
     ("drivers/test_run.py", "tool"): "it must run out",
     ("http/test_fetch_breaks.py", "test_a_timeout_of_the_application_stays_its_own"): "it must run out",
     ("http/test_websocket.py", "test_a_quiet_client_of_2026_07_28_is_asked_nothing"): "nothing must come",
@@ -62,8 +61,6 @@ SHORT = {
         "server/test_steps.py",
         "test_a_step_that_was_cut_short_is_run_again_only_where_that_does_no_harm",
     ): "a pause between two tries",
-    ("compat/suites/site/suite_helpers.py", "run_server_async"): "a pause between two tries",
-    ("compat/suites/site/suite_helpers.py", "run_server_in_process"): "a pause between two tries",
 }
 """Waits whose end is what the test is about, or a pause: file, function, why. All others may be as long as a hang."""
 

@@ -107,9 +107,6 @@ PACKAGE = Path(dovetail.__file__).parent
 TABLES = {"wire/revisions.py", "wire/methods.py"}
 FACTS = {
     "wire/dialects/profiles.py": {"2024-11-05"},  # the only revision the Elixir client speaks
-    # What constants of the SDK 1.x say to programs that ask for them; ours serves the revisions of the table.
-    "compat/mcp/types/base.py": {"2025-03-26", "2025-11-25"},
-    "compat/mcp/shared/version.py": {"2024-11-05", "2025-03-26", "2025-06-18"},
 }
 
 

@@ -51,8 +51,6 @@ WANTING = {
     "joserfc": "from dovetail.auth import DPoP",
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",
-    "pydantic": "import dovetail.compat",
-    "starlette": "import dovetail.compat.common.http",
     "yaml": "from dovetail.openapi.reading import read; read('openapi: 3.1.0\\npaths: {}\\n')",
     "libcst": "from dovetail.tooling.migrate import migrated; migrated(b'import fastmcp')",
 }
@@ -125,19 +123,6 @@ def test_only_one_place_says_what_to_install() -> None:
         if "pip install" in path.read_text()
     ]
     assert hints == ["src/dovetail/extras.py"]
-
-
-@pytest.mark.parametrize(
-    ("module", "wants"),
-    [
-        ("starlette", "dovetail.compat.common.http"),
-        ("joserfc", "dovetail.compat.fastmcp.server.auth.providers.jwt"),
-    ],
-)
-def test_servers_of_others_name_what_they_lack(module: str, wants: str) -> None:
-    program = f"import sys; sys.modules[{module!r}] = None; import {wants}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert f"needs {module}: pip install 'dovetail-mcp[" in done.stderr
 
 
 def test_the_extras_that_are_promised_are_there(wheel: Path) -> None:

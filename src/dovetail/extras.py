@@ -18,8 +18,6 @@ EXTRAS: Final = {
     "joserfc": "auth",
     "keyring": "keyring",
     "opentelemetry": "otel",
-    "pydantic": "compat",
-    "starlette": "compat",
     "yaml": "openapi",
     "libcst": "migrate",
 }

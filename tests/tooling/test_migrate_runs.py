@@ -1,4 +1,4 @@
-"""Programs in the style of real ones, run with ``--compat``, then migrated and run natively: they say the same."""
+"""Programs in the style of real ones, run on their original library, then migrated: both answer the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from bench import peers
 
 from dovetail import Client
 from dovetail.cli.main import main
+from tests.peers.environment import need
 from tests.support.aio import run
 
 PROGRAMS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
@@ -232,10 +234,9 @@ if __name__ == "__main__":
 
 async def shown(command: list[str], calls: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """What a server in a process of its own lists and answers."""
-    line = [sys.executable, "-m", "dovetail.cli.main", "run", *command]
     answer = {"action": "accept", "content": {"seats": 3}}
     options: dict[str, Any] = {"on_elicit": lambda _: answer, "on_stderr": lambda _: None, "validate": "off"}
-    async with Client(line, revision="2025-11-25", **options) as client:
+    async with Client(command, revision="2025-11-25", **options) as client:
         # Theirs declare all kinds, ours those they have something of.
         told, found = client.server_capabilities, dict[str, Any](prompts=[], resources=[], templates=[])
         for tool in msgspec.to_builtins(await client.list_tools()):
@@ -257,13 +258,15 @@ async def shown(command: list[str], calls: list[tuple[str, dict[str, Any]]]) -> 
         return found
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("name", PROGRAMS)
 @run
 async def test_a_migrated_program_runs_natively_and_says_the_same(name: str, tmp_path: Path) -> None:
+    need("compat-fastmcp3")  # it has mcp 1.x, too
     source, calls = PROGRAMS[name]
     file = tmp_path / "server.py"
     file.write_text(source)
-    before = await shown(["--compat", str(file)], calls)
+    before = await shown([peers.interpreter("compat-fastmcp3"), str(file)], calls)
     assert await asyncio.to_thread(main, ["migrate", str(file), "--write"]) == 0
-    after = await shown([f"{file}:mcp"], calls)
+    after = await shown([sys.executable, "-m", "dovetail.cli.main", "run", f"{file}:mcp"], calls)
     assert after == before

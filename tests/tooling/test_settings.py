@@ -103,24 +103,6 @@ def test_a_transport_of_the_command_line_wins_over_another_of_the_environment(
     assert [name for name in ("stdio", "http", "sse", "ws", "tcp", "unix") if options[name]] == [dest]
 
 
-PROGRAM = """
-import os
-from mcp.server.fastmcp import FastMCP
-mcp = FastMCP("env")
-
-@mcp.tool()
-def look() -> dict[str, str | None]:
-    return {"a": os.environ.get("A"), "b": os.environ.get("B")}
-"""
-
-
-def test_a_program_of_others_finds_the_same(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / ".env").write_text("A=file\nB=file\n")
-    found = look(tmp_path, "--compat", "program.py", "--env", "B=said", "--stdio", DOVETAIL_HTTP="1")
-    assert found == {"a": "file", "b": "said"}
-
-
 def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_path: Path) -> None:
     def said(*words: str, **environ: str) -> str:
         done = subprocess.run(
@@ -132,8 +114,7 @@ def test_what_is_no_server_of_ours_has_the_options_of_the_environment_too(tmp_pa
 
     entry = {"command": sys.executable, "args": ["-c", ""]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
-    (tmp_path / "program.py").write_text(PROGRAM)
-    for words in (["http://127.0.0.1:1/mcp"], ["mcp.json"], ["--compat", "program.py"]):
+    for words in (["http://127.0.0.1:1/mcp"], ["mcp.json"]):
         assert "'x' is no number" in said(*words, "--http", DOVETAIL_PORT="x")
         (tmp_path / ".env").write_text("DOVETAIL_PORT=y\n")
         assert "'y' is no number" in said(*words, "--http")

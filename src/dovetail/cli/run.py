@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     result = target.server_parser(
         "run",
-        "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout. "
-        "With --compat: a program written for FastMCP or the official SDK (dovetail run --compat --help).",
+        "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout.",
     )
     add_ways(result)
     result.set_defaults(server="granian")
@@ -71,11 +70,7 @@ def _add_http_options(group: argparse._ArgumentGroup, usual_host: str) -> None: 
 
 def main(command: str, arguments: list[str]) -> int:
     if any(word.partition("=")[0] == "--compat" for word in " ".join(arguments).partition(" -- ")[0].split()):
-        from ..compat import command_line as compat  # needs pydantic, and says so
-
-        adds = (target.add_common, add_ways, settings.add_environment)
-        ways = compat.Ways(adds, read, (divert, target.prepare), target.split, serve, _http_options, address)
-        return compat.main(arguments, ways)
+        raise DovetailError("--compat: servers written for FastMCP and the official SDK cannot be run yet")
     words, rest = settings.cut(arguments)
     known = parser().parse_known_args(words)[0]
     other = _other(known.target)

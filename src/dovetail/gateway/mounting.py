@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -46,15 +46,7 @@ _ABSENT: Final = frozenset(
 )
 
 
-@runtime_checkable
-class Around(Protocol):
-    """A server with names that others know, around one of ours: those of `dovetail.compat`."""
-
-    @property
-    def native(self) -> Server: ...
-
-
-def mount(server: Server, child: Server | Part | App | Around, prefix: str | None) -> None:
+def mount(server: Server, child: Server | Part | App, prefix: str | None) -> None:
     """`Server.mount`. An ASGI application is asked over HTTP, but without a socket.
 
     Raises:
@@ -62,9 +54,7 @@ def mount(server: Server, child: Server | Part | App | Around, prefix: str | Non
     """
     from .proxy import Proxy  # which mounts something itself
 
-    if isinstance(child, Around):
-        child = Proxy(child.native)  # it answers lists in its own way, so it is asked like any other
-    elif callable(child):
+    if callable(child):
         child = Proxy(f"http://localhost{HttpOptions().path}", http=AsgiFetch(child))
     elif not isinstance(child, Server) and not hasattr(child, "follow"):
         raise RegistrationError(f"a Server, a Proxy or an ASGI application can be mounted, not {child!r}")

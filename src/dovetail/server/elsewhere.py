@@ -12,7 +12,6 @@ from ..core.rights import Rights
 from ..stores.base import Store
 
 if TYPE_CHECKING:
-    from ..gateway.mounting import Around
     from ..gateway.parts import Mount, Part
     from ..gateway.selecting import Traits
     from ..gateway.shaping import Shape
@@ -155,7 +154,7 @@ class Composing:
 
         return from_fastapi(cast("Any", cls), app, routes=routes, **options)
 
-    def mount(self, child: Server | Part | App | Around, prefix: str | None = None) -> None:
+    def mount(self, child: Server | Part | App, prefix: str | None = None) -> None:
         """Show what ``child`` has as if it were registered here, and have it answer: tools, resources, prompts.
 
         With ``prefix="weather"`` its tool ``forecast`` is ``weather_forecast``, its ``city://oslo`` is

@@ -1,1 +1,0 @@
-"""Providers that are ready to use."""

@@ -1,6 +1,0 @@
-"""HTTP APIs as components."""
-
-from .provider import OpenAPIProvider
-from .routing import HTTPRoute, MCPType, RouteMap
-
-__all__ = ["HTTPRoute", "MCPType", "OpenAPIProvider", "RouteMap"]

@@ -1,1 +1,0 @@
-"""What FastMCP keeps for itself and servers import all the same."""

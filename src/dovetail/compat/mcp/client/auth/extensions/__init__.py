@@ -1,1 +1,0 @@
-"""Further ways to a token."""

@@ -1,1 +1,0 @@
-"""Tasks, seen by clients of SDK 1.x."""

@@ -1,1 +1,0 @@
-"""Who calls, as far as the transport has found out."""

@@ -1,1 +1,0 @@
-"""Tasks of SDK 1.x, over ours."""

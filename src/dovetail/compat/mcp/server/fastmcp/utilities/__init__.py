@@ -1,1 +1,0 @@
-"""What the SDK's FastMCP keeps for itself and servers import all the same."""

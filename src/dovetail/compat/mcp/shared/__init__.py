@@ -1,1 +1,0 @@
-"""What client and server of SDK 1.x share."""

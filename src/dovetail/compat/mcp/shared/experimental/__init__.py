@@ -1,1 +1,0 @@
-"""What both sides of tasks share."""
