@@ -37,7 +37,7 @@ def svg(figures: Figures) -> str:
 
 def _rates(figures: Figures, transport: str) -> list[tuple[str, Figure]]:
     rows: list[tuple[str, Figure]] = []
-    for peer in peers.HTTP:
+    for peer in peers.ALL:
         for era in (MODERN, LEGACY):
             found = next(
                 (

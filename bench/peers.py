@@ -30,27 +30,10 @@ class Peer(NamedTuple):
     asks: bool = True
     """Whether its tools can ask the client a question."""
     modern: bool = True
-    host: str = ""
-    """The HTTP server it is told to use, where there is a choice."""
 
 
 LIMIT = Peer("limit", "the limit (bare msgspec)", "", "limit.py", "msgspec")
-LIMIT_UVICORN = Peer("limit-uvicorn", "the limit on uvicorn", "", "limit.py", "uvicorn", host="uvicorn")
 DOVETAIL = Peer("dovetail", "Dovetail", "", "dovetail_server.py", "dovetail-mcp")
-DOVETAIL_UVICORN = Peer(
-    "dovetail-uvicorn", "Dovetail on uvicorn", "", "dovetail_server.py", "uvicorn", host="uvicorn"
-)
-DOVETAIL_ASYNCIO = Peer(
-    "dovetail-asyncio",
-    "Dovetail without an HTTP server",
-    "",
-    "dovetail_server.py",
-    "httptools",
-    host="asyncio",
-)
-DOVETAIL_GRANIAN = Peer(
-    "dovetail-granian", "Dovetail on granian", "", "dovetail_server.py", "granian", host="granian"
-)
 SDK = Peer("sdk", "official SDK", "sdk", "sdk_high.py", "mcp")
 SDK_LOW = Peer("sdk-low", "official SDK, low level", "sdk", "sdk_low.py", "mcp")
 FASTMCP = Peer("fastmcp", "FastMCP", "fastmcp", "fastmcp_server.py", "fastmcp")
@@ -59,11 +42,9 @@ TYPESCRIPT = Peer(
     "typescript", "TypeScript SDK", "node", "typescript_server.mjs", "@modelcontextprotocol/server"
 )
 ALL = (LIMIT, DOVETAIL, SDK, SDK_LOW, FASTMCP, MINIMCP, TYPESCRIPT)
-HTTP = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN, *ALL[2:])
-"""The same, and who is also measured on another HTTP server."""
 TCP = (LIMIT, DOVETAIL)
 """Who speaks lines over TCP: no other library does."""
-BY_NAME = {peer.name: peer for peer in (*HTTP, DOVETAIL_ASYNCIO, DOVETAIL_GRANIAN)}
+BY_NAME = {peer.name: peer for peer in ALL}
 
 
 def interpreter(environment: str) -> str:

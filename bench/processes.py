@@ -28,8 +28,6 @@ class Child:
         self.transport = transport
         self.port = 0 if transport == "stdio" else free_port()
         arguments = [transport] if transport == "stdio" else [transport, str(self.port)]
-        if transport == "http" and peer.host:
-            arguments.append(peer.host)
         pipe = subprocess.PIPE if transport == "stdio" else subprocess.DEVNULL
         self.started = time.perf_counter()
         self.process = subprocess.Popen(

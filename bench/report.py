@@ -120,14 +120,9 @@ def _against(one: Figure, figures: Figures) -> str:
 
 
 def to_limit(one: Figure, figures: Figures) -> float | None:
-    """The figure over the limit's, where the limit was measured doing the same: side by side, if it was."""
-    if one.measure == "rate_64" and one.peer.startswith("dovetail"):
-        share = figures.get("share_64", one.peer, one.workload, one.transport, one.era)
-        if share is not None:
-            return share.value
-    name = "limit-uvicorn" if one.peer.endswith("-uvicorn") else "limit"
-    limit = figures.get(one.measure, name, one.workload, one.transport, one.era)
-    if limit is None or one.peer == name or not limit.value:
+    """The figure over the limit's, where the limit was measured doing the same."""
+    limit = figures.get(one.measure, "limit", one.workload, one.transport, one.era)
+    if limit is None or one.peer == "limit" or not limit.value:
         return None
     return one.value / limit.value
 
@@ -234,7 +229,7 @@ def as_json(figures: Figures, seconds: float) -> bytes:
         "noise": noise(figures),
         "load": [round(one, 2) for one in os.getloadavg()],
         "versions": {
-            peer.name: peers.version(peer) for peer in peers.HTTP if peers.installed(peer.environment)
+            peer.name: peers.version(peer) for peer in peers.ALL if peers.installed(peer.environment)
         },
         "figures": as_data(figures),
         "promises": judged(figures),

@@ -126,14 +126,14 @@ TARGETS = (
     Target(
         "server",
         "start to first answer against the official SDK",
-        ratio(("start", "dovetail"), ("start", "sdk")),
+        ratio(("start", "dovetail", "", "stdio"), ("start", "sdk", "", "stdio")),
         0.25,
         True,
     ),
     Target(
         "server",
         "resident memory against the official SDK",
-        ratio(("memory", "dovetail"), ("memory", "sdk")),
+        ratio(("memory", "dovetail", "", "stdio"), ("memory", "sdk", "", "stdio")),
         0.5,
         True,
     ),
@@ -150,54 +150,25 @@ TARGETS = (
         )
         for transport in ("stdio", "http")
         for measure, what, workload, bound in (
-            ("start", "start to first answer", "initialize", 0.22),
+            ("start", "start to first answer", "initialize", 0.18 if transport == "http" else 0.22),
             ("memory", "resident memory", "at rest", 0.45),
         )
     ),
     *(
-        Target("gateway", f"one hop, p50, {who}, {front}", _hop(peer, era), 400.0, True, "µs")
-        for who, peer in (
-            ("as it comes", "dovetail"),
-            ("no HTTP server on either side", "dovetail-asyncio"),
-            ("granian on both sides", "dovetail-granian"),
-        )
+        Target("gateway", f"one hop, p50, {front}", _hop("dovetail", era), 400.0, True, "µs")
         for front, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
     ),
     Target("server", "server.handle: CPU per call", alone("handle", "dovetail"), 40.0, True, "µs"),
-    Target(
-        "http",
-        "64 connections, 2026-07-28: share of the bare RSGI app's rate on granian",
-        alone(*_http("share_64", "dovetail", MODERN)),
-        0.70,
-        False,
-    ),
-    Target(
-        "http",
-        "64 connections, legacy session: share of the bare RSGI app's rate on granian",
-        alone(*_http("share_64", "dovetail", LEGACY)),
-        0.60,
-        False,
-    ),
-    Target(
-        "http",
-        "64 connections, 2026-07-28: share of the bare ASGI app's rate on uvicorn",
-        alone(*_http("share_64", "dovetail-uvicorn", MODERN)),
-        0.45,
-        False,
-    ),
-    Target(
-        "http",
-        "64 connections, a question per call, 2026-07-28: share of the bare app's rate",
-        alone("share_64", "dovetail", "ask", "http", MODERN),
-        0.50,
-        False,
-    ),
-    Target(
-        "http",
-        "64 connections, a question per call, legacy session: share of the bare app's rate",
-        alone("share_64", "dovetail", "ask", "http", LEGACY),
-        0.50,
-        False,
+    *(
+        Target(
+            "http",
+            f"{connections}, {name}: rate against the official SDK",
+            ratio(_http(measure, "dovetail", era), _http(measure, "sdk", era)),
+            10.0,
+            False,
+        )
+        for connections, measure in (("64 connections", "rate_64"), ("one connection", "rate_1"))
+        for name, era in (("2026-07-28", MODERN), ("legacy session", LEGACY))
     ),
     *(
         Target(

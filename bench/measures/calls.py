@@ -9,11 +9,9 @@ from typing import NamedTuple
 from .. import workloads
 from ..peers import (
     DOVETAIL,
-    DOVETAIL_UVICORN,
     FASTMCP,
     LEGACY,
     LIMIT,
-    LIMIT_UVICORN,
     MINIMCP,
     MODERN,
     SDK,
@@ -27,7 +25,7 @@ from ..processes import Child
 from ..rounds import Options, interleave, say, side_by_side
 from ..samples import Figure, Figures, Sample, figure
 from ..sockets import SocketDriver
-from ..workloads import ASK, ECHO, EVERYDAY, Workload
+from ..workloads import ECHO, EVERYDAY, Workload
 
 Driver = PipeDriver | SocketDriver
 WARM = 0.1
@@ -47,12 +45,8 @@ STDIO = (
 HTTP = (
     (LIMIT, MODERN),
     (LIMIT, LEGACY),
-    (LIMIT_UVICORN, MODERN),
-    (LIMIT_UVICORN, LEGACY),
     (DOVETAIL, MODERN),
     (DOVETAIL, LEGACY),
-    (DOVETAIL_UVICORN, MODERN),
-    (DOVETAIL_UVICORN, LEGACY),
     (SDK, MODERN),
     (SDK, LEGACY),
     (SDK_LOW, MODERN),
@@ -64,15 +58,12 @@ HTTP = (
     (TYPESCRIPT, LEGACY),
 )
 PAIRS = {"stdio": STDIO, "http": HTTP, "tcp": tuple((peer, MODERN) for peer in TCP)}
-JUDGED = (LIMIT, LIMIT_UVICORN, DOVETAIL, DOVETAIL_UVICORN)
+JUDGED = (LIMIT, DOVETAIL)
 SHARES = {
     "stdio": ((DOVETAIL, LIMIT, LEGACY, ECHO),),
     "http": (
         (DOVETAIL, LIMIT, MODERN, ECHO),
         (DOVETAIL, LIMIT, LEGACY, ECHO),
-        (DOVETAIL, LIMIT, MODERN, ASK),
-        (DOVETAIL, LIMIT, LEGACY, ASK),
-        (DOVETAIL_UVICORN, LIMIT_UVICORN, MODERN, ECHO),
     ),
     "tcp": (),
 }
@@ -218,6 +209,7 @@ def _add(transport: str, key: Key, samples: list[Sample], figures: Figures) -> N
         figures.add(figure(samples, measure="latency_p50", unit="µs", **what))
         figures.add(_extra(samples, "p99", measure="latency_p99", unit="µs", **what))
         figures.add(_extra(samples, "rate", measure="rate_1", unit="calls/s", **what))
+        figures.add(_extra(samples, "cpu_us", measure="cpu_1", unit="µs of CPU per call", **what))
         return
     figures.add(figure(samples, measure=key.how, unit="calls/s", **what))
     if key.how == "rate_64":

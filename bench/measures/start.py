@@ -26,6 +26,7 @@ LATE = 60.0
 def measure(figures: Figures, options: Options) -> None:
     say(f"start: {options.starts} starts each")
     cases = {(peer.name, "stdio", ""): _piped(peer) for peer in ALL}
+    cases |= {(peer.name, "http", ""): _posted(peer) for peer in ALL}
     for peer in (DOVETAIL, SDK):
         cases[peer.name, "stdio", f" {MANY}"] = _piped(peer, BENCH_MIXED=str(MIXED))
         cases[peer.name, "http", f" {MANY}"] = _posted(peer, BENCH_MIXED=str(MIXED))

@@ -161,6 +161,5 @@ if __name__ == "__main__":
     elif sys.argv[1] == "tcp":
         server.run("tcp", host="127.0.0.1", port=int(sys.argv[2]))
     else:
-        host = sys.argv[3] if len(sys.argv) > 3 else None
         workers = int(os.environ.get("BENCH_WORKERS", "1"))
-        server.run("http", server=host, port=int(sys.argv[2]), quiet=True, metrics=GUARDS, workers=workers)
+        server.run("http", port=int(sys.argv[2]), quiet=True, metrics=GUARDS, workers=workers)

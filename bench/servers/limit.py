@@ -1,13 +1,11 @@
 """The limit: what any server in this language must at least do. A bare msgspec loop, no library, no checks.
 
-On stdio: asyncio pipes, one task per request, the arguments decoded, the answer encoded, one write for all answers of
-a turn. On TCP: the same lines, the same tasks, on sockets. On HTTP: the same as a bare RSGI application on granian, or
-as a bare ASGI application on uvicorn with httptools, both with uvloop. Nothing here validates anything: it is no server
-to use.
+stdio: asyncio pipes, one task per request, the arguments decoded, the reply encoded, one write for all replies of a
+loop iteration. TCP: the same lines and tasks on sockets. HTTP: the same on uvloop sockets with httptools. Nothing
+here validates a message, so it is not a server to use.
 
-It says what Dovetail says in the same exchanges, in as many bytes: structured output, the name of the server in modern
-results, a state as long as a sealed one, the id of a session, events with ids and one to resume from. What is always
-the same of it is written once.
+It sends what Dovetail sends in the same exchanges, in as many bytes: structured output, the name of the server in
+modern results, a state as long as a sealed one, a session id, events with ids. Constant parts are encoded once.
 """
 
 import asyncio
@@ -262,35 +260,46 @@ async def over_tcp(port: int) -> None:
     await server.serve_forever()
 
 
-SESSION = "v2." + "s" * 235
-JSON_LINES = [("content-type", "application/json")]
-OPENED_LINES = [*JSON_LINES, ("mcp-session-id", SESSION)]
-STREAM_LINES = [
-    ("content-type", "text/event-stream"),
-    ("cache-control", "no-cache"),
-    ("x-accel-buffering", "no"),
-]
-JSON, OPENED, STREAM = (
-    [(name.encode(), value.encode()) for name, value in lines]
-    for lines in (JSON_LINES, OPENED_LINES, STREAM_LINES)
-)
+SESSION = b"v2." + b"s" * 235
 EVENT = b"data: %b\n\n"
 NUMBERED = b"id: 0123abcd-%d.%d\n" + EVENT
 PRIMER = b"id: 0123abcd-%d.0\nretry: 1000\n" + EVENT % b""
+JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+OPENED = JSON.replace(b"content-length", b"mcp-session-id: %b\r\ncontent-length" % SESSION)
+EMPTY = b"HTTP/1.1 %d -\r\ncontent-length: 0\r\n\r\n"
+STREAM = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
 streams = itertools.count(1)
 
 
 class Events:
-    """The events of one POST: in a session they have ids, and a first one to resume from."""
+    """The response to one POST. In a legacy session, events have ids, and the first one only carries an id."""
 
-    def __init__(self, modern: bool) -> None:
+    def __init__(self, transport: Any, modern: bool) -> None:
+        self.transport = transport
         self.modern = modern
-        self.told = b""
+        self.waiting = b""
+        self.started = False
         self.stream = self.written = 0
 
     def notify(self, message: bytes) -> None:
-        """What is told goes out with the reply."""
-        self.told += self.event(message)
+        """Send a notification together with the reply."""
+        self.waiting += self.event(message)
+
+    async def ask(self, message: bytes) -> None:
+        """Send a request to the client at once."""
+        self.write(self.event(message))
+
+    def write(self, data: bytes) -> None:
+        head = b"" if self.started else STREAM
+        self.started = True
+        self.transport.write(b"%b%x\r\n%b\r\n" % (head, len(data), data))
+
+    def reply(self, message: bytes) -> None:
+        self.write(self.waiting + self.event(message))
+        self.transport.write(b"0\r\n\r\n")
 
     def event(self, message: bytes) -> bytes:
         if self.modern:
@@ -303,93 +312,55 @@ class Events:
         return NUMBERED % (self.stream, self.written, message)
 
 
-class Exchange(Events):
-    """A question goes out at once."""
+class Http(asyncio.Protocol):
+    """One connection: one request after the other, a task each."""
 
-    def __init__(self, send: Any, modern: bool) -> None:
-        super().__init__(modern)
-        self.send = send
-        self.begun = False
+    transport: asyncio.Transport
 
-    async def ask(self, message: bytes) -> None:
-        self.begun = True
-        await self.send({"type": "http.response.start", "status": 200, "headers": STREAM})
-        await self.send({"type": "http.response.body", "body": self.event(message), "more_body": True})
+    def __init__(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        self.body = b""
+        self.modern = False
+        self.task: Any = None
 
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
 
-async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    if scope["type"] != "http":
-        return
-    body = b""
-    while True:
-        message = await receive()
-        body += message["body"]
-        if not message["more_body"]:
-            break
-    if scope["method"] != "POST":
-        await send({"type": "http.response.start", "status": 405, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body", "body": b""})
-        return
-    frame = read_frame(body)
-    if frame.id is UNSET or frame.method is UNSET:
-        if frame.id is not UNSET:
-            asked.pop(frame.id).set_result(read[Consent](frame.result))
-        await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body", "body": b""})
-        return
-    modern = False
-    for name, value in scope["headers"]:
-        if name == b"mcp-protocol-version":
-            modern = value == b"2026-07-28"
-    exchange = Exchange(send, modern)
-    reply = await answer(frame, exchange, modern)
-    if exchange.told or exchange.begun:
-        if not exchange.begun:
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM})
-        await send({"type": "http.response.body", "body": exchange.told + exchange.event(reply)})
-        return
-    lines = OPENED if frame.method == "initialize" else JSON
-    headers = [*lines, (b"content-length", b"%d" % len(reply))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": reply})
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"mcp-protocol-version":
+            self.modern = value == b"2026-07-28"
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        body, modern, self.body, self.modern = self.body, self.modern, b"", False
+        self.task = asyncio.ensure_future(self.run(body, modern))
+
+    async def run(self, body: bytes, modern: bool) -> None:
+        if not body:
+            self.transport.write(EMPTY % 405)
+            return
+        frame = read_frame(body)
+        if frame.id is UNSET or frame.method is UNSET:
+            if frame.id is not UNSET:
+                asked.pop(frame.id).set_result(read[Consent](frame.result))
+            self.transport.write(EMPTY % 202)
+            return
+        events = Events(self.transport, modern)
+        reply = await answer(frame, events, modern)
+        if events.waiting or events.started:
+            events.reply(reply)
+        else:
+            template = OPENED if frame.method == "initialize" else JSON
+            self.transport.write(template % (len(reply), reply))
 
 
-class RsgiExchange(Events):
-    """The same over RSGI."""
-
-    def __init__(self, protocol: Any, modern: bool) -> None:
-        super().__init__(modern)
-        self.protocol = protocol
-        self.response: Any = None
-
-    async def ask(self, message: bytes) -> None:
-        self.response = self.protocol.response_stream(200, STREAM_LINES)
-        await self.response.send_bytes(self.event(message))
-
-
-async def rsgi(scope: Any, protocol: Any) -> None:
-    if scope.method != "POST":
-        protocol.response_empty(405, [])
-        return
-    frame = read_frame(await protocol())
-    if frame.id is UNSET or frame.method is UNSET:
-        if frame.id is not UNSET:
-            asked.pop(frame.id).set_result(read[Consent](frame.result))
-        protocol.response_empty(202, [])
-        return
-    modern = scope.headers.get("mcp-protocol-version") == "2026-07-28"
-    exchange = RsgiExchange(protocol, modern)
-    reply = await answer(frame, exchange, modern)
-    if exchange.response is not None:
-        await exchange.response.send_bytes(exchange.told + exchange.event(reply))
-    elif exchange.told:
-        protocol.response_bytes(200, STREAM_LINES, exchange.told + exchange.event(reply))
-    else:
-        protocol.response_bytes(200, OPENED_LINES if frame.method == "initialize" else JSON_LINES, reply)
-
-
-class Behind(asyncio.Protocol):
-    """One connection to a server behind: a request, then its answer, whose length is said."""
+class Upstream(asyncio.Protocol):
+    """One connection to an upstream server: a request, then its response of known length."""
 
     transport: asyncio.Transport
     waiting: asyncio.Future[bytes]
@@ -411,40 +382,43 @@ class Behind(asyncio.Protocol):
             self.waiting.set_result(body)
 
 
-spare: list[Behind] = []
-PASSED = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
+spare: list[Upstream] = []
+FORWARDED = (b"content-type", b"accept", b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 
 
-async def pass_on(scope: Any, protocol: Any) -> None:
-    """One hop: the body as it is goes to the server at ``BENCH_BEHIND``, and its answer back."""
-    body, loop = await protocol(), asyncio.get_running_loop()
-    place = os.environ["BENCH_BEHIND"].removeprefix("http://").partition("/")[0]
-    if spare:
-        connection = spare.pop()
-    else:
-        host, _, port = place.partition(":")
-        _, connection = await loop.create_connection(Behind, host, int(port))
-    lines = "".join(f"{name}: {scope.headers.get(name)}\r\n" for name in PASSED if name in scope.headers)
-    head = f"POST /mcp HTTP/1.1\r\nhost: {place}\r\n{lines}content-length: {len(body)}\r\n\r\n"
-    connection.waiting = loop.create_future()
-    connection.transport.write(head.encode() + body)
-    reply = await connection.waiting
-    spare.append(connection)
-    protocol.response_bytes(200, JSON_LINES, reply)
+class Hop(Http):
+    """Forward each body unread to the server at ``BENCH_BEHIND``, and its response back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = b""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() in FORWARDED:
+            self.lines += b"%b: %b\r\n" % (name, value)
+
+    async def run(self, body: bytes, modern: bool) -> None:
+        lines, self.lines = self.lines, b""
+        loop = asyncio.get_running_loop()
+        address = os.environ["BENCH_BEHIND"].removeprefix("http://").partition("/")[0]
+        if spare:
+            connection = spare.pop()
+        else:
+            host, _, port = address.partition(":")
+            _, connection = await loop.create_connection(Upstream, host, int(port))
+        head = b"POST /mcp HTTP/1.1\r\nhost: %b\r\n%bcontent-length: %d\r\n\r\n"
+        connection.waiting = loop.create_future()
+        connection.transport.write(head % (address.encode(), lines, len(body)) + body)
+        reply = await connection.waiting
+        spare.append(connection)
+        self.transport.write(JSON % (len(reply), reply))
 
 
-async def over_granian(port: int) -> None:
-    import signal
-
-    from granian.constants import HTTPModes
-    from granian.server.embed import Server
-
-    target = pass_on if "BENCH_BEHIND" in os.environ else rsgi
-    server = Server(
-        target, port=port, http=HTTPModes.http1, log_enabled=False, backlog=2048, backpressure=10_000
-    )
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)
-    await server.serve()
+async def over_http(port: int) -> None:
+    protocol = Hop if "BENCH_BEHIND" in os.environ else Http
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(protocol, "127.0.0.1", port, backlog=2048)
+    await server.serve_forever()
 
 
 if __name__ == "__main__":
@@ -452,19 +426,8 @@ if __name__ == "__main__":
         asyncio.run(over_stdio())
     elif sys.argv[1] == "tcp":
         asyncio.run(over_tcp(int(sys.argv[2])))
-    elif sys.argv[3:] != ["uvicorn"]:
+    else:
+        import httptools
         import uvloop
 
-        uvloop.run(over_granian(int(sys.argv[2])))
-    else:
-        import uvicorn
-
-        uvicorn.run(
-            app,
-            host="127.0.0.1",
-            port=int(sys.argv[2]),
-            log_level="error",
-            access_log=False,
-            http="httptools",
-            loop="uvloop",
-        )
+        uvloop.run(over_http(int(sys.argv[2])))

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from bench import peers, workloads
 from bench.asking import Response
-from bench.connection import Connection
 from bench.measures import start, tools
 from bench.peers import DOVETAIL, LEGACY, LIMIT, MODERN, SDK, Peer
 from bench.pipes import PipeDriver
 from bench.processes import Child
 from bench.questions import Questions
 from bench.sockets import SocketDriver
-from bench.workloads import AGAIN, ASK, ECHO, FIRST_ID, Workload, WrongReply
+from bench.workloads import AGAIN, ASK, ECHO, FIRST_ID, WrongReply
 
 from tests.support.waiting import HANG
 
@@ -220,32 +219,6 @@ def test_the_limit_and_we_ask_once_per_call(peer: Peer, transport: str, era: str
         driver.open()
         assert driver.sequential(ASK, 10.0, most=5).calls == 5
         assert driver.throughput(ASK, 8, 0.0).calls >= 8
-
-
-@pytest.mark.parametrize("workload", [ECHO, ASK], ids=lambda workload: workload.name)
-@pytest.mark.parametrize("era", [LEGACY, MODERN])
-def test_the_limit_says_and_hears_as_many_bytes_as_we_do(
-    workload: Workload, era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    came = list[bytes]()
-    receive = Connection.receive
-
-    def overheard(connection: Connection) -> bytes:
-        came.append(receive(connection))
-        return came[-1]
-
-    monkeypatch.setattr(Connection, "receive", overheard)
-    said, heard = list[int](), list[int]()
-    for peer in (LIMIT, DOVETAIL):
-        with Child(peer, "http") as child:
-            driver = SocketDriver(child, era)
-            driver.open()
-            came.clear()
-            driver.sequential(workload, 10.0, most=3)
-            said.append(sum(map(len, came)))
-            heard.append(len(driver.template(workload)))  # the same but for what a server has handed out
-    assert said[0] == said[1]
-    assert heard[0] == heard[1]
 
 
 # --- numbers of tools -------------------------------------------------------------------------------------------------
