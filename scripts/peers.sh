@@ -21,6 +21,6 @@ for name in "$@"; do
   [ "$(cat ".peers/$name/.ready" 2>/dev/null || true)" = "$want" ] && continue
   rm -rf ".peers/$name"
   "$(readlink -f .venv/bin/python)" -m venv ".peers/$name"
-  ".peers/$name/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/peers/$name.txt"
+  ".peers/$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/peers/$name.txt"
   printf '%s\n' "$want" >".peers/$name/.ready"
 done
