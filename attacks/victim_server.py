@@ -42,7 +42,7 @@ def doors() -> Any:
     )
 
 
-limits = Limits(sessions=int(os.environ.get("VICTIM_SESSIONS", "10000")))
+limits = Limits(max_sessions=int(os.environ.get("VICTIM_SESSIONS", "10000")))
 server = Server(
     os.environ.get("VICTIM_NAME", "victim"),
     layers=guards(),

@@ -14,11 +14,11 @@ SAFE = {"readOnlyHint": True}
 
 
 def limits() -> Limits:
-    """Those of the scenario; ``memory`` is counted from what the process has when it starts."""
+    """Those of the scenario; ``max_memory_bytes`` is counted from what the process has when it starts."""
     given = json.loads(os.environ.get("CHAOS_LIMITS", "{}"))
     now = memory(1)
-    if "memory" in given and now is not None:
-        given["memory"] += int(now.used())
+    if "max_memory_bytes" in given and now is not None:
+        given["max_memory_bytes"] += int(now.used())
     return Limits(**given)
 
 

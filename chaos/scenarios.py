@@ -34,8 +34,8 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "memory_exhaustion": {"CHAOS_LIMITS": '{"memory": 209715200}'},
     "message_flood": {"CHAOS_RATE": "2"},
     "connection_leak": {"CHAOS_LIMITS": '{"streams": 16}'},
-    "slow_consumer": {"CHAOS_LIMITS": '{"all_answers": 8388608}'},
-    "cpu_saturation": {"CHAOS_LIMITS": '{"loop_lag": 0.3}'},
+    "slow_consumer": {"CHAOS_LIMITS": '{"max_buffered_bytes": 8388608}'},
+    "cpu_saturation": {"CHAOS_LIMITS": '{"max_event_loop_lag": 0.3}'},
 }
 """How the server of a scenario is started, where the usual way does not do."""
 

@@ -22,7 +22,7 @@ from dovetail.settings import Reconnect, Timeouts
 from .report import Broken
 
 SERVER = Path(__file__).with_name("chaos_server.py")
-QUICK = Reconnect(first=0.02, maximum=0.2, attempts=None)
+QUICK = Reconnect(initial_delay=0.02, max_delay=0.2, max_attempts=None)
 PATIENT = Timeouts(connect=10, idle=10, total=20)
 
 

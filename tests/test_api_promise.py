@@ -92,7 +92,7 @@ def test_modules_are_there_without_importing_them_one_by_one(path: str) -> None:
 def test_the_three_limits_are_given_in_seconds() -> None:
     limits = Timeouts(connect=1, idle=2.5, total=30)
     assert (limits.connect, limits.idle, limits.total) == (1, 2.5, 30)
-    assert Reconnect(first=0.1).first == 0.1
+    assert Reconnect(initial_delay=0.1).initial_delay == 0.1
 
 
 # --- the server: decorators ----------------------------------------------------------------------------------

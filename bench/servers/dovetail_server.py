@@ -54,7 +54,7 @@ def guards() -> list[Any]:
 server = Server(
     "bench",
     version="1.0.0",
-    limits=Limits(sessions=20_000, sessions_per_principal=20_000),
+    limits=Limits(max_sessions=20_000, max_sessions_per_principal=20_000),
     layers=guards() if GUARDS else (),
 )
 if GUARDS:

@@ -412,7 +412,7 @@ async def test_more_calls_than_may_be_under_way_wait_their_turn() -> None:
         running[0] -= 1
         return n
 
-    async with connect(server, limits=Limits(pending=5)) as client:
+    async with connect(server, limits=Limits(max_outgoing_requests=5)) as client:
         results = await asyncio.gather(*(client.call_tool("work", {"n": n}) for n in range(50)))
         assert [result.data for result in results] == list(range(50))
         assert running[1] <= 5
@@ -422,7 +422,7 @@ async def test_more_calls_than_may_be_under_way_wait_their_turn() -> None:
 async def test_those_who_wait_their_turn_end_with_the_connection_or_their_limit() -> None:
     from dovetail.settings import Limits
 
-    async with connect(make_server(), limits=Limits(pending=1)) as client:
+    async with connect(make_server(), limits=Limits(max_outgoing_requests=1)) as client:
         first = asyncio.create_task(client.call_tool("slow"))
         await until(lambda: client.pending == 1)
         with pytest.raises(RequestTimeout, match="too many"):

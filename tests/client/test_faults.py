@@ -155,7 +155,7 @@ async def test_a_client_comes_back_through_a_proxy_that_mends() -> None:
     from dovetail import Reconnect
 
     async with tcp_server() as target, Faults(target, cut=head() + 10) as faults:
-        reconnect = Reconnect(first=0.02, maximum=0.02, jitter=0, queue=1)
+        reconnect = Reconnect(initial_delay=0.02, max_delay=0.02, jitter=0, queue=1)
         async with Client(
             faults.url, revision="modern", known_servers=KnownServers(), reconnect=reconnect
         ) as client:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("http_library")
 
 own = pytest.mark.parametrize("http_library", [None], indirect=True, ids=["own"])
 """What is no matter of the library is said once."""
-QUICK = Reconnect(first=0.01, maximum=0.02, jitter=0)
+QUICK = Reconnect(initial_delay=0.01, max_delay=0.02, jitter=0)
 
 
 def event(message: Any, id: str | None = None, retry: int | None = None) -> bytes:
@@ -362,7 +362,7 @@ async def test_a_listen_stream_may_break_any_number_of_times_in_its_life() -> No
         method = "notifications/subscriptions/acknowledged"
         return events(event({"jsonrpc": "2.0", "method": method, "params": params}))
 
-    once = Reconnect(first=0.01, maximum=0.02, jitter=0, attempts=1)
+    once = Reconnect(initial_delay=0.01, max_delay=0.02, jitter=0, max_attempts=1)
     async with serving(handler) as (_, url), modern_client(url, reconnect=once) as client:
         await client.subscribe_resource("x://a")
         async with asyncio.timeout(HANG):
@@ -490,7 +490,7 @@ async def test_a_call_under_way_is_not_repeated_when_another_finds_the_session_f
             return Reply(404)
         return legacy(request)
 
-    options: dict[str, Any] = {"reconnect": Reconnect(first=0.01, maximum=0.01)}
+    options: dict[str, Any] = {"reconnect": Reconnect(initial_delay=0.01, max_delay=0.01)}
     async with serving(handler) as (_, url), legacy_client(url, **options) as client:
         booking = asyncio.create_task(client.call_tool("book", timeout=HANG))
         await running.wait()
@@ -671,7 +671,7 @@ async def test_a_body_that_is_no_answer_is_quoted(name: str) -> None:
 
 @run
 async def test_an_answer_beyond_the_limit_is_refused() -> None:
-    limits = Limits(message_size=1000)
+    limits = Limits(max_message_bytes=1000)
 
     def long(request: Request) -> Reply:
         return result(request, {"content": [{"type": "text", "text": "x" * 2000}]})

@@ -52,7 +52,7 @@ async def test_a_server_that_answers_is_pinged_and_kept() -> None:
 async def test_a_server_that_stops_answering_is_connected_anew() -> None:
     clock, target = FakeClock(), legacy(answering(pings=1))
     states: list[str] = []
-    options: dict[str, Any] = {"reconnect": Reconnect(first=1, jitter=0), "on_state": states.append}
+    options: dict[str, Any] = {"reconnect": Reconnect(initial_delay=1, jitter=0), "on_state": states.append}
     async with Client(target, revision="2024-11-05", keep_alive=10, clock=clock, **options) as client:
         for _ in range(3):  # answered; asked again; silent for the third
             await settle()

@@ -88,7 +88,7 @@ async def test_a_tool_that_was_never_listed_is_not_repeated() -> None:
 
 @run
 async def test_repeats_can_be_switched_off() -> None:
-    client = Client(server(1), clock=FakeClock(), revision="legacy", reconnect=Reconnect(repeat=False))
+    client = Client(server(1), clock=FakeClock(), revision="legacy", reconnect=Reconnect(retry_calls=False))
     async with client:
         await client.list_tools()
         with pytest.raises(SessionLost):
@@ -130,7 +130,7 @@ async def test_pauses_double_up_to_the_maximum_and_then_it_is_given_up() -> None
     clock = FakeClock()
     target = server(0)
     seen: list[str] = []
-    reconnect = Reconnect(first=1, maximum=4, jitter=0, attempts=4)
+    reconnect = Reconnect(initial_delay=1, max_delay=4, jitter=0, max_attempts=4)
     client = Client(target, clock=clock, revision="legacy", reconnect=reconnect, on_state=seen.append)
     await client.open()
     target.refuse = 100
@@ -151,7 +151,7 @@ async def test_pauses_double_up_to_the_maximum_and_then_it_is_given_up() -> None
 
 
 def test_the_jitter_stays_within_its_share() -> None:
-    reconnect = Reconnect(first=1, maximum=30, jitter=0.2)
+    reconnect = Reconnect(initial_delay=1, max_delay=30, jitter=0.2)
     assert delay(reconnect, 1, lambda low, high: low) == pytest.approx(0.8)
     assert delay(reconnect, 1, lambda low, high: high) == pytest.approx(1.2)
     assert delay(reconnect, 50, lambda low, high: high) == pytest.approx(36)
@@ -184,7 +184,7 @@ async def test_calls_during_the_backoff_fail_at_once_or_queue() -> None:
 @run
 async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list[Layer], given: str) -> None:
     target = server(0)
-    reconnect = Reconnect(queue=5, first=60, maximum=60)
+    reconnect = Reconnect(queue=5, initial_delay=60, max_delay=60)
     short, long = Timeouts(connect=0.5), Timeouts(connect=HANG)
     own, general = (short, long) if given == "of the call" else (None, short)
     async with (
@@ -202,7 +202,7 @@ async def test_a_queued_call_waits_no_longer_than_the_connect_limit(layers: list
 @run
 async def test_a_queued_call_waits_no_longer_than_its_total_limit(layers: list[Layer]) -> None:
     target = server(0)
-    reconnect = Reconnect(queue=5, first=60, maximum=60)
+    reconnect = Reconnect(queue=5, initial_delay=60, max_delay=60)
     async with (
         asyncio.timeout(HANG / 2),
         Client(target, revision="legacy", reconnect=reconnect, layers=layers) as client,

@@ -168,7 +168,7 @@ async def test_a_result_that_needed_answers_is_not_kept() -> None:
 @run
 async def test_rounds_are_bounded() -> None:
     target = asking(*[{"inputRequests": {"k": FORM}}] * 50)
-    async with Client(target, on_elicit=lambda request: True, limits=Limits(rounds=3)) as client:
+    async with Client(target, on_elicit=lambda request: True, limits=Limits(max_input_rounds=3)) as client:
         with pytest.raises(RemoteProtocolError, match="more than 3 rounds"):
             await client.call_tool("x")
         assert target.peer.methods.count("tools/call") == 4

@@ -68,7 +68,7 @@ async def test_a_call_that_may_have_done_something_is_not() -> None:
         (1, None, {}),  # it does not say when
         (1, 60, {}),  # longer than anybody waits
         (1, 3, {"timeouts": Timeouts(total=2)}),  # longer than this caller waits
-        (1, 1, {"reconnect": Reconnect(repeat=False)}),
+        (1, 1, {"reconnect": Reconnect(retry_calls=False)}),
     ],
 )
 @run

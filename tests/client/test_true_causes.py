@@ -100,7 +100,7 @@ async def test_a_server_that_does_not_get_ready_is_quoted() -> None:
 
 @run
 async def test_a_message_that_is_too_large_ends_the_call_it_answers_and_no_other() -> None:
-    async with child(answered(INITIALIZED), limits=Limits(message_size=2000)) as client:
+    async with child(answered(INITIALIZED), limits=Limits(max_message_bytes=2000)) as client:
         with pytest.raises(TransportError, match="more than 2000 bytes") as caught:
             await client.call_tool("large")
         assert caught.value.cause == "protocol"
@@ -110,7 +110,7 @@ async def test_a_message_that_is_too_large_ends_the_call_it_answers_and_no_other
 
 @run
 async def test_a_timeout_tells_of_a_message_that_may_have_been_the_answer() -> None:
-    async with child(answered(INITIALIZED), limits=Limits(message_size=2000)) as client:
+    async with child(answered(INITIALIZED), limits=Limits(max_message_bytes=2000)) as client:
         calls = [asyncio.create_task(client.call_tool("large", timeout=2)) for _ in range(2)]
         done = await asyncio.gather(*calls, return_exceptions=True)
     messages = [str(each) for each in done]

@@ -124,7 +124,7 @@ async def test_a_binary_frame_and_a_giant_one_end_the_connection() -> None:
             else:
                 await plain(connection, message)
 
-        async with serving(handle) as url, client(url, limits=Limits(message_size=2000)) as connected:
+        async with serving(handle) as url, client(url, limits=Limits(max_message_bytes=2000)) as connected:
             with pytest.raises(SessionLost) as caught:
                 await connected.call_tool("x")
             assert caught.value.cause == "protocol"

@@ -18,13 +18,13 @@ LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def fresh() -> Endpoint:
-    return Endpoint(server_admission(), Limits(batch_size=10))
+    return Endpoint(server_admission(), Limits(max_batch_size=10))
 
 
 PEERS: dict[str, Callable[[], Endpoint]] = {
     "2026-07-28": fresh,
     **{
-        version: lambda version=version: connected(version, limits=Limits(batch_size=10))
+        version: lambda version=version: connected(version, limits=Limits(max_batch_size=10))
         for version in LEGACY
     },
 }
@@ -255,7 +255,7 @@ messages = st.fixed_dictionaries(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(messages, max_size=6))
 def test_any_conversation_never_raises_and_tables_stay_small(conversation: list[Any]) -> None:
-    limits = Limits(in_flight=4, tombstones=4)
+    limits = Limits(max_requests_per_connection=4, tombstones=4)
     for endpoint in (Endpoint(server_admission(), limits), connected("2025-03-26", limits=limits)):
         endpoint.receive(json.dumps(conversation).encode())
         for message in conversation:

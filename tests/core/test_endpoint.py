@@ -113,7 +113,7 @@ def test_a_result_this_revision_cannot_carry_leaves_the_call_open_for_an_error()
 
 
 def test_one_request_above_the_limit_is_refused_and_room_is_made_by_an_answer() -> None:
-    endpoint = fresh(in_flight=2)
+    endpoint = fresh(max_requests_per_connection=2)
     calls = [start(endpoint, modern("tools/list", None, id)) for id in (1, 2)]
     assert read(endpoint.receive(modern("tools/list", None, 3)))["code"] == 1008
     endpoint.send_result(calls[0], DONE)
@@ -139,7 +139,7 @@ def many(count: int, first: int = 1) -> list[bytes]:
 
 
 def test_all_peers_together_have_only_so_many_requests_under_way() -> None:
-    greedy, other, modest = together(3, all_calls=100)
+    greedy, other, modest = together(3, max_concurrent_requests=100)
     calls = [start(greedy, one) for one in many(CALLS_FREE + 100)]
     assert read(greedy.receive(modern("tools/list", None, 999)))["code"] == 1004
     assert [start(modest, one) for one in many(CALLS_FREE)], "the first few of each are not counted"
@@ -151,7 +151,7 @@ def test_all_peers_together_have_only_so_many_requests_under_way() -> None:
 
 
 def test_who_has_gone_leaves_its_places_to_others() -> None:
-    gone, other = together(2, all_calls=100)
+    gone, other = together(2, max_concurrent_requests=100)
     for one in many(CALLS_FREE + 100):
         start(gone, one)
     gone.close()
@@ -192,7 +192,7 @@ def test_a_refusal_costs_the_same_however_many_peers_have_calls_under_way() -> N
 
 
 def test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole() -> None:
-    first, second, third = together(3, all_calls=100, revision="2025-03-26")
+    first, second, third = together(3, max_concurrent_requests=100, revision="2025-03-26")
     array = batch(*(request("tools/list", {}, id) for id in range(CALLS_FREE + 100)))
     calls = calls_of(first.receive(array))
     error = read(second.receive(array), "2025-03-26")
@@ -206,7 +206,7 @@ def test_an_array_that_all_peers_together_have_no_room_for_is_refused_as_a_whole
 
 
 def test_an_array_counts_among_the_messages_of_all_peers_until_it_is_over() -> None:
-    first, second = together(2, all_messages=2 * SMALL_MESSAGE, revision="2025-03-26")
+    first, second = together(2, max_buffered_bytes=2 * SMALL_MESSAGE, revision="2025-03-26")
     array = batch(*(request("tools/list", {}, id) for id in range(2 * CALLS_FREE)))
     calls = calls_of(first.receive(array))
     assert read(second.receive(array), "2025-03-26")["code"] == 1004
@@ -421,7 +421,7 @@ def test_a_generator_that_repeats_itself_for_ever_is_an_error() -> None:
 
 
 def test_one_request_of_ours_above_the_limit_is_refused() -> None:
-    endpoint = client(limits=Limits(pending=2))
+    endpoint = client(limits=Limits(max_outgoing_requests=2))
     ids = [endpoint.send_request("tools/list")[0] for _ in range(2)]
     with pytest.raises(Refusal):
         endpoint.send_request("tools/list")
@@ -630,7 +630,7 @@ def test_erlmcp_has_batches_on_every_legacy_revision(version: str) -> None:
 
 @pytest.mark.parametrize("data", [b"[]", b"[1", b"[" + b"1," * 20 + b"1]"])
 def test_an_empty_broken_or_oversized_batch_gets_one_error_that_is_no_array(data: bytes) -> None:
-    endpoint = connected("2025-03-26", limits=Limits(batch_size=10))
+    endpoint = connected("2025-03-26", limits=Limits(max_batch_size=10))
     error = read(endpoint.receive(data), "2025-03-26")
     assert error["code"] == (-32700 if data == b"[1" else -32600)
     assert error["id"] is None

@@ -240,7 +240,7 @@ def test_another_method_with_the_same_params_cannot_use_the_state() -> None:
 
 
 def test_rounds_are_counted_and_limited() -> None:
-    limits = Limits(rounds=2)
+    limits = Limits(max_input_rounds=2)
     state: Any = UNSET
     for _ in range(2):
         run = rounds(limits=limits, state=state)
@@ -253,7 +253,7 @@ def test_rounds_are_counted_and_limited() -> None:
 
 
 def test_a_state_that_outgrows_the_limit_is_neither_written_nor_read() -> None:
-    small = Limits(request_state=1000)
+    small = Limits(max_request_state_bytes=1000)
     run = rounds(limits=small)
     run.remember("work", "x" * 2000)
     with pytest.raises(Refusal, match="too large"):

@@ -195,7 +195,7 @@ def test_who_leaves_while_being_told_disturbs_nobody() -> None:
 
 
 def test_a_session_holds_no_more_subscriptions_than_the_limit() -> None:
-    hub = Hub(Limits(subscriptions=2))
+    hub = Hub(Limits(max_subscriptions=2))
     _, subscriber, _ = join(hub)
     for uri in ("a:1", "a:2", "a:2"):
         hub.subscribe(subscriber, uri)
@@ -239,7 +239,7 @@ def test_only_what_the_server_has_is_honoured() -> None:
 def test_addresses_are_honoured_once_each_and_up_to_the_limit() -> None:
     wish = SubscriptionFilter(resource_subscriptions=["a:1", "a:1", "a:2", "a:3"])
     offered = ServerCapabilities(resources={"subscribe": True})
-    honoured = honour(wish, offered, ClientCapabilities(), Limits(subscriptions=2))
+    honoured = honour(wish, offered, ClientCapabilities(), Limits(max_subscriptions=2))
     assert honoured.resource_subscriptions == ["a:1", "a:2"]
 
 
@@ -270,7 +270,7 @@ def test_the_first_and_the_last_message_name_the_subscription_in_the_type_of_its
 
 
 def test_an_address_too_long_to_keep_is_refused_or_left_out() -> None:
-    limits = Limits(uri_length=20)
+    limits = Limits(max_uri_length=20)
     hub = Hub(limits)
     subscriber = hub.add(SubscriptionFilter(), lambda method, params: None, 1)
     with pytest.raises(ProtocolError) as caught:

@@ -180,5 +180,5 @@ def test_flags_are_those_of_the_documents() -> None:
     assert ERLMCP.timeouts is not None
     assert (ERLMCP.timeouts.connect, ERLMCP.timeouts.total) == (30.0, 5.0)
     assert ERLMCP.limits is not None
-    assert ERLMCP.limits.message_size == 16_777_216
+    assert ERLMCP.limits.max_message_bytes == 16_777_216
     assert ERLMCP.methods == {"shutdown", "tasks/create"}

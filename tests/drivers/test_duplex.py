@@ -144,7 +144,7 @@ async def test_an_id_in_use_is_refused_and_the_first_call_goes_on() -> None:
 @run
 async def test_more_calls_than_the_limit_are_refused_and_the_others_go_on() -> None:
     gate = Gate()
-    client, duplex = await connected(Parrot(Limits(in_flight=2), slow=gate))
+    client, duplex = await connected(Parrot(Limits(max_requests_per_connection=2), slow=gate))
     running = [client.start("tools/call", call("slow")) for _ in range(2)]
     refused = await client.response(client.start("tools/call", call("echo")))
     assert refused["error"]["code"] == 1008
@@ -165,7 +165,7 @@ async def test_cancelled_calls_that_do_not_end_count_as_under_way() -> None:
         finally:
             await release.wait()
 
-    client, duplex = await connected(Parrot(Limits(in_flight=2), stubborn=stubborn))
+    client, duplex = await connected(Parrot(Limits(max_requests_per_connection=2), stubborn=stubborn))
     for id in ("a", "b"):
         client.start("tools/call", call("stubborn"), id=id)
         await gate.reached.wait()
@@ -337,7 +337,7 @@ async def test_a_handler_s_question_nobody_answers_ends_and_is_taken_back() -> N
         failures.append(caught.value)
         return text("went on")
 
-    service = Parrot(Limits(answer_seconds=0.02), asking=asking)
+    service = Parrot(Limits(client_response_timeout=0.02), asking=asking)
     client, duplex = await connected(service, "2025-06-18", answers={"roots/list": lambda params: None})
     assert said(await client.request("tools/call", call("asking"))) == "went on"
     assert (failures[0].cause, failures[0].message) == ("idle", "the client did not answer in time")
@@ -454,7 +454,7 @@ async def test_shutdown_is_answered_and_then_the_connection_ends() -> None:
 
 @run
 async def test_an_oversized_message_is_refused_with_its_limit() -> None:
-    client, duplex = await connected(Parrot(), "2025-06-18", limits=Limits(message_size=2000))
+    client, duplex = await connected(Parrot(), "2025-06-18", limits=Limits(max_message_bytes=2000))
     client.send_bytes(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * 3000 + b'"}')
     await client.request("ping")
     refused = client.received_messages[-2]["error"]
@@ -466,7 +466,7 @@ async def test_an_oversized_message_is_refused_with_its_limit() -> None:
 
 @run
 async def test_a_client_that_does_not_read_gets_each_notification_once_and_nothing_piles_up() -> None:
-    client, duplex = await connected(Parrot(), "2025-06-18", limits=Limits(write_buffer=1000))
+    client, duplex = await connected(Parrot(), "2025-06-18", limits=Limits(max_write_buffer_bytes=1000))
     client.link.pause()
     for _ in range(1000):
         duplex.notify("notifications/tools/list_changed")

@@ -158,7 +158,7 @@ def test_an_error_has_its_status(error: Exception, status: int, code: int) -> No
 def test_what_is_no_call_is_refused_with_its_status(message: bytes | str, status: int, code: int) -> None:
     @run
     async def scenario() -> None:
-        service = Parrot(Limits(message_size=1000))
+        service = Parrot(Limits(max_message_bytes=1000))
         found, reply = await exchange(service, message, session=session(service))
         assert reply is not None
         assert (found, json.loads(reply)["error"]["code"]) == (status, code)

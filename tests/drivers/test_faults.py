@@ -53,7 +53,7 @@ def nothing_left() -> Iterator[None]:
 @pytest.mark.usefixtures("nothing_left")
 @run
 async def test_a_flood_is_answered_or_refused_and_others_are_served() -> None:
-    async with listening(build(limits=Limits(in_flight=100))) as listener:
+    async with listening(build(limits=Limits(max_requests_per_connection=100))) as listener:
         client = RawClient(MODERN, check=False)
         await tcp.connect(client, *listener.address)
         ids = [client.start("tools/call", call("shout", words="x")) for _ in range(5000)]
@@ -159,7 +159,7 @@ async def test_a_client_that_answers_something_else_gets_an_error_result_and_goe
 def test_a_message_over_the_limit_has_the_number_of_its_dialect(dialect: str, code: int) -> None:
     @run
     async def scenario() -> None:
-        server = Server("t", dialect=dialect, limits=Limits(message_size=2000))
+        server = Server("t", dialect=dialect, limits=Limits(max_message_bytes=2000))
         client = RawClient("2024-11-05", check=False)
         duplex = accept(server)
         memory.connect(client, duplex, limits=server.limits)
@@ -177,7 +177,7 @@ def test_a_message_over_the_limit_has_the_number_of_its_dialect(dialect: str, co
 
 @run
 async def test_listeners_that_do_not_read_cannot_make_the_server_grow() -> None:
-    server = build(limits=Limits(write_buffer=2000))
+    server = build(limits=Limits(max_write_buffer_bytes=2000))
     client = RawClient(MODERN)
     duplex = accept(server)
     memory.connect(client, duplex, limits=server.limits)
@@ -196,7 +196,7 @@ async def test_listeners_that_do_not_read_cannot_make_the_server_grow() -> None:
     heard = len(client.received_messages)
     client.link.resume()
     await client.request("tools/call", call("shout", words="x"))
-    assert len(json.dumps(client.received_messages[heard:])) < 10 * server.limits.write_buffer
+    assert len(json.dumps(client.received_messages[heard:])) < 10 * server.limits.max_write_buffer_bytes
     changes = [one for one in client.notifications if one["method"] == "notifications/tools/list_changed"]
     assert 0 < len(changes) < 100
     await client.close()

@@ -61,7 +61,7 @@ async def test_a_listen_that_is_refused_is_not_cancelled_on_top() -> None:
 
 @run
 async def test_streams_that_leak_on_a_pipe_are_refused_until_one_is_left() -> None:
-    server, listener = Server("s", limits=Limits(streams=2)), Listener()
+    server, listener = Server("s", limits=Limits(max_streams=2)), Listener()
     duplex = Duplex(Endpoint(server.admission, server.limits), server)
     link, _ = connect(listener, duplex)
     for id in (1, 2):

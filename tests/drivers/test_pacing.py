@@ -105,7 +105,7 @@ async def test_a_long_array_over_tcp_leaves_turns_to_others() -> None:
 
 @run
 async def test_an_array_whose_answers_have_no_room_runs_no_further() -> None:
-    server, begun = build(message_size=64_000)
+    server, begun = build(max_message_bytes=64_000)
     async with served(server) as site:
         web = Web(site)
         session, _ = await web.initialize("2025-03-26")

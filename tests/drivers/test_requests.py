@@ -231,7 +231,7 @@ async def test_one_lost_answer_is_not_the_end_of_the_others() -> None:
 
 @run
 async def test_more_than_may_wait_stand_in_a_queue_until_others_end() -> None:
-    asker = Asker(limits=Limits(pending=2))
+    asker = Asker(limits=Limits(max_outgoing_requests=2))
     asked = [asyncio.ensure_future(asker.requests.request("roots/list")) for _ in range(4)]
     await until(lambda: len(asker.sent) == 2)
     for id in (1, 2, 3, 4):
@@ -243,7 +243,7 @@ async def test_more_than_may_wait_stand_in_a_queue_until_others_end() -> None:
 
 @run
 async def test_the_queue_has_limits_and_an_end() -> None:
-    asker = Asker(limits=Limits(pending=1))
+    asker = Asker(limits=Limits(max_outgoing_requests=1))
     first = await asker.ask()
     with pytest.raises(RequestTimeout, match="too many"):
         await asker.requests.request("roots/list", None, Timeouts(idle=None, total=0.01))

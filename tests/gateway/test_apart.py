@@ -98,7 +98,7 @@ def test_one_connection_too_many_is_refused_and_nobody_loses_a_call(
         ):
             url = f"http://127.0.0.1:{site.port}/mcp"
             clients = [
-                Client(url, revision="2025-11-25", reconnect=Reconnect(repeat=False)) for _ in range(3)
+                Client(url, revision="2025-11-25", reconnect=Reconnect(retry_calls=False)) for _ in range(3)
             ]
             first, second, third = [await stack.enter_async_context(client) for client in clients]
             working = [asyncio.ensure_future(client.call_tool("work")) for client in (first, second)]

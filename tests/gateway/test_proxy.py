@@ -216,7 +216,9 @@ async def test_a_server_that_dies_leaves_the_lists_and_comes_back(caplog: pytest
     await holder.wait_closed()
     changed: list[str] = []
     proxy = Proxy(
-        f"tcp://127.0.0.1:{port}", "remote", reconnect=Reconnect(first=0.01, maximum=0.02, attempts=None)
+        f"tcp://127.0.0.1:{port}",
+        "remote",
+        reconnect=Reconnect(initial_delay=0.01, max_delay=0.02, max_attempts=None),
     )
     parent = Server("parent", "1")
     parent.add_tool(lambda: "mine", name="own", description="d")
@@ -337,9 +339,9 @@ async def test_a_stream_that_is_let_go_of_behind_is_let_go_of_in_front() -> None
         await ctx.close_stream()
         return "later"
 
-    async with served(server, retry=7) as site:
+    async with served(server, sse_retry_ms=7) as site:
         proxy = Proxy(f"http://127.0.0.1:{site.port}/mcp", revision="2025-11-25")
-        async with served(proxy, retry=8) as face:
+        async with served(proxy, sse_retry_ms=8) as face:
             web = Web(face)
             session, _ = await web.initialize("2025-11-25")
             found = await web.legacy("2025-11-25", session, "tools/call", {"name": "poll"}, id="x")

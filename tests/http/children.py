@@ -93,7 +93,7 @@ async def leave_a_task() -> str:
     tasks.append(asyncio.create_task(never_give_in()))
     return "left"
 
-server.run("http", server=sys.argv[1], port=0, drain=0.2, workers=int(sys.argv[2]))
+server.run("http", server=sys.argv[1], port=0, shutdown_grace_period=0.2, workers=int(sys.argv[2]))
 """
 
 

@@ -75,7 +75,10 @@ def test_a_head_that_never_ends_is_cut_off(beginning: bytes) -> None:
 
 @run
 async def test_a_head_that_grows_without_an_end_is_431() -> None:
-    async with served(build(limits=Limits(header_bytes=10_000))) as site, await site.connect() as connection:
+    async with (
+        served(build(limits=Limits(max_header_bytes=10_000))) as site,
+        await site.connect() as connection,
+    ):
         connection.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n")
         for number in range(11):
             connection.send(b"X-%d: %s\r\n" % (number, b"x" * 1000))
@@ -93,7 +96,7 @@ def test_the_next_head_of_a_connection_has_to_end_too(chunked: bool) -> None:
 
     @run
     async def scenario() -> None:
-        limits = Limits(header_bytes=10_000)
+        limits = Limits(max_header_bytes=10_000)
         async with served(build(limits=limits), header_timeout=0.5) as site:
             for rest in (b"X-More: ", b"X-More: %s\r\n" % (b"x" * 1000) * 1000):
                 connection = await site.connect()
@@ -253,7 +256,7 @@ def test_an_answer_that_nobody_waits_for_is_no_error(failure: Exception) -> None
 @pytest.mark.anywhere
 @run
 async def test_ten_thousand_clients_that_initialize_and_vanish_leave_memory_flat() -> None:
-    server = build(limits=Limits(sessions=500))
+    server = build(limits=Limits(max_sessions=500))
     app = server.asgi()
     call = Caller(app)
     info = {"name": "vanishing", "version": "1"}
@@ -294,7 +297,7 @@ async def test_ten_thousand_requests_with_foreign_ids_keep_nothing() -> None:
 
 @run
 async def test_a_flood_of_get_streams_is_bounded_and_calls_are_still_answered() -> None:
-    async with served(build(limits=Limits(streams=20))) as site:
+    async with served(build(limits=Limits(max_streams=20))) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         connections = []

@@ -139,7 +139,7 @@ async def test_a_request_may_come_byte_by_byte() -> None:
 
 @run
 async def test_a_body_over_the_limit_is_413_however_it_is_declared() -> None:
-    limits = Limits(message_size=100_000)
+    limits = Limits(max_message_bytes=100_000)
     async with served(Server("small", limits=limits)) as site:
         headers, body = message(200_000)
         async with await site.connect() as connection:
@@ -159,7 +159,7 @@ async def test_a_body_over_the_limit_is_413_however_it_is_declared() -> None:
 def test_zeros_before_a_length_change_nothing(zeros: int, caplog: pytest.LogCaptureFixture) -> None:
     @run
     async def scenario() -> None:
-        server = measuring(Limits(message_size=100_000))
+        server = measuring(Limits(max_message_bytes=100_000))
         async with served(server) as site:
             for size, status in ((10, 200), (90_000, 200), (200_000, 413)):
                 headers, body = message(size)

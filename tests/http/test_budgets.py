@@ -59,7 +59,7 @@ LARGE = modern("tools/call", {"name": "wait", "arguments": {"text": "x" * SIZE}}
 
 @run
 async def test_bodies_that_do_not_end_are_counted_and_given_back() -> None:
-    server, gate = build(all_messages=2 * SIZE)
+    server, gate = build(max_buffered_bytes=2 * SIZE)
     gate.set()
     account = server.admission.budget.messages
     async with served(server) as site:
@@ -78,7 +78,7 @@ async def test_bodies_that_do_not_end_are_counted_and_given_back() -> None:
 
 @run
 async def test_a_body_in_chunks_is_counted_as_it_comes() -> None:
-    server, _ = build(all_messages=SIZE)
+    server, _ = build(max_buffered_bytes=SIZE)
     async with served(server) as site:
         reader, writer = await opened(site)
         whole = post(LARGE, **{"Content-Length": "", "Transfer-Encoding": "chunked"})
@@ -91,7 +91,7 @@ async def test_a_body_in_chunks_is_counted_as_it_comes() -> None:
 
 @run
 async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
-    server, gate = build(all_messages=2 * SIZE)
+    server, gate = build(max_buffered_bytes=2 * SIZE)
     async with served(server) as site:
         reader, writer = await opened(site)
         writer.write(post(LARGE))
@@ -108,7 +108,7 @@ async def test_a_large_message_counts_for_as_long_as_its_call_runs() -> None:
 @pytest.mark.anywhere
 @run
 async def test_a_large_message_on_tcp_counts_too() -> None:
-    server, gate = build(all_messages=2 * SIZE)
+    server, gate = build(max_buffered_bytes=2 * SIZE)
     listener = await tcp.listen(server)
     pairs = [await asyncio.open_connection(*listener.address, limit=1 << 20) for _ in range(2)]
     line = json.dumps(LARGE).encode() + b"\n"
@@ -130,7 +130,7 @@ async def test_a_large_message_on_tcp_counts_too() -> None:
 @pytest.mark.anywhere
 @run
 async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
-    server, gate = build(all_messages=3 * SIZE)
+    server, gate = build(max_buffered_bytes=3 * SIZE)
     gate.set()
     account = server.admission.budget.unfinished
     listener = await tcp.listen(server)
@@ -154,7 +154,7 @@ async def test_lines_that_do_not_end_are_counted_and_given_back() -> None:
 
 
 @pytest.mark.anywhere
-@pytest.mark.parametrize("limits", [{"message_size": 300_000}, {"all_answers": 300_000}])
+@pytest.mark.parametrize("limits", [{"max_message_bytes": 300_000}, {"max_buffered_bytes": 300_000}])
 @run
 async def test_the_answers_of_one_array_are_bounded_together(limits: dict[str, int]) -> None:
     server, _ = build(**limits)
@@ -172,7 +172,7 @@ async def test_the_answers_of_one_array_are_bounded_together(limits: dict[str, i
 
 @run
 async def test_arrays_of_all_sessions_have_only_so_many_calls_under_way() -> None:
-    server, gate = build(all_calls=100)
+    server, gate = build(max_concurrent_requests=100)
     begun = list[str]()
 
     @server.tool
@@ -217,7 +217,7 @@ async def test_addresses_have_a_total_and_unsubscribing_gives_them_back() -> Non
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @run
 async def test_one_client_cannot_have_all_handlers_of_notifications(era: str) -> None:
-    server, gate = build(in_flight=4)
+    server, gate = build(max_requests_per_connection=4)
     heard = list[int]()
 
     async def note(params: dict[str, Any]) -> None:

@@ -84,7 +84,7 @@ def test_calls_that_outlast_the_drain_are_told_so() -> None:
             await asyncio.Event().wait()
             return ""
 
-        async with served(server, drain=0.05) as site:
+        async with served(server, shutdown_grace_period=0.05) as site:
             web = Web(site)
             session, _ = await web.initialize(NEWEST)
             calls = [

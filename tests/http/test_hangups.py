@@ -63,7 +63,9 @@ async def test_calls_that_run_for_nobody_are_bounded(
 ) -> None:
     caplog.set_level(logging.INFO, "dovetail.server")
     server, running = build(abandoned_calls=3)
-    async with served(server, stateless=stateless, drain=0) as site:  # two calls are never over
+    async with served(
+        server, stateless=stateless, shutdown_grace_period=0
+    ) as site:  # two calls are never over
         session = None if stateless else (await Web(site).initialize("2025-03-26"))[0]
         for first in (0, 2, 4):
             calls = [
@@ -90,7 +92,7 @@ async def test_calls_that_run_for_nobody_are_bounded(
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @run
 async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> None:
-    server, running = build(all_calls=2, abandoned_calls=0)
+    server, running = build(max_concurrent_requests=2, abandoned_calls=0)
     release = asyncio.Event()
 
     @server.tool
@@ -125,7 +127,7 @@ async def test_cancelled_calls_that_do_not_end_count_as_under_way(era: str) -> N
 
 @run
 async def test_large_answers_that_nobody_reads_have_a_total() -> None:
-    server, _ = build(all_answers=40 << 20)
+    server, _ = build(max_buffered_bytes=40 << 20)
     message = modern("tools/call", {"name": "big", "arguments": {"size": 12 << 20}})
     async with served(server) as site:
         narrow = socket.socket()

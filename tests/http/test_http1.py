@@ -162,7 +162,10 @@ async def test_a_long_call_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("tail", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 200_000], ids=["one", "many"])
 @run
 async def test_trailers_without_an_end_are_refused(tail: bytes) -> None:
-    async with served(build(limits=Limits(header_bytes=10_000))) as site, await site.connect() as connection:
+    async with (
+        served(build(limits=Limits(max_header_bytes=10_000))) as site,
+        await site.connect() as connection,
+    ):
         head = written().partition(b"\r\n\r\n")[0].replace(b"Content-Length: %d\r\n" % len(BODY), b"")
         connection.send(head + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY))
         connection.send(tail)
@@ -235,7 +238,7 @@ async def test_a_body_in_another_coding_is_refused(codings: str) -> None:
 
 @run
 async def test_what_is_said_to_be_closed_is_closed() -> None:
-    async with served(build(limits=Limits(header_bytes=10_000))) as site:
+    async with served(build(limits=Limits(max_header_bytes=10_000))) as site:
         async with await site.connect() as connection:
             connection.send(written(X="x" * 9_000, Y="y" * 9_000))
             assert (await connection.response()).status == 431

@@ -81,7 +81,7 @@ async def test_ids_that_were_not_minted_here_are_unknown(hosted: str) -> None:
 
 @run
 async def test_a_session_belongs_to_who_opened_it() -> None:
-    async with served(build(limits=Limits(sessions=1)), principal=who) as site:
+    async with served(build(limits=Limits(max_sessions=1)), principal=who) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST, {"X-User": "ada"})
         mine = await web.legacy(NEWEST, session, "ping", headers={"X-User": "ada"})
@@ -117,7 +117,7 @@ async def test_initialize_opens_a_new_session_even_beside_an_old_id() -> None:
 @run
 async def test_idle_sessions_leave_memory_and_come_back() -> None:
     now = [1000.0]
-    async with served(build(clock=lambda: now[0]), session_idle=60, session_lifetime=600) as site:
+    async with served(build(clock=lambda: now[0]), session_idle_timeout=60, session_lifetime=600) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         now[0] += 61
@@ -145,7 +145,7 @@ async def test_idle_sessions_leave_memory_and_come_back() -> None:
 
 @run
 async def test_a_full_table_makes_room_and_refuses_only_when_all_are_busy() -> None:
-    limits = Limits(sessions=3, sessions_per_principal=2)
+    limits = Limits(max_sessions=3, max_sessions_per_principal=2)
     async with served(build(limits=limits), principal=who) as site:
         web = Web(site)
         ids = [(await web.initialize(NEWEST, {"X-User": "ada"}))[0] for _ in range(4)]
@@ -195,7 +195,7 @@ known: list[weakref.ref[Session]] = []
 @run
 async def test_sessions_that_are_over_or_leave_memory_wait_for_no_collector() -> None:
     known.clear()
-    async with served(Remembering("s", limits=Limits(sessions=2))) as site:
+    async with served(Remembering("s", limits=Limits(max_sessions=2))) as site:
         web = Web(site)
         gc.disable()
         try:

@@ -57,7 +57,7 @@ async def test_an_answer_nobody_waits_for_is_400() -> None:
 
 @run
 async def test_a_question_without_an_answer_in_time_fails_and_is_withdrawn() -> None:
-    async with served(build(), answer_timeout=0.05) as site:
+    async with served(build(limits=Limits(client_response_timeout=0.05))) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         found = await web.legacy(NEWEST, session, "tools/call", {"name": "think"})
@@ -121,7 +121,7 @@ async def test_a_cancelled_call_that_ends_late_leaves_its_successor_cancellable(
 
 @run
 async def test_cancelled_calls_that_do_not_end_count_as_under_way() -> None:
-    server = build(limits=Limits(in_flight=2))
+    server = build(limits=Limits(max_requests_per_connection=2))
     release = asyncio.Event()
 
     @server.tool

@@ -80,7 +80,7 @@ async def test_close_stream_ends_the_response_and_not_the_call() -> None:
         await ctx.close_stream()
         return "done"
 
-    async with served(server, retry=7) as site:
+    async with served(server, sse_retry_ms=7) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         found = await web.legacy(NEWEST, session, "tools/call", {"name": "slow"}, id="x")
@@ -94,7 +94,7 @@ async def test_close_stream_ends_the_response_and_not_the_call() -> None:
 
 @run
 async def test_ids_of_other_sessions_and_lost_events_are_refused() -> None:
-    async with served(build(limits=Limits(events=2))) as site:
+    async with served(build(limits=Limits(max_replay_events=2))) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         other, _ = await web.initialize(NEWEST)
@@ -115,7 +115,7 @@ async def test_ids_of_other_sessions_and_lost_events_are_refused() -> None:
 
 @run
 async def test_what_all_sessions_keep_is_bounded() -> None:
-    limits = Limits(all_event_bytes=2000)
+    limits = Limits(max_replay_bytes=2000)
     async with served(build(limits=limits)) as site:
         web = Web(site)
         for _ in range(8):
@@ -140,7 +140,7 @@ async def test_a_session_that_never_listened_keeps_nothing() -> None:
 
 @run
 async def test_keep_alive_comments_and_too_many_streams() -> None:
-    async with served(build(limits=Limits(streams=2)), keep_alive=0.05) as site:
+    async with served(build(limits=Limits(max_streams=2)), sse_ping_interval=0.05) as site:
         web = Web(site)
         session, _ = await web.initialize(NEWEST)
         connections = [(await stream(site, session))[0] for _ in range(2)]

@@ -168,7 +168,7 @@ async def test_a_listen_stream_ends_with_its_result_when_the_server_does() -> No
 
 @run
 async def test_listen_streams_are_kept_alive_and_counted() -> None:
-    async with served(build(limits=Limits(streams=1)), keep_alive=0.03) as site:
+    async with served(build(limits=Limits(max_streams=1)), sse_ping_interval=0.03) as site:
         connection, _ = await listen(site, toolsListChanged=True)
         found = await Web(site).modern("subscriptions/listen", {"notifications": {}})
         assert found.status == 503
@@ -213,7 +213,7 @@ async def test_questions_come_back_with_the_result_and_are_answered_by_the_next_
 
 @run
 async def test_a_result_larger_than_every_buffer_arrives_whole() -> None:
-    server = build(limits=Limits(write_buffer=1000, event_bytes=1000))
+    server = build(limits=Limits(max_write_buffer_bytes=1000, max_replay_bytes_per_session=1000))
 
     @server.tool
     async def big(ctx: Context) -> str:
@@ -234,7 +234,7 @@ async def test_a_result_larger_than_every_buffer_arrives_whole() -> None:
 @pytest.mark.cannot("granian", "a stream of RSGI never waits for a client")
 @run
 async def test_a_client_that_never_reads_loses_its_stream_and_nobody_else_notices() -> None:
-    server = build(limits=Limits(write_buffer=20_000))
+    server = build(limits=Limits(max_write_buffer_bytes=20_000))
     async with served(server, write_timeout=0.3) as site:
         connection, _ = await listen(site, resourceSubscriptions=["notes://static"])
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -125,7 +125,7 @@ async def test_posts_that_cannot_be_taken() -> None:
     def who(scope: Any) -> str | None:
         return dict(scope["headers"]).get(b"x-user", b"").decode() or None
 
-    async with served(build(limits=Limits(message_size=1000)), principal=who) as site:
+    async with served(build(limits=Limits(max_message_bytes=1000)), principal=who) as site:
         web = Web(site)
         connection, events, path = await open_pair(site, **{"X-User": "ada"})
         assert await say(site, path, request("ping")) == 404  # another principal
@@ -150,7 +150,7 @@ async def test_posts_that_cannot_be_taken() -> None:
 async def test_the_pair_can_be_switched_off_and_is_counted() -> None:
     async with served(build(), sse_path=None) as site:
         assert (await Web(site).ask("GET", {}, path="/sse")).status == 404
-    async with served(build(limits=Limits(streams=1))) as site:
+    async with served(build(limits=Limits(max_streams=1))) as site:
         await open_pair(site)
         assert (await Web(site).ask("GET", {}, path="/sse")).status == 503
 
@@ -190,7 +190,7 @@ def test_a_quiet_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyP
 
     @run
     async def scenario() -> None:
-        async with served(build(), session_ping=0.1) as site:
+        async with served(build(), session_ping_interval=0.1) as site:
             connection, events, path = await open_pair(site)
             assert await say(site, path, initialize()) == 202
             await hear(events, "initialize")

@@ -189,7 +189,7 @@ async def test_where_tokens_are_verified_a_route_wants_one_unless_it_is_open() -
 async def test_a_body_has_the_bound_of_a_message() -> None:
     from dovetail import Limits
 
-    server = routed(limits=Limits(message_size=1000))
+    server = routed(limits=Limits(max_message_bytes=1000))
     async with site(server) as ask:
         assert (await ask("PUT", "/items/1", b"x" * 1000)).status == 200
         assert (await ask("PUT", "/items/1", b"x" * 1001)).status == 413

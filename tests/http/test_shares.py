@@ -54,7 +54,7 @@ async def opened(web: Web) -> int:
 
 @run
 async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
-    async with served(build(limits=Limits(sessions=66))) as site:
+    async with served(build(limits=Limits(max_sessions=66))) as site:
         web = Web(site)
         for _ in range(66):
             await web.initialize(NEWEST)
@@ -70,7 +70,7 @@ async def test_sessions_at_work_in_front_do_not_hide_an_idle_one() -> None:
 
 @run
 async def test_a_session_makes_room_again_once_its_work_is_done() -> None:
-    async with served(build(limits=Limits(sessions=2))) as site:
+    async with served(build(limits=Limits(max_sessions=2))) as site:
         web, table = Web(site), site.app.legacy.sessions
         streaming, calling = [(await web.initialize(NEWEST))[0] for _ in range(2)]
         stream, _ = await begin(site, "GET", legacy_headers(NEWEST, streaming))
@@ -93,7 +93,7 @@ async def test_a_session_makes_room_again_once_its_work_is_done() -> None:
 
 @run
 async def test_one_principal_gets_half_of_all_listen_streams() -> None:
-    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+    async with served(build(limits=Limits(max_streams=4)), principal=who) as site:
         message = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         body = json.dumps(message).encode()
         found = [
@@ -106,7 +106,7 @@ async def test_one_principal_gets_half_of_all_listen_streams() -> None:
 
 @run
 async def test_one_principal_gets_half_of_all_general_streams() -> None:
-    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+    async with served(build(limits=Limits(max_streams=4)), principal=who) as site:
         web = Web(site)
         own = legacy_headers(NEWEST, (await web.initialize(NEWEST, ADA))[0]) | ADA
         other = legacy_headers(NEWEST, (await web.initialize(NEWEST, EVE))[0]) | EVE
@@ -119,7 +119,7 @@ async def test_one_principal_gets_half_of_all_general_streams() -> None:
 @pytest.mark.cannot("asyncio", "it has no WebSockets")
 @run
 async def test_one_principal_gets_half_of_all_sockets() -> None:
-    async with served(build(limits=Limits(streams=4)), principal=who) as site:
+    async with served(build(limits=Limits(max_streams=4)), principal=who) as site:
         url = f"ws://127.0.0.1:{site.port}/mcp"
         async with connect(url, additional_headers=ADA), connect(url, additional_headers=ADA):
             with pytest.raises(InvalidStatus) as caught:
@@ -133,7 +133,7 @@ async def test_one_principal_gets_half_of_all_sockets() -> None:
 
 @pytest.mark.anywhere
 def test_the_largest_log_makes_room_for_the_events_of_others() -> None:
-    limits = Limits(events=1000)
+    limits = Limits(max_replay_events=1000)
     budget = EventBudget(4000)
     large, small = EventLog(limits, budget), EventLog(limits, budget)
     for _ in range(60):

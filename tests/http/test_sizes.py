@@ -20,7 +20,9 @@ from tests.support.waiting import until
 from tests.support.web import served
 
 ON = ("granian", "uvicorn", "asyncio")
-LIMITS = Limits(message_size=50_000, sent_size=4000, websocket_size=2000, event_size=3000)
+LIMITS = Limits(
+    max_message_bytes=50_000, max_response_bytes=4000, max_websocket_message_bytes=2000, max_event_bytes=3000
+)
 MOST = {"http": 4000, "events": 3000, "sse": 3000, "websocket": 2000, "tcp": 4000, "memory": 4000}
 FACES = list(MOST)
 KIND = "dovetail/kind"
@@ -77,7 +79,7 @@ async def connected(face: str, server: Server, revision: str, dialect: str) -> A
     options: dict[str, Any] = {
         "revision": revision,
         "dialect": dialect,
-        "limits": Limits(message_size=1 << 20, sent_size=1 << 20),
+        "limits": Limits(max_message_bytes=1 << 20, max_response_bytes=1 << 20),
     }
     if face == "memory":
         async with Client(server, **options) as client:
@@ -185,16 +187,18 @@ def test_the_documents_names_of_limits_hold_side_by_side_in_one_app() -> None:
     }
     server.asgi(**names)
     limits = server.limits
-    assert (limits.message_size, limits.sent_size) == (1000, 1000)
-    assert (limits.on_websocket().message_size, limits.on_websocket().sent_size) == (2000, 2000)
-    assert limits.on_events().sent_size == 3000
+    assert (limits.max_message_bytes, limits.max_response_bytes) == (1000, 1000)
+    assert (limits.on_websocket().max_message_bytes, limits.on_websocket().max_response_bytes) == (2000, 2000)
+    assert limits.on_events().max_response_bytes == 3000
 
 
 @pytest.mark.anywhere
 def test_an_erlmcp_server_sends_no_more_than_it_accepts() -> None:
-    assert Server("erl", dialect="erlmcp").limits.sent_size == 16 << 20
-    assert Server("erl", dialect="erlmcp", limits=Limits(message_size=500)).limits.sent_size == 500
-    assert Server("official").limits.sent_size is None
+    assert Server("erl", dialect="erlmcp").limits.max_response_bytes == 16 << 20
+    assert (
+        Server("erl", dialect="erlmcp", limits=Limits(max_message_bytes=500)).limits.max_response_bytes == 500
+    )
+    assert Server("official").limits.max_response_bytes is None
 
 
 @pytest.mark.anywhere

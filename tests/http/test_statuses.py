@@ -25,7 +25,7 @@ from tests.support.web import (
 )
 
 ON = ("granian", "uvicorn", "asyncio")
-SMALL = Limits(message_size=2000, header_bytes=4000)
+SMALL = Limits(max_message_bytes=2000, max_header_bytes=4000)
 
 
 def error(found: Response, status: int, code: int, revision: str = MODERN) -> dict[str, Any]:

@@ -158,7 +158,7 @@ async def test_they_have_one_total_however_their_clients_have_left(
     leave: Callable[[Site, int, Awaitable[None]], Awaitable[None]],
 ) -> None:
     store = MemoryStore() if leave is by_leaving_a_call_with_a_key else None
-    stubborn = Stubborn(store, all_calls=2)
+    stubborn = Stubborn(store, max_concurrent_requests=2)
     listener = await tcp.listen(stubborn.server)
     port: int = listener.address[1]
     async with served(stubborn.server) as site:
@@ -179,7 +179,7 @@ async def test_they_have_one_total_however_their_clients_have_left(
 
 @run
 async def test_calls_that_end_when_they_are_cancelled_take_nothing_from_others() -> None:
-    server = Server("prompt", limits=Limits(all_calls=1))
+    server = Server("prompt", limits=Limits(max_concurrent_requests=1))
 
     @server.tool
     async def nap() -> None:

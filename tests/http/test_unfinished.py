@@ -58,7 +58,7 @@ def pieces(data: bytes) -> bytes:
 
 @run
 async def test_the_newest_over_the_total_is_told_and_hung_up_on() -> None:
-    server = Server("unfinished", limits=Limits(all_messages=LARGE * 3 // 2))
+    server = Server("unfinished", limits=Limits(max_buffered_bytes=LARGE * 3 // 2))
     async with served(server) as site, dial(site) as old, dial(site) as new, dial(site) as quiet:
         call = json.dumps(modern("server/discover")).encode()
         whole = pieces(call + b" " * LARGE)
@@ -85,7 +85,7 @@ async def test_a_message_that_takes_longer_than_a_body_may_is_given_up() -> None
 
 @run
 async def test_what_is_whole_is_not_counted_however_much_it_is() -> None:
-    server = Server("unfinished", limits=Limits(all_messages=2 * LARGE))
+    server = Server("unfinished", limits=Limits(max_buffered_bytes=2 * LARGE))
     async with served(server, body_timeout=1.0) as site, dial(site) as wire:
         clock = asyncio.get_running_loop().time
         begun, sent = clock(), 0
@@ -100,7 +100,7 @@ async def test_what_is_whole_is_not_counted_however_much_it_is() -> None:
 @run
 async def test_what_a_used_connection_carried_before_its_handshake_is_not_counted() -> None:
     """Proxies keep connections, and make a WebSocket of one that has served others."""
-    server = Server("unfinished", limits=Limits(all_messages=2 * LARGE))
+    server = Server("unfinished", limits=Limits(max_buffered_bytes=2 * LARGE))
     async with served(server, body_timeout=0.5) as site, connected(site) as wire:
         for _ in range(3):
             wire.send(http(body=b" " * (LARGE // 10)))

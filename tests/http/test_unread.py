@@ -88,7 +88,7 @@ def test_a_large_answer_that_is_not_taken_counts_on_every_way(way: str, hosted: 
 
     @run
     async def scenario() -> None:
-        server = Server("unread", limits=Limits(all_answers=20 << 20))
+        server = Server("unread", limits=Limits(max_buffered_bytes=20 << 20))
 
         @server.tool(structured=False)
         async def told(ctx: Context) -> str:

@@ -76,7 +76,7 @@ async def test_a_frame_may_hold_several_messages_or_one_on_several_lines() -> No
 
 @run
 async def test_frames_we_cannot_take_close_the_socket(hosted: str) -> None:
-    async with served(build(limits=Limits(message_size=1000))) as site:
+    async with served(build(limits=Limits(max_message_bytes=1000))) as site:
         async with dial(site) as socket:
             await socket.send(b"{}")
             assert await closed(socket) == code(hosted, 1003)
@@ -105,7 +105,7 @@ async def test_closing_the_socket_cancels_what_runs_on_it() -> None:
 
 @run
 async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
-    server = build(limits=Limits(write_buffer=10_000))
+    server = build(limits=Limits(max_write_buffer_bytes=10_000))
 
     @server.tool
     async def big() -> str:
@@ -128,7 +128,7 @@ async def test_a_large_answer_arrives_and_a_deaf_client_is_cut_off() -> None:
 
 @run
 async def test_other_paths_too_many_and_the_end(hosted: str) -> None:
-    async with served(build(limits=Limits(streams=1))) as site:
+    async with served(build(limits=Limits(max_streams=1))) as site:
         with pytest.raises(InvalidStatus) as caught:
             async with dial(site, path="/other"):
                 pass
@@ -150,7 +150,7 @@ async def test_other_paths_too_many_and_the_end(hosted: str) -> None:
 @run
 async def test_one_frame_holds_as_many_messages_as_a_batch_and_no_more() -> None:
     note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"})
-    async with served(build(limits=Limits(batch_size=10))) as site, dial(site) as socket:
+    async with served(build(limits=Limits(max_batch_size=10))) as site, dial(site) as socket:
         await socket.send("\n".join([note] * 9 + [json.dumps(modern("tools/list"))]))
         assert "result" in json.loads(await socket.recv())
         await socket.send("\n".join([note] * 11 + [json.dumps(modern("tools/list"))]))
@@ -247,7 +247,7 @@ def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
 
     @run
     async def scenario() -> None:
-        async with served(build(), session_ping=0.1) as site, dial(site) as socket:
+        async with served(build(), session_ping_interval=0.1) as site, dial(site) as socket:
             params = {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {},
@@ -267,7 +267,7 @@ def test_a_quiet_legacy_client_is_asked_whether_it_is_there(
 
 @run
 async def test_a_quiet_client_of_2026_07_28_is_asked_nothing() -> None:
-    async with served(build(), session_ping=0.05) as site, dial(site) as socket:
+    async with served(build(), session_ping_interval=0.05) as site, dial(site) as socket:
         for words in ("one", "two"):
             await socket.send(
                 json.dumps(modern("tools/call", {"name": "shout", "arguments": {"words": words}}))

@@ -142,7 +142,7 @@ async def test_a_loop_that_only_waits_is_not_called_blocked(
 
 @run
 async def test_a_loop_that_stays_late_drops_readiness_and_then_refuses(quick: None) -> None:
-    server = Server("shop", limits=Limits(loop_lag=0.26))
+    server = Server("shop", limits=Limits(max_event_loop_lag=0.26))
     blocking(server)
     seen: list[str] = []
     async with server.running():
@@ -174,7 +174,7 @@ async def test_memory_near_its_limit_drops_readiness_and_at_its_limit_refuses(
     assert now is not None
     limit = int(now.used()) + (256 << 20)
     ballast: list[mmap] = []
-    server = Server("shop", limits=Limits(memory=limit))
+    server = Server("shop", limits=Limits(max_memory_bytes=limit))
     blocking(server)
 
     def fill(part: float) -> None:

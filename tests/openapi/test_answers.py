@@ -135,7 +135,7 @@ async def test_time_and_size_are_bounded_and_the_address_is_not_told() -> None:
             await call(api, getting(), request_timeout=0.05)
         api.silent, api.answer = False, (200, "text/plain", b"x" * 5000)
         with pytest.raises(ToolError, match="more than 4096 bytes"):
-            await call(api, getting(), limits=Limits(message_size=4096))
+            await call(api, getting(), limits=Limits(max_message_bytes=4096))
     with pytest.raises(ToolError, match=r"^the API cannot be reached$"):
         await call(api, getting())
 

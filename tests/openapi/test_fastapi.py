@@ -138,7 +138,7 @@ async def test_time_and_size_are_bounded_in_process_too() -> None:
         with pytest.raises(ToolError, match="did not answer in time"):
             await client.call_tool("slow", {})
         await asyncio.wait_for(shop.cancelled.wait(), HANG)
-    async with Client(Server.from_fastapi(shop.app, limits=Limits(message_size=50_000))) as client:
+    async with Client(Server.from_fastapi(shop.app, limits=Limits(max_message_bytes=50_000))) as client:
         with pytest.raises(ToolError, match="more than 50000 bytes"):
             await client.call_tool("endless", {})
 

@@ -137,7 +137,7 @@ async def test_a_handler_may_keep_its_own_account_of_the_rounds(revision: str) -
 @every_revision
 @run
 async def test_a_call_that_never_stops_asking_is_ended(revision: str) -> None:
-    server = Server("x", "1", limits=Limits(rounds=3))
+    server = Server("x", "1", limits=Limits(max_input_rounds=3))
 
     @server.tool
     async def endless(ctx: Context) -> InputRequired:

@@ -42,7 +42,7 @@ async def test_handle_answers_whatever_bytes_it_is_given(message: bytes, code: i
 
 @run
 async def test_an_oversized_message_is_refused_before_it_is_read() -> None:
-    reply = await build(limits=Limits(message_size=100)).handle(b" " * 101)
+    reply = await build(limits=Limits(max_message_bytes=100)).handle(b" " * 101)
     assert reply is not None
     assert json.loads(reply)["error"]["data"]["maxSize"] == 100
 
@@ -118,7 +118,7 @@ async def test_a_batch_holds_neither_modern_requests_nor_initialize_nor_one_id_t
 
 @run
 async def test_a_batch_has_no_more_messages_than_the_limits_allow() -> None:
-    server = build(limits=Limits(batch_size=2))
+    server = build(limits=Limits(max_batch_size=2))
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     reply = await server.handle(
         json.dumps([{**ping, "id": id} for id in range(3)]), {"revision": "2025-03-26"}

@@ -158,7 +158,7 @@ def print_it() -> None: ...
 
 
 def build(**options: Any) -> Server:
-    server = Server("kinds", limits=Limits(tasks=4), **options)
+    server = Server("kinds", limits=Limits(max_tasks=4), **options)
 
     def raising(error: Exception) -> Callable[[], str]:
         def read() -> str:

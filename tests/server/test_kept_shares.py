@@ -80,7 +80,7 @@ async def initialize(web: Web, who: dict[str, str]) -> Response:
 
 def test_a_principal_has_a_share_of_the_sessions_in_a_store(shared: Shared) -> None:
     async def scenario() -> None:
-        one, two = (make(shared.store(), sessions=100, sessions_per_principal=1) for _ in range(2))
+        one, two = (make(shared.store(), max_sessions=100, max_sessions_per_principal=1) for _ in range(2))
         async with served(one, principal=named) as first, served(two, principal=named) as second:
             webs = Web(first), Web(second)
             opened = [(await webs[n % 2].initialize(NEWEST, ADA))[0] for n in range(OWN)]
@@ -101,7 +101,7 @@ def test_a_principal_has_a_share_of_the_sessions_in_a_store(shared: Shared) -> N
 
 def test_an_address_without_a_principal_has_a_share_as_well(shared: Shared) -> None:
     async def scenario() -> None:
-        async with served(make(shared.store(), sessions=3), principal=named) as site:
+        async with served(make(shared.store(), max_sessions=3), principal=named) as site:
             web = Web(site)
             assert [(await initialize(web, {})).status for _ in range(7)] == [200] * 6 + [503]
             assert (await initialize(web, BOB)).status == 200
@@ -111,7 +111,7 @@ def test_an_address_without_a_principal_has_a_share_as_well(shared: Shared) -> N
 
 def test_a_session_with_long_subscriptions_counts_for_more_than_one(shared: Shared) -> None:
     async def scenario() -> None:
-        async with served(make(shared.store(), sessions=3), principal=named) as site:
+        async with served(make(shared.store(), max_sessions=3), principal=named) as site:
             web = Web(site)
             session, _ = await web.initialize(NEWEST)
             long = "x://" + "y" * 8000

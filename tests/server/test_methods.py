@@ -327,7 +327,7 @@ async def told(server: Server, method: str, **params: Any) -> None:
 async def test_a_notification_reaches_its_handler_and_a_failure_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    server = Server("acme", limits=Limits(in_flight=1))
+    server = Server("acme", limits=Limits(max_requests_per_connection=1))
     done = asyncio.Event()
 
     async def heard(params: AsStruct) -> None:

@@ -277,7 +277,7 @@ async def test_a_session_hears_of_changes_to_what_it_was_told_exists(revision: s
 @pytest.mark.parametrize("revision", LEGACY)
 @run
 async def test_a_session_hears_of_the_resources_it_subscribed_to(revision: str) -> None:
-    server = Server("x", "1", limits=Limits(subscriptions=2))
+    server = Server("x", "1", limits=Limits(max_subscriptions=2))
 
     @server.resource("x://{name}")
     async def read(name: str) -> str:

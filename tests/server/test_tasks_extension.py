@@ -161,7 +161,7 @@ async def test_work_that_takes_too_long_fails() -> None:
 
 @run
 async def test_more_tasks_than_the_limit_are_refused_until_one_has_ended() -> None:
-    works = Works(limits=Limits(tasks=2))
+    works = Works(limits=Limits(max_tasks=2))
     peer = works.peer()
     ids = [await begun(peer, "wait") for _ in range(2)]
     error = await peer.error("tools/call", name="wait", arguments={})
@@ -179,7 +179,7 @@ async def test_more_tasks_than_the_limit_are_refused_until_one_has_ended() -> No
 
 @run
 async def test_one_principal_cannot_take_the_place_of_all_others() -> None:
-    works = Works(limits=Limits(tasks=4))
+    works = Works(limits=Limits(max_tasks=4))
     greedy, other = works.peer(principal="greedy"), works.peer(principal="other")
     held = [await begun(greedy, "wait") for _ in range(2)]
     error = await greedy.error("tools/call", name="wait", arguments={})
@@ -197,7 +197,7 @@ async def test_one_principal_cannot_take_the_place_of_all_others() -> None:
 
 @run
 async def test_one_session_without_a_principal_cannot_take_all_places() -> None:
-    works = Works(limits=Limits(tasks=4))
+    works = Works(limits=Limits(max_tasks=4))
     greedy, other = Peer(works.server, "2025-11-25"), Peer(works.server, "2025-11-25")
     call = {"name": "wait", "arguments": {}, "task": {}}
     for _ in range(2):

@@ -203,7 +203,7 @@ class Counting(MemoryStore):
 @run
 async def test_counting_a_principal_s_tasks_looks_at_none_of_them() -> None:
     store = Counting()
-    yard = Yard(store=store, limits=Limits(tasks=200))
+    yard = Yard(store=store, limits=Limits(max_tasks=200))
     async with yard.server.running():
         peer = Peer(yard.server, R4, principal="ann")
         for number in range(20):
@@ -214,7 +214,7 @@ async def test_counting_a_principal_s_tasks_looks_at_none_of_them() -> None:
 
 @run
 async def test_the_last_places_of_a_principal_are_found_and_no_more() -> None:
-    yard = Yard(store=MemoryStore(), limits=Limits(tasks=20))
+    yard = Yard(store=MemoryStore(), limits=Limits(max_tasks=20))
     async with yard.server.running():
         peer = Peer(yard.server, R4, principal="ann")
         ask = {"name": "work", "arguments": {"label": "x"}, "task": {}}

@@ -53,7 +53,7 @@ class Site:
 
     def end(self) -> None:
         """Begin to shut down, as a signal would."""
-        self._serving.end(self.app.options.drain)
+        self._serving.end(self.app.options.shutdown_grace_period)
 
     async def connect(self, **options: Any) -> "Connection":
         if isinstance(self.address, str):

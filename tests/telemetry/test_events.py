@@ -90,7 +90,7 @@ async def test_a_connection_tells_from_to_and_reason_and_metrics_count_the_retur
     server = shop()
     async with served(server) as site:
         target = f"ws://127.0.0.1:{site.port}/mcp"
-        client = Client(target, on_event=hear, reconnect=Reconnect(first=0.01, jitter=0.0))
+        client = Client(target, on_event=hear, reconnect=Reconnect(initial_delay=0.01, jitter=0.0))
         await client.open()
         assert heard.moves == [("starting", "negotiating"), ("negotiating", "ready")]
         assert [data["reason"] for data in heard.named("transition")] == [None, None]

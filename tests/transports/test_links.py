@@ -68,7 +68,7 @@ async def test_a_newline_between_tokens_does_not_cut_a_message(left: Recorder, r
     assert right.messages == [b'{"a": 1}', b"[1, 2]", b"[3]"]
 
 
-@on_every_link(limits=Limits(message_size=1000))
+@on_every_link(limits=Limits(max_message_bytes=1000))
 async def test_a_message_over_the_limit_is_reported_and_not_delivered(
     left: Recorder, right: Recorder
 ) -> None:
@@ -79,7 +79,7 @@ async def test_a_message_over_the_limit_is_reported_and_not_delivered(
     assert right.messages == [b"x" * 1000]
 
 
-@on_every_link("pipes", "memory", limits=Limits(message_size=1000))
+@on_every_link("pipes", "memory", limits=Limits(max_message_bytes=1000))
 async def test_a_pipe_goes_on_after_a_message_over_the_limit(left: Recorder, right: Recorder) -> None:
     left.link.send(b"x" * 3000)
     left.link.send(b"[1]")
@@ -88,14 +88,14 @@ async def test_a_pipe_goes_on_after_a_message_over_the_limit(left: Recorder, rig
     assert right.too_large == [1000]
 
 
-@on_every_link("pipes", limits=Limits(message_size=1000))
+@on_every_link("pipes", limits=Limits(max_message_bytes=1000))
 async def test_a_line_without_end_ends_the_connection(left: Recorder, right: Recorder) -> None:
     left.link.send(b"x" * 200_000)
     await right.until(lambda: right.losses)
     assert right.losses[0].cause == "protocol"
 
 
-@on_every_link("tcp", limits=Limits(message_size=1000))
+@on_every_link("tcp", limits=Limits(max_message_bytes=1000))
 async def test_tcp_hangs_up_after_a_message_over_the_limit(left: Recorder, right: Recorder) -> None:
     left.link.send(b"x" * 3000)
     await left.until(lambda: left.has_ended or left.losses)
@@ -113,7 +113,7 @@ async def test_nothing_is_delivered_while_reading_is_paused(left: Recorder, righ
     await right.until(lambda: right.messages)
 
 
-@on_every_link(limits=Limits(write_buffer=50_000))
+@on_every_link(limits=Limits(max_write_buffer_bytes=50_000))
 async def test_drain_waits_while_the_peer_does_not_read(left: Recorder, right: Recorder) -> None:
     right.link.pause()
     sent = 0
@@ -130,7 +130,7 @@ async def test_drain_waits_while_the_peer_does_not_read(left: Recorder, right: R
     await right.until(lambda: len(right.messages) == sent)
 
 
-@on_every_link(limits=Limits(write_buffer=50_000))
+@on_every_link(limits=Limits(max_write_buffer_bytes=50_000))
 async def test_who_does_not_read_is_not_heard(left: Recorder, right: Recorder) -> None:
     """Flow control of one direction holds up the other, so that an unread answer stops further requests."""
     right.link.pause()

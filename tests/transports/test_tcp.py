@@ -133,7 +133,7 @@ def test_a_quiet_legacy_client_is_asked_and_stays_if_it_answers(monkeypatch: pyt
 @run
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
     gate = Gate()
-    listener = await tcp.listen(Parrot(Limits(write_buffer=10_000), slow=gate), idle=0.5)
+    listener = await tcp.listen(Parrot(Limits(max_write_buffer_bytes=10_000), slow=gate), idle=0.5)
     client = RawClient(MODERN, check=False)
     await tcp.connect(client, *listener.address)
     client.start("tools/call", call("slow"))  # busy, so it is not closed for being silent
@@ -191,7 +191,7 @@ async def test_a_client_that_vanishes_at_any_byte_leaves_nothing_behind() -> Non
 
 @run
 async def test_a_client_that_sends_and_never_reads_is_not_read_either() -> None:
-    limits = Limits(write_buffer=10_000)
+    limits = Limits(max_write_buffer_bytes=10_000)
     listener = await tcp.listen(Parrot(limits))
     _, writer = await asyncio.open_connection(*listener.address)
     await until(lambda: listener.connections)
@@ -205,7 +205,7 @@ async def test_a_client_that_sends_and_never_reads_is_not_read_either() -> None:
         writer.write(PING * 1000)
         await turns()
     assert connection.chunks == read
-    assert len(connection.duplex.endpoint.in_flight) <= limits.in_flight
+    assert len(connection.duplex.endpoint.in_flight) <= limits.max_requests_per_connection
     other = RawClient(MODERN)
     await tcp.connect(other, *listener.address)
     assert said(await other.request("tools/call", call("echo"))) == "echo"

@@ -77,7 +77,7 @@ async def test_the_end_leaves_no_news_behind() -> None:
 async def test_what_is_kept_of_a_session_has_a_bound_in_bytes() -> None:
     store = MemoryStore()
     session = Session(store)
-    most = Limits().event_bytes
+    most = Limits().max_replay_bytes_per_session
     for _ in range(20):
         call = session.log.open(1)
         call.write(b'{"a":"%b"}' % (b"x" * (most // 4)))

@@ -67,7 +67,7 @@ MANY = """
 from dovetail import Server
 from dovetail.settings import Limits
 
-server = Server("many", limits=Limits(sessions=20_000, sessions_per_principal=20_000))
+server = Server("many", limits=Limits(max_sessions=20_000, max_sessions_per_principal=20_000))
 
 @server.tool
 async def hello() -> str:

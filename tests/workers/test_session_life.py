@@ -185,7 +185,7 @@ async def test_a_quiet_client_is_asked_whether_it_is_there_and_loses_its_stream_
     server, _ = make()
     clock = FakeTime()
     server.clock = clock.time
-    async with served(server, session_ping=300, keep_alive=0.05) as site:
+    async with served(server, session_ping_interval=300, sse_ping_interval=0.05) as site:
         session, _ = await Web(site).initialize(NEWEST)
         connection, events = await stream(site, session)
         await anext(events)
@@ -208,7 +208,7 @@ async def test_a_session_that_nobody_uses_after_initialize_ends() -> None:
     server, _ = make()
     clock = FakeTime()
     server.clock = clock.time
-    async with served(server, keep_alive=0.05) as site:
+    async with served(server, sse_ping_interval=0.05) as site:
         session, _ = await Web(site).initialize(NEWEST)
         forgotten = (await post(site, None, INITIALIZE)).headers["mcp-session-id"]
         clock.now += 29

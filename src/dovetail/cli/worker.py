@@ -46,4 +46,4 @@ def main(command: str, arguments: list[str]) -> int:
         say(msgspec.json.encode(told).decode() if options.json else said)
         await work(server, options.tasks, stop)
 
-    return run_process(begin, threads=server.limits.threads)
+    return run_process(begin, threads=server.limits.max_threads)

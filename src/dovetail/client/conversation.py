@@ -163,7 +163,9 @@ class Conversation(PlainChannel):
 
     def oversized(self, limit: int) -> None:
         """The message is read over, so nobody knows whose answer it was, unless only one request is out."""
-        text = f"the server sent a message of more than {limit} bytes; Limits(message_size=…) allows more"
+        text = (
+            f"the server sent a message of more than {limit} bytes; Limits(max_message_bytes=…) allows more"
+        )
         self._oversized = TransportError(text, cause="protocol")
         self.requests.hint = text
         if len(asked := self.asked) == 1:

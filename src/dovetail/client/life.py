@@ -248,7 +248,7 @@ class Life:
     def _goes_on(self, attempts: int) -> bool:
         if not self._reconnect.enabled or not (self._was_ready or self._keep_trying):
             return False
-        limit = self._reconnect.attempts
+        limit = self._reconnect.max_attempts
         return limit is None or attempts <= limit
 
     def _renew(self) -> None:
@@ -273,5 +273,5 @@ def delay(
     reconnect: Reconnect, attempt: int, uniform: Callable[[float, float], float] = random.uniform
 ) -> float:
     """Seconds to wait before the given attempt (1: the first after the loss): doubling, bounded, jittered."""
-    base = min(reconnect.maximum, reconnect.first * 2 ** min(max(attempt, 1) - 1, 30))
+    base = min(reconnect.max_delay, reconnect.initial_delay * 2 ** min(max(attempt, 1) - 1, 30))
     return max(0.0, base * (1 + uniform(-reconnect.jitter, reconnect.jitter)))

@@ -1,6 +1,6 @@
 """Arrays of messages: who may send them, what may be in them, and their replies, which leave together.
 
-The limit on their number is `Limits.batch_size`, and `wire.frames.split_batch` applies it; two requests with one id
+The limit on their number is `Limits.max_batch_size`, and `wire.frames.split_batch` applies it; two requests with one id
 are refused as anywhere, by the table of those in flight in `Endpoint`.
 """
 

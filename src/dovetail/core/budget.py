@@ -69,7 +69,7 @@ class CallPlaces:
 
     def full(self, caller: CallingPeer) -> Refusal | None:
         """Why ``caller`` may have no further call under way, if so."""
-        if len(caller.in_flight) >= caller.limits.in_flight:
+        if len(caller.in_flight) >= caller.limits.max_requests_per_connection:
             return too_many()
         return None if self.has(1, caller) else busy("requests in flight")
 
@@ -78,7 +78,7 @@ class CallPlaces:
 
         It has no more than its own limit: what is beyond that is refused one by one.
         """
-        most = caller.limits.in_flight
+        most = caller.limits.max_requests_per_connection
         wanted = min(len(caller.in_flight) + count, most)
         if wanted <= caller.places:
             return True
@@ -114,19 +114,19 @@ class Budget:
     """The accounts of one server."""
 
     def __init__(self, limits: Limits) -> None:
-        self.messages = Account(limits.all_messages)
+        self.messages = Account(limits.max_buffered_bytes)
         """Bytes of large messages that are being read or worked on."""
-        self.unfinished = Account(limits.all_messages)
+        self.unfinished = Account(limits.max_buffered_bytes)
         """Bytes of large lines and frames whose end has not come: who sends them cannot be answered yet."""
-        self.answers = Account(limits.all_answers)
+        self.answers = Account(limits.max_buffered_bytes)
         """Bytes of large answers that gather in a batch, or that their clients have not taken."""
         self.addresses = Account(limits.all_addresses)
         """Bytes of addresses that are subscribed to."""
         self.abandoned = Account(limits.abandoned_calls)
         """Legacy calls over HTTP whose clients have hung up: that does not cancel them."""
-        self.ending = Account(max(1, limits.all_calls))
+        self.ending = Account(max(1, limits.max_concurrent_requests))
         """Calls that were cancelled, by a word of their clients or because these have left, and have not ended."""
-        self.calls = CallPlaces(limits.all_calls)
+        self.calls = CallPlaces(limits.max_concurrent_requests)
 
 
 def share_of(limit: int) -> int:

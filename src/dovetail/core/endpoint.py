@@ -100,7 +100,7 @@ class Endpoint:
         self.closed = False
         self.in_flight: dict[RequestId, Call] = {}
         """The peer's requests that are being worked on."""
-        self.places = min(CALLS_FREE, self.limits.in_flight)
+        self.places = min(CALLS_FREE, self.limits.max_requests_per_connection)
         self._own = Pending(self.limits, next_id)
         self._sent: dict[str, Codec] = {}
         """Methods that were found to be ours to send, and in whose words: each is looked up once."""
@@ -263,7 +263,7 @@ class Endpoint:
         try:
             if not may_come(self.session):
                 raise RemoteProtocolError("invalid_request", "batches are not allowed here")
-            entries = split_batch(message, self.limits.batch_size)
+            entries = split_batch(message, self.limits.max_batch_size)
         except RemoteProtocolError as error:
             return self._receive_unreadable(error)
         batch = begun(self.admission.budget, len(entries))
@@ -310,7 +310,7 @@ class Endpoint:
         del self.in_flight[call.id]
         if batch is None:
             return data
-        if not batch.takes(len(data), most or self.limits.message_size):
+        if not batch.takes(len(data), most or self.limits.max_message_bytes):
             data = call.codec.encode_error(call.id, busy("answers in one array"))
         return batch.settle(data)
 
@@ -377,8 +377,9 @@ class Endpoint:
         ``codec`` is for probes before anything is negotiated. Raw params go out as they are; ``came``: see `Codec`.
 
         Raises:
-            LocalProtocolError: the revision has no such request in this direction, or it exceeds `Limits.sent_size`.
-            Refusal: `Limits.pending` requests wait already.
+            LocalProtocolError: the revision has no such request in this direction, or it exceeds
+                `Limits.max_response_bytes`.
+            Refusal: `Limits.max_outgoing_requests` requests wait already.
             StateError: the endpoint is closed.
         """
         if self.closed:
@@ -395,7 +396,7 @@ class Endpoint:
             whole |= meta
         if whole:
             params = metadata.with_meta(method, params, whole)
-        data = codec.encode_request(id, method, params, self.limits.sent_size, came)
+        data = codec.encode_request(id, method, params, self.limits.max_response_bytes, came)
         self._own.add(id, method, whole.get(PROGRESS_TOKEN))
         return id, data
 
@@ -414,7 +415,7 @@ class Endpoint:
         else:
             return None
         self._check_sending(method, codec)
-        return codec.encode_notification(method, params, self.limits.sent_size)
+        return codec.encode_notification(method, params, self.limits.max_response_bytes)
 
     def send_cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
         """Stop waiting for the answer to ``id``. None: it was answered, or is ``initialize``: none is cancelled."""

@@ -31,10 +31,10 @@ class Pending:
         """An id for the next request.
 
         Raises:
-            Refusal: `Limits.pending` requests wait already.
+            Refusal: `Limits.max_outgoing_requests` requests wait already.
             LocalProtocolError: the generator of ids repeats itself.
         """
-        if len(self.methods) >= self._limits.pending:
+        if len(self.methods) >= self._limits.max_outgoing_requests:
             raise Refusal(1004, message="too many requests wait for an answer on this connection")
         for _ in range(ID_ATTEMPTS):
             id = self._next_id()

@@ -230,11 +230,12 @@ class Rounds:
 
         Raises:
             ProtocolError: of kind ``invalid_params``, when an answer was none.
-            Refusal: the call has asked `Limits.rounds` times, or its state outgrew `Limits.request_state`.
+            Refusal: the call has asked `Limits.max_input_rounds` times, or its state outgrew
+                `Limits.max_request_state_bytes`.
         """
         if self._fault is not None:
             raise self._fault
-        if self._state.r >= self._limits.rounds:
+        if self._state.r >= self._limits.max_input_rounds:
             raise Refusal(1004, message="this call has asked its client too often")
         before = self._state
         asked = self._asked
@@ -242,14 +243,14 @@ class Rounds:
             asked = {key: asked[key] for key in self.wanted}
         payload = _write(_State(before.r + 1, asked, before.a, before.m, before.s))
         token = self._seal.seal(PURPOSE, payload, expires=self._expires, bound=self._bound())
-        if len(token) > self._limits.request_state:
+        if len(token) > self._limits.max_request_state_bytes:
             raise Refusal(1004, message="the state of this call is too large to travel")
         return m.InputRequiredResult(input_requests=self.wanted or UNSET, request_state=token)
 
     # --- inside -------------------------------------------------------------------------------------------
 
     def _open(self, token: str, now: float) -> _State:
-        if len(token) > self._limits.request_state:
+        if len(token) > self._limits.max_request_state_bytes:
             raise ProtocolError("invalid_request_state")
         payload = self._seal.open(PURPOSE, token, now=now, bound=self._bound())
         return _read_state(payload)

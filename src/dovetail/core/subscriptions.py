@@ -166,12 +166,14 @@ class Hub:
         """``resources/subscribe`` of a legacy session; subscribing twice is once.
 
         Raises:
-            Refusal: the session holds `Limits.subscriptions` already, or all of them together `Limits.all_addresses`.
-            ProtocolError: the address is longer than `Limits.uri_length`.
+            Refusal: the session holds `Limits.max_subscriptions` already, or all sessions `Limits.all_addresses`.
+            ProtocolError: the address is longer than `Limits.max_uri_length`.
         """
-        if len(uri) > self._limits.uri_length:
-            raise ProtocolError("uri_too_long", f"the address exceeds {self._limits.uri_length} characters")
-        if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.subscriptions:
+        if len(uri) > self._limits.max_uri_length:
+            raise ProtocolError(
+                "uri_too_long", f"the address exceeds {self._limits.max_uri_length} characters"
+            )
+        if uri not in subscriber.uris and len(subscriber.uris) >= self._limits.max_subscriptions:
             raise Refusal(1004, message="too many resource subscriptions")
         if not self._watch(subscriber, uri):
             raise busy("addresses are subscribed to")
@@ -306,7 +308,7 @@ def honour(
         ProtocolError: tasks are named, but the client did not declare the tasks extension on this request.
     """
     limits = Limits() if limits is None else limits
-    most, longest = limits.subscriptions, limits.uri_length
+    most, longest = limits.max_subscriptions, limits.max_uri_length
     tasks = wish.task_ids
     if tasks is not UNSET:
         require("taskIds", _TASKS, declared)

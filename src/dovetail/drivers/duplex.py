@@ -112,10 +112,10 @@ class Duplex:
         self._requests = Requests(endpoint, self.write)
         self.request = self._requests.request
         """Ask the peer and return its decoded result: `Requests.request`."""
-        self.patience = Timeouts(idle=None, total=self.limits.answer_seconds)
+        self.patience = Timeouts(idle=None, total=self.limits.client_response_timeout)
         """How long a client may take to answer a question."""
         self._happening: set[asyncio.Task[None]] = set()  # long arrays that are dealt with in turns
-        self._stopping = Stopping(endpoint.admission.budget.ending, self.limits.in_flight)
+        self._stopping = Stopping(endpoint.admission.budget.ending, self.limits.max_requests_per_connection)
         self._frames: list[bytes] = []
         self._held: dict[bytes, None] = {}
         self._closing = False
@@ -341,7 +341,7 @@ class Duplex:
         """
         if self._link is None or not self._link.blocked:
             self.write(data)
-        elif len(self._held) < self.limits.subscriptions:
+        elif len(self._held) < self.limits.max_subscriptions:
             self._held[data] = None
             if self._holder is None:
                 self._holder = self._loop.create_task(self._release())

@@ -116,10 +116,12 @@ async def exchange(
     `asyncio.CancelledError` means that nobody waits for the reply.
     """
     limits = service.limits
-    limits = limits if limits.event_size is None else limits.on_events()  # for what is said before the reply
+    limits = (
+        limits if limits.max_event_bytes is None else limits.on_events()
+    )  # for what is said before the reply
     endpoint = Endpoint(service.admission, limits, principal=principal, scope=scope, session=session)
     runner = runner or Runner(service, service.limits, service.admission.budget.answers)
-    event = _receive(endpoint, message, headers, service.limits.message_size)
+    event = _receive(endpoint, message, headers, service.limits.max_message_bytes)
     calls = [] if begun is None else begun
     if isinstance(event, list):
         reply = await _batch(service, endpoint, event, writer, runner, calls)

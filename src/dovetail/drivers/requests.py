@@ -137,7 +137,7 @@ class Requests:
         self._write = write
         self._clock: Clock = LoopClock() if clock is None else clock
         self._loop = asyncio.get_running_loop()
-        self._most = endpoint.limits.pending
+        self._most = endpoint.limits.max_outgoing_requests
         self._queue: deque[asyncio.Future[None]] = deque()
         """Requests that wait for others to end, because as many as allowed are under way."""
         self._timer: Timer | None = None
@@ -237,7 +237,7 @@ class Requests:
         return sent
 
     async def _room(self, method: str, limits: Timeouts) -> None:
-        """Wait until a request of ours has ended; as many as `Limits.pending` are under way."""
+        """Wait until a request of ours has ended; as many as `Limits.max_outgoing_requests` are under way."""
         try:
             async with asyncio.timeout(limits.total):
                 while len(self.waiting) >= self._most and self.ended is None:

@@ -90,8 +90,10 @@ class Runner:
         self._answers = answers
         """What all large answers together may hold while they are written; None: they are written one by one, and
         whoever sends them sees whether they are taken."""
-        self._message = None if limits is None else limits.sent_size
-        self._event = self._message if limits is None or limits.event_size is None else limits.event_size
+        self._message = None if limits is None else limits.max_response_bytes
+        self._event = (
+            self._message if limits is None or limits.max_event_bytes is None else limits.max_event_bytes
+        )
         self.noted: Callable[[Call, int], None] | None = None
         """Hears how large the answer to a call is at least, before it is written."""
         self.draining = False
@@ -159,7 +161,7 @@ class Runner:
             return None, None, instead(call, result, most)
         account = self._answers
         if batch is not None and endpoint is not None:
-            if not batch.takes(size, most or endpoint.limits.message_size):
+            if not batch.takes(size, most or endpoint.limits.max_message_bytes):
                 raise busy("answers in one array")
             give = batch.gives
         elif account is None:

@@ -183,7 +183,9 @@ class ServerPart:
 
     async def start(self, parent: Server) -> None:
         # What the child seals comes back through the parent, perhaps on another worker of it.
-        self.server.seal = Seal(parent.seal.keys, self.server.limits.request_state, owner=self.server.name)
+        self.server.seal = Seal(
+            parent.seal.keys, self.server.limits.max_request_state_bytes, owner=self.server.name
+        )
         self.server.lent = parent.lent if parent.store is None else parent.store
         shape = self.server.shape
         if self.server.store is None and shape is not None and shape.visibility is not None:

@@ -119,7 +119,7 @@ class Passing:
 
     async def _go_on(self, params: Any, result: Struct | Raw) -> Struct | Raw:
         """What comes after a modern server behind has asked."""
-        for count in range(self.server.limits.rounds):
+        for count in range(self.server.limits.max_input_rounds):
             if type(result) is not m.InputRequiredResult:
                 return result
             if self.call.revision.modern and not self._detached:

@@ -79,7 +79,7 @@ def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
             show(link, options)
             await stop.wait()
 
-    return running.run(serve, threads=Limits().threads)
+    return running.run(serve, threads=Limits().max_threads)
 
 
 def show(link: str, options: argparse.Namespace) -> None:

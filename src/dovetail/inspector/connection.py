@@ -108,7 +108,7 @@ class Connection:
             "on_stderr": self._stderr,
             "tap": self._wire.tap,
             "cache": False,
-            "limits": Limits(message_size=MESSAGE_SIZE),
+            "limits": Limits(max_message_bytes=MESSAGE_SIZE),
             # Whoever looks decides how long to wait; there is a button.
             "timeouts": Timeouts(idle=None, total=None),
             "capabilities": {"extensions": {apps.EXTENSION: {"mimeTypes": [apps.HTML]}}},

@@ -171,7 +171,7 @@ def main(command: str, arguments: list[str]) -> int:
     async def serve(stop: running.Stop) -> None:
         await _serve(options, wire, stop)
 
-    return running.run(serve, threads=Limits().threads)
+    return running.run(serve, threads=Limits().max_threads)
 
 
 async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> None:

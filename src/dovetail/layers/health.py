@@ -10,8 +10,9 @@ new clients elsewhere before their calls fail; one success and it is ok again. W
 
 Watched without being asked: the event loop (``loop``), memory where there is a limit to it (``memory``), the store
 (``store``). When it comes to the worst, calls are refused, always later than readiness drops: 1078 when the loop stays
-late by more than `Limits.loop_lag`, 1089 with 95 % of the memory used, 1087 when a component that is ``required`` has
-failed twice as often as it may. What costs nothing (lists, pings, the state of tasks) is still answered.
+late by more than `Limits.max_event_loop_lag`, 1089 with 95 % of the memory used, 1087 when a component that is
+``required`` has failed twice as often as it may. What costs nothing (lists, pings, the state of tasks) is still
+answered.
 """
 
 from __future__ import annotations
@@ -234,8 +235,10 @@ class Health:
             return
         self._running = True
         limits = self._server.limits
-        self._vitals = {"loop": Vital("loop", "ms", LOOP_BLOCKED, limits.loop_lag, "overloaded", LOOP_LATE)}
-        self._memory = memory(limits.memory)
+        self._vitals = {
+            "loop": Vital("loop", "ms", LOOP_BLOCKED, limits.max_event_loop_lag, "overloaded", LOOP_LATE)
+        }
+        self._memory = memory(limits.max_memory_bytes)
         if self._memory is not None:
             self._vitals["memory"] = Vital("memory", "used", MEMORY_TIGHT, MEMORY_FULL, "memory_exhausted", 1)
         listen(self._look_at_vitals)

@@ -255,7 +255,7 @@ def _build(
     options: dict[str, Any],
 ) -> S:
     server = make(**_described(document, options))
-    limit = server.limits.sent_size or server.limits.message_size
+    limit = server.limits.max_response_bytes or server.limits.max_message_bytes
     api = Api(fetch, base, timeout=request_timeout, limit=limit)
     server.surround(api.around)
     builder, checked = Builder(server, document, api, names), check(routes)

@@ -195,7 +195,7 @@ class Answering:
     def _find(self, uri: str, principal: Principal | None) -> tuple[RegisteredResource, dict[str, Any]]:
         found = self.register.find_resource(uri)
         if found is None or (found[0].rights and unknown(found[0].rights, principal)):
-            raise not_there(uri, self.limits.uri_length)
+            raise not_there(uri, self.limits.max_uri_length)
         return found
 
     def _contents(self, entry: RegisteredResource, uri: str, value: Any) -> m.ReadResourceResult:

@@ -179,7 +179,7 @@ class Builtin:
             uri = await server.shape.address(uri, call)
         found = server.register.find_resource(uri)
         if found is None:
-            if fault := uri_fault(uri, server.limits.uri_length):
+            if fault := uri_fault(uri, server.limits.max_uri_length):
                 raise ProtocolError(fault.kind, fault.reason, data={"uri": uri[:URI_ECHO]})
             if server.elsewhere is not None:
                 await server.elsewhere.watch(uri, call)
@@ -212,7 +212,9 @@ class Builtin:
     async def listen(self, call: Call, channel: Channel) -> m.SubscriptionsListenResult:
         """Acknowledge, then forward what was asked for until the client leaves or the server stops."""
         server = self._server
-        if len(server.listening) >= server.limits.streams:  # HTTP has looked before, and has others to count
+        if (
+            len(server.listening) >= server.limits.max_streams
+        ):  # HTTP has looked before, and has others to count
             raise Refusal(1060, message="too many streams are open", retry_after=BUSY_SECONDS)
         honoured = honour(call.params.notifications, server.capabilities, call.capabilities, server.limits)
         over: list[m.DetailedTask] = []

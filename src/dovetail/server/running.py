@@ -145,7 +145,7 @@ class HandlerRunner:
     async def _in_thread(self, function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Any:
         threads = self._threads
         if threads is None:
-            threads = self._threads = Threads(self._limits.threads)
+            threads = self._threads = Threads(self._limits.max_threads)
         value = await threads.run(function, *args, **arguments)
         return await value if inspect.isawaitable(value) else value
 

@@ -145,7 +145,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         self._keep(persistence.keys_of(seal_keys), persistence.store_of(store))
 
     def _keep(self, keys: Keys | None, store: Store | None) -> None:
-        self.seal = Seal(keys or Keys.random(), self.limits.request_state, owner=self.info.name)
+        self.seal = Seal(keys or Keys.random(), self.limits.max_request_state_bytes, owner=self.info.name)
         if store is not None:
             self.use_store(store, keep_keys=keys is None)
         else:

@@ -1,4 +1,4 @@
-"""What users may turn: one struct for each subject, every member with a safe default."""
+"""Options of servers and clients: one frozen struct for each subject, with safe defaults."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -15,106 +15,103 @@ def check_kinds(kinds: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) 
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """How much one peer, one connection or one server may hold."""
+    """Upper bounds for one server or client. Sizes are bytes, times are seconds."""
 
-    message_size: int = 16 << 20
-    """The largest message accepted on any transport (erlmcp's documents: 16 777 216)."""
-    sent_size: int | None = None
-    """The largest message sent; an answer that would be larger is an error in its place. ``None``: any."""
-    websocket_size: int | None = None
-    """In place of both on a WebSocket."""
-    event_size: int | None = None
-    """In place of both for one event of an event stream."""
-    batch_size: int = 1000
+    max_message_bytes: int = 16 << 20
+    """The largest message accepted on any transport, in bytes."""
+    max_response_bytes: int | None = None
+    """The largest message sent, in bytes; a larger response becomes an error. ``None``: no limit."""
+    max_websocket_message_bytes: int | None = None
+    """Replaces both limits above on a WebSocket, in bytes."""
+    max_event_bytes: int | None = None
+    """Replaces both limits above for one event of an event stream, in bytes."""
+    max_batch_size: int = 1000
     """Messages in one batch."""
-    in_flight: int = 1000
-    """Requests of one connection that may be running at once; one more is refused."""
-    all_calls: int = 20_000
-    """Requests of all connections together that may be running; the first 16 of each are not counted. As
-    many that were cancelled, or whose clients have left, may not have ended yet; then what is new is refused."""
-    pending: int = 1000
-    """Own requests that may wait for the peer's answer at once."""
-    answer_seconds: float = 600.0
-    """Seconds a legacy client on a lasting connection has to answer a question; `HttpOptions` has its own."""
+    max_requests_per_connection: int = 1000
+    """Requests in flight on one connection or legacy session. A cancelled request counts until its handler ends."""
+    max_concurrent_requests: int = 20_000
+    """Requests in flight on all connections of one server together."""
+    max_outgoing_requests: int = 1000
+    """Requests sent to one peer that wait for its response."""
+    client_response_timeout: float = 600.0
+    """Seconds a client has to respond to a server-to-client request."""
     tombstones: int = 1024
-    """Finished or cancelled ids remembered, so that a late answer is not taken for a fresh one."""
+    """Finished or cancelled ids that are remembered, so that a late response is recognised."""
     page_size: int = 100
     """Entries of one list page."""
-    subscriptions: int = 1000
+    max_subscriptions: int = 1000
     """Resource subscriptions of one session or listen stream."""
-    uri_length: int = 8192
-    """Characters of an address that is kept for a subscription."""
-    sessions: int = 10_000
-    """Legacy HTTP sessions held in memory; the longest idle one makes room."""
-    sessions_per_principal: int = 1000
-    streams: int = 2000
+    max_uri_length: int = 8192
+    """Characters of a URI that a client subscribes to."""
+    max_sessions: int = 10_000
+    """Legacy HTTP sessions in memory. The session that was idle longest is removed to make room."""
+    max_sessions_per_principal: int = 1000
+    """Legacy HTTP sessions of one principal in memory."""
+    max_streams: int = 2000
     """Open event streams of one server."""
-    events: int = 256
-    """Events kept per session for ``Last-Event-ID``."""
-    event_bytes: int = 1 << 20
-    """Bytes of events kept per session for ``Last-Event-ID``."""
-    all_event_bytes: int = 64 << 20
-    """Bytes of events kept for all sessions together."""
-    all_messages: int = 64 << 20
-    """Bytes of large messages of all peers together being read or worked on; one more is refused (503, 1004). An
-    array of more than 16 counts 4 KiB for each of its messages."""
-    all_answers: int = 64 << 20
-    """Bytes of large answers of all peers together that wait to be taken; one more is refused in the same way."""
+    max_replay_events: int = 256
+    """Events stored per session for ``Last-Event-ID``."""
+    max_replay_bytes_per_session: int = 1 << 20
+    """Bytes of events stored per session for ``Last-Event-ID``."""
+    max_replay_bytes: int = 64 << 20
+    """Bytes of events stored for all sessions together."""
+    max_buffered_bytes: int = 64 << 20
+    """Bytes of request bodies and unsent responses above 64 KiB, of all clients together. One more is refused."""
     all_addresses: int = 32 << 20
-    """Bytes of addresses that all peers together may subscribe to."""
+    """Bytes of URIs that all clients together may subscribe to."""
     abandoned_calls: int = 1000
-    """Legacy calls over HTTP that run on after their clients have hung up; one more is cancelled."""
-    write_buffer: int = 1 << 20
-    """Unsent bytes above which reading from that peer pauses."""
-    header_bytes: int = 64 << 10
-    rounds: int = 32
-    """Rounds of questions one call may take."""
-    request_state: int = 256 << 10
-    """The largest ``requestState`` accepted or written."""
-    threads: int = 32
+    """Legacy HTTP calls that continue after their client disconnected; one more is cancelled."""
+    max_write_buffer_bytes: int = 1 << 20
+    """Unsent bytes of one connection above which the server stops reading from it."""
+    max_header_bytes: int = 64 << 10
+    """Bytes of the header block of one HTTP request."""
+    max_input_rounds: int = 32
+    """Rounds of input requests in one call."""
+    max_request_state_bytes: int = 256 << 10
+    """The largest ``requestState`` accepted or written, in bytes."""
+    max_threads: int = 32
     """Worker threads for synchronous handlers."""
-    memory: int | None = None
-    """Bytes this process may use; with 95 % of them calls are refused. ``None``: what its control group may, if that is
-    limited."""
-    loop_lag: float | None = 1.0
-    """Seconds the event loop may be late, several looks in a row, before calls are refused; ``None``: any."""
-    tasks: int = 1000
-    """Tasks held by the task store; when it is full, finished ones make room."""
+    max_memory_bytes: int | None = None
+    """Bytes this process may use; calls are refused at 95 %. ``None``: the limit of its control group, if any."""
+    max_event_loop_lag: float | None = 1.0
+    """Seconds the event loop may be late, in several checks in a row, before calls are refused. ``None``: no limit."""
+    max_tasks: int = 1000
+    """Tasks in the task store. Finished tasks are removed to make room."""
 
     def on_websocket(self) -> Self:
         """The limits of a WebSocket."""
-        return self._sized(self.websocket_size)
+        return self._sized(self.max_websocket_message_bytes)
 
     def on_events(self) -> Self:
         """The limits of an event stream."""
-        return self._sized(self.event_size)
+        return self._sized(self.max_event_bytes)
 
     def _sized(self, size: int | None) -> Self:
-        return self if size is None else replace(self, message_size=size, sent_size=size)
+        return self if size is None else replace(self, max_message_bytes=size, max_response_bytes=size)
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):
-    """How tools run as tasks, and how long their results are kept."""
+    """How tools run as tasks, and how long their results are stored."""
 
     ttl: float = 3600.0
-    """Seconds from its creation for which a task and its result are kept, unless a client asks otherwise."""
+    """Seconds from its creation for which a task and its result are stored, unless the client requests another time."""
     longest_ttl: float = 86400.0
-    """The most a client can ask for."""
+    """The longest time to live that a client can request, in seconds."""
     timeout: float | None = None
-    """Seconds the work of one task may take; it ends with the task's time to live at the latest."""
+    """Seconds one task may run; it ends with its time to live at the latest. ``None``: no other limit."""
     poll_interval: float = 1.0
-    """Seconds a client is asked to wait between two looks."""
+    """Seconds between two polls that the server suggests to clients."""
 
 
 class Timeouts(Struct, frozen=True):
-    """The three limits of one call. ``None`` switches one off."""
+    """The timeouts of one call, in seconds. ``None`` switches one off."""
 
     connect: float | None = 30.0
-    """Until the connection is ready."""
+    """Seconds until the connection is ready."""
     idle: float | None = 30.0
-    """Since the last byte or progress for this call."""
+    """Seconds since the last byte or progress notification of this call."""
     total: float | None = 300.0
-    """From sending to the answer, whatever happens in between."""
+    """Seconds from sending the request to its response."""
 
     def __post_init__(self) -> None:
         limits: tuple[Any, ...] = (self.connect, self.idle, self.total)
@@ -124,70 +121,74 @@ class Timeouts(Struct, frozen=True):
 
 
 class Reconnect(Struct, frozen=True, kw_only=True):
-    """How a client comes back after a lost connection."""
+    """How a client reconnects after a lost connection."""
 
     enabled: bool = True
-    first: float = 1.0
-    """The first wait; each further one doubles."""
-    maximum: float = 30.0
+    """Whether the client reconnects at all."""
+    initial_delay: float = 1.0
+    """Seconds before the first attempt; each further delay doubles."""
+    max_delay: float = 30.0
+    """The longest delay between two attempts, in seconds."""
     jitter: float = 0.2
-    attempts: int | None = 10
-    """Tries before the connection is given up; ``None`` never gives up."""
+    """The random part of each delay, as a fraction of it."""
+    max_attempts: int | None = 10
+    """Attempts before the client gives up. ``None``: no limit."""
     queue: int = 0
-    """Calls that may wait while the connection is away; more fail at once."""
-    repeat: bool = True
-    """Repeat a call by itself when its tool is read-only or idempotent."""
+    """Calls that may wait while the connection is down; further calls fail at once."""
+    retry_calls: bool = True
+    """Retry a call after a loss when its tool is read-only or idempotent."""
 
 
 class HttpOptions(Struct, frozen=True, kw_only=True):
-    """How a server is seen over HTTP."""
+    """Options of a server over HTTP. Times are seconds."""
 
     path: str = "/mcp"
-    """Where the endpoint (and the WebSocket) lives, below whatever prefix the app is mounted at."""
+    """The path of the endpoint and of the WebSocket, below the prefix at which the app is mounted."""
     sse_path: str | None = "/sse"
+    """The event stream of HTTP+SSE (2024-11-05). ``None`` switches HTTP+SSE off."""
     messages_path: str = "/messages"
-    """The HTTP+SSE pair of 2024-11-05; ``sse_path=None`` switches it off."""
+    """The path to which clients of HTTP+SSE post their messages."""
     websocket: bool = True
+    """Whether the endpoint accepts WebSockets."""
     json_only: bool = False
-    """Never answer with an event stream; clients then need to accept only ``application/json``."""
+    """Never respond with an event stream; clients then need to accept only ``application/json``."""
     stateless: bool = False
-    """Give legacy clients no session: every POST stands alone and nothing can be asked."""
+    """Create no session for legacy clients: each POST is independent and the server sends no requests."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further ``Host`` names (``name`` or ``name:port``); loopback names are always allowed on loopback."""
+    """Further ``Host`` names (``name`` or ``name:port``). Loopback names are always allowed on loopback."""
     allowed_origins: tuple[str, ...] = ()
-    """``Origin`` values of web pages that may call, exactly as browsers send them."""
+    """``Origin`` values of web pages that may call the server, exactly as browsers send them."""
     cors: bool = False
-    """Answer CORS preflights for ``allowed_origins``."""
+    """Respond to CORS preflights of ``allowed_origins``."""
     principal: Callable[[Mapping[str, Any]], Any] | None = None
-    """Who sent the request with this ASGI scope, a `Principal` or the name of one: for surroundings that have found
-    out already. Sessions, states and tasks are bound to the answer."""
+    """Returns the `Principal` (or its name) of a request from its ASGI scope, for apps that authenticate elsewhere.
+    Sessions, states and tasks are bound to it."""
     auth: Any = None
-    """Who verifies tokens, in place of the server's own ``auth``: see `dovetail.auth`."""
+    """Verifies tokens in place of the server's own ``auth``; see `dovetail.auth`."""
     resource: str | None = None
-    """What this server is called in its metadata; by default the audience of its tokens, or else its address."""
+    """The resource identifier in the metadata; by default the audience of its tokens, else its URL."""
     authorization_servers: tuple[str, ...] = ()
-    """Where clients get tokens, for a verifier that does not know; by default its issuers."""
+    """URLs of the authorization servers; by default the issuers of the verifier."""
     metrics: bool | str = False
-    """Tell operators what is counted, at ``/metrics``; the environment's ``DOVETAIL_METRICS=1`` does the same. The name
-    of a folder is where several processes count together that were not started by ``workers``."""
+    """Serve metrics at ``/metrics``, as ``DOVETAIL_METRICS=1`` does. A folder name is shared by several processes that
+    were not started by ``workers``."""
     metrics_token: str | None = None
-    """What a scraper has to say as its bearer token; by default ``DOVETAIL_METRICS_TOKEN``, or nothing."""
-    keep_alive: float = 15.0
-    """Seconds between comments on a quiet event stream."""
-    retry: int = 1000
-    """Milliseconds a client is told to wait before it resumes a stream."""
+    """The bearer token a scraper must send; by default ``DOVETAIL_METRICS_TOKEN``, else none."""
+    sse_ping_interval: float = 15.0
+    """Seconds between comments on an event stream without events."""
+    sse_retry_ms: int = 1000
+    """Milliseconds that a client waits before it resumes a stream; sent as the ``retry`` field."""
     header_timeout: float = 30.0
-    """Seconds a client has to send the head of a request; only where we run the HTTP server ourselves."""
+    """Seconds a client has to send the header block of a request; applies to the built-in HTTP server."""
     body_timeout: float = 30.0
     """Seconds a client has to send its request body."""
     write_timeout: float = 30.0
-    """Seconds a client may take nothing of what was sent to it before its connection is cut."""
-    answer_timeout: float = 600.0
-    """Seconds a legacy client has to answer a question."""
-    session_idle: float = 3600.0
-    """Seconds after which an unused session leaves memory; its id stays valid for ``session_lifetime``."""
+    """Seconds a client may read nothing of what the server sends before the server closes its connection."""
+    session_idle_timeout: float = 3600.0
+    """Seconds after which an idle session is removed from memory; its id stays valid for ``session_lifetime``."""
     session_lifetime: float = 86400.0
-    session_ping: float | None = 300.0
-    """Seconds after which the client of a quiet session is asked on its stream whether it is there; None: never."""
-    drain: float = 10.0
-    """Seconds calls under way have to finish once the server shuts down."""
+    """Seconds from ``initialize`` for which a session id is valid."""
+    session_ping_interval: float | None = 300.0
+    """Seconds without a message after which the server pings the client of a session. ``None``: never."""
+    shutdown_grace_period: float = 10.0
+    """Seconds that requests in flight have to finish once the server shuts down."""

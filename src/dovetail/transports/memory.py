@@ -67,7 +67,7 @@ class MemoryLink(Link):
     def _take(self, message: bytes, sender: MemoryLink) -> None:
         self._inbox.append(message)
         self._unread += len(message)
-        if self._unread > self._limits.write_buffer:
+        if self._unread > self._limits.max_write_buffer_bytes:
             sender.blocked = True
         if not self._scheduled:
             self._schedule()
@@ -81,7 +81,7 @@ class MemoryLink(Link):
         """Hand over what came in, unless this side stopped reading or cannot write itself."""
         self._scheduled = False
         inbox, self._inbox = self._inbox, []
-        limit = self._limits.message_size
+        limit = self._limits.max_message_bytes
         for position, message in enumerate(inbox):
             if (self._paused or self.blocked) and not self._ended:
                 self._inbox = inbox[position:] + self._inbox

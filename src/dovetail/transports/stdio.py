@@ -163,4 +163,4 @@ def run(service: Service, **options: Any) -> int:
     async def main(stop: running.Stop) -> None:
         await serve(service, wire=wire, stop=stop, **options)
 
-    return running.run(main, threads=service.limits.threads)
+    return running.run(main, threads=service.limits.max_threads)

@@ -1,12 +1,12 @@
 """One message per line over any byte stream: the link behind stdio, child processes, TCP and Unix sockets.
 
 What arrives goes straight to the receiver: no reader task, no queue. When the peer does not take what we send
-and more than ``limits.write_buffer`` bytes have piled up, reading stops until it does: whoever does not
+and more than ``limits.max_write_buffer_bytes`` bytes have piled up, reading stops until it does: whoever does not
 listen is not heard either, and neither side can make the other grow.
 
 However many lines arrive at once, `TURN_LINES` of them are dealt with in one turn of the loop; reading waits for that.
 
-A line that outgrows ``limits.message_size`` is answered and, where the stream can be trusted to go on
+A line that outgrows ``limits.max_message_bytes`` is answered and, where the stream can be trusted to go on
 (``recover=True``), skipped up to its newline; a line of more than `SKIPPED_SIZES` times that size ends the connection.
 """
 
@@ -98,7 +98,7 @@ class LineLink(Link, asyncio.Protocol):
         """What messages call the other end; whoever connects to an address says so here."""
         self._receiver = receiver
         self._limits = limits
-        self._limit = limits.message_size
+        self._limit = limits.max_message_bytes
         self._recover = recover
         self._source: Source | None = None
         self._sink: Sink | None = None
@@ -164,7 +164,7 @@ class LineLink(Link, asyncio.Protocol):
 
     def attach(self, source: Source, sink: Sink) -> None:
         """Begin: tell the receiver that it is connected."""
-        sink.set_write_buffer_limits(high=self._limits.write_buffer)
+        sink.set_write_buffer_limits(high=self._limits.max_write_buffer_bytes)
         self._source, self._sink = source, sink
         self._receiver.connected(self)
 

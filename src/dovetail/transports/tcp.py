@@ -272,7 +272,7 @@ def run(service: Service, host: str | None = "127.0.0.1", port: int | None = 0, 
     async def main(stop: running.Stop) -> None:
         await serve(service, host, port, stop=stop, **options)
 
-    return running.run(main, threads=service.limits.threads)
+    return running.run(main, threads=service.limits.max_threads)
 
 
 async def connect(

@@ -124,7 +124,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
+        self._transport.set_write_buffer_limits(high=self._limits.max_write_buffer_bytes)
         request = self._protocol.connect()
         for name, value in self._headers.items():
             if name in request.headers:
@@ -265,7 +265,7 @@ class WebSocketLink(Link, asyncio.BufferedProtocol):
     def _fail(self, error: Exception) -> None:
         """The server broke the rules of WebSocket; a message that is too large is the common case."""
         if isinstance(error, PayloadTooBig):
-            self._receiver.oversized(self._limits.message_size)
+            self._receiver.oversized(self._limits.max_message_bytes)
         if self.opened.done():
             self._reason = TransportError(
                 f"the server broke the WebSocket protocol: {error}", cause="protocol"
@@ -316,7 +316,7 @@ async def connect(
     origin, way = route.address.origin, route.proxy
     where = shown(url) if way is None else f"{shown(url)} (through {way.name})"
     offered = [Subprotocol(name) for name in SUBPROTOCOLS]
-    size = limits.message_size
+    size = limits.max_message_bytes
     protocol = ClientProtocol(parse_uri(url), subprotocols=offered, max_size=size, logger=_QUIET)
     link = WebSocketLink(receiver, protocol, headers or {}, limits, where)
     try:

@@ -157,7 +157,7 @@ def is_batch(data: bytes) -> bool:
     return data[:1] == b"[" or (data[:1].isspace() and data.lstrip()[:1] == b"[")
 
 
-def decode_batch(data: bytes, limit: int = Limits().batch_size) -> list[Frame | RemoteProtocolError]:
+def decode_batch(data: bytes, limit: int = Limits().max_batch_size) -> list[Frame | RemoteProtocolError]:
     """Read an array of messages; a bad entry becomes the error to answer it with.
 
     Raises:

@@ -105,7 +105,7 @@ class Seal:
 
     __slots__ = ("_keys_for", "_limit", "_own", "_owner", "keys")
 
-    def __init__(self, keys: Keys, limit: int = Limits().request_state, *, owner: str = "") -> None:
+    def __init__(self, keys: Keys, limit: int = Limits().max_request_state_bytes, *, owner: str = "") -> None:
         self.keys = keys
         self._limit = limit
         self._owner = f" of {owner}" if owner else ""

@@ -41,8 +41,8 @@ class KeptEvents:
 
     def __init__(self, store: Store, limits: Limits, clock: Callable[[], float]) -> None:
         self._store = store
-        self._keep = limits.events
-        self._bytes = limits.event_bytes
+        self._keep = limits.max_replay_events
+        self._bytes = limits.max_replay_bytes_per_session
         self._shares = Shares(clock, seconds=EVENT_SECONDS, own=EVENTS_BYTES, total=EVENTS_ALL_BYTES)
         self._waiting: dict[str, list[KeptEvent]] = {}
         self._size = 0

@@ -45,7 +45,9 @@ def life(server: Server, store: Store, enter: Enter | None, *, keep_keys: bool) 
     async def manager() -> AsyncGenerator[Any, None]:
         await store.open()
         if keep_keys:
-            server.seal = Seal(await _kept_keys(store), server.limits.request_state, owner=server.name)
+            server.seal = Seal(
+                await _kept_keys(store), server.limits.max_request_state_bytes, owner=server.name
+            )
         spread = _Spread(server, store)
         watch = asyncio.create_task(_watch_tasks(server), name="dovetail-tasks")
         try:

@@ -75,7 +75,7 @@ class Once:
         self._results = results_of(store)
         self._under_way: set[asyncio.Task[Any]] = set()
         self._abandoned = server.admission.budget.abandoned
-        self._stopping = Stopping(server.admission.budget.ending, server.limits.in_flight)
+        self._stopping = Stopping(server.admission.budget.ending, server.limits.max_requests_per_connection)
         server.add_capability(f"extensions.{IDEMPOTENCY_EXTENSION}")
 
     def respond(self, call: Call, channel: Channel) -> Awaitable[Struct | Raw]:

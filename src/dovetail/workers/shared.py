@@ -122,8 +122,8 @@ class SharedSessions:
 
     def _shares(self, who: Principal | None) -> Places:
         limits = self._service.limits
-        own = 2 * limits.sessions if who is None else SESSIONS_KEPT * limits.sessions_per_principal
-        return Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.sessions)
+        own = 2 * limits.max_sessions if who is None else SESSIONS_KEPT * limits.max_sessions_per_principal
+        return Places(self._store, "session", own=own, total=SESSIONS_ALL_KEPT * limits.max_sessions)
 
     async def restore(self, id: str, principal: Principal | None) -> LiveSession | DovetailError:
         """The session of this id as any process has left it, or why there is none."""

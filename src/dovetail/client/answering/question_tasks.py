@@ -1,7 +1,7 @@
 """Tasks of which we are the host: 2025-11-25 lets a server ask its questions as tasks.
 
 The server gets a task id at once and fetches the answer when it is there. The work runs beside the connection and ends
-with it; finished answers are kept for the time the server wished, at most `Limits.tasks` of them.
+with it; finished answers are kept for the time the server wished, at most `Limits.max_tasks` of them.
 """
 
 from __future__ import annotations

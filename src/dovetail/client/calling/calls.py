@@ -207,7 +207,7 @@ class Calls:
         longest = SHED_SECONDS if limits.total is None else min(SHED_SECONDS, limits.total)
         if wait is None or wait > longest or refusals > REFUSAL_REPEATS or not self._life.running:
             raise error
-        if not (repeat and reconnect.enabled and reconnect.repeat):
+        if not (repeat and reconnect.enabled and reconnect.retry_calls):
             raise error
         # All who were refused together must not come back together.
         await self._clock.sleep(max(wait, SHORTEST_RETRY) * (1 + random.random() * reconnect.jitter))
@@ -238,7 +238,7 @@ class Calls:
             return False  # it forgets the new session, too
         if error.cause == "session" and isinstance(error, SessionLost) and not error.maybe_executed:
             return True  # it forgot the session before it looked at the request
-        return reconnect.repeat and repeat and error.cause not in ("closed", "protocol")
+        return reconnect.retry_calls and repeat and error.cause not in ("closed", "protocol")
 
     def _require(self, method: str, own: Method | None) -> None:
         """Check that the server offers ``method``."""
@@ -260,8 +260,8 @@ class Calls:
         self, method: str, params: Any, result: InputRequiredResult, rounds: int, limits: Timeouts
     ) -> Struct:
         """The same params with the answers; the state goes back byte for byte."""
-        if rounds > self.config.limits.rounds:
-            text = f"{method}: more than {self.config.limits.rounds} rounds of questions"
+        if rounds > self.config.limits.max_input_rounds:
+            text = f"{method}: more than {self.config.limits.max_input_rounds} rounds of questions"
             raise RemoteProtocolError("too_many_rounds", text, code=INTERNAL_ERROR)
         requests, state = result.input_requests or {}, result.request_state
         if not requests and state is UNSET:
@@ -284,7 +284,7 @@ class Calls:
         Raises:
             RemoteProtocolError: they are more than a legacy server could ask at once.
         """
-        if len(requests) > (most := self.config.limits.in_flight):
+        if len(requests) > (most := self.config.limits.max_requests_per_connection):
             text = f"the server asks {len(requests)} questions at once; at most {most} are answered"
             raise RemoteProtocolError("validation_failed", text)
         return await self._answers.answer_all(requests, self.established.declared)

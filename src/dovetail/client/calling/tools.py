@@ -221,7 +221,7 @@ class ToolBox:
         if id is None:
             return  # it was answered at once
         self._begun[id] = None
-        if len(self._begun) > self._calls.config.limits.tasks:
+        if len(self._begun) > self._calls.config.limits.max_tasks:
             del self._begun[next(iter(self._begun))]
         try:
             async with asyncio.timeout(limit):

@@ -66,7 +66,7 @@ class Connections:
         self._made = 0
         self._pinging: asyncio.Task[None] | None = None
         self._completed: dict[str, asyncio.Future[None]] = {}
-        self._question_tasks = QuestionTasks(config.limits.tasks)
+        self._question_tasks = QuestionTasks(config.limits.max_tasks)
         updated = config.on_resource_updated
         self._on_resource_updated = None if updated is None else with_metadata(updated)
         if config.layers:

@@ -135,7 +135,7 @@ class Listening:
             # What was acknowledged in between has begun anew: a long life has many breaks.
             attempts = attempts + 1 if self._broken else 1
             self._broken = True
-            limit = self._reconnect.attempts
+            limit = self._reconnect.max_attempts
             if not self._reconnect.enabled or (limit is not None and attempts > limit):
                 return
             await self._clock.sleep(delay(self._reconnect, attempts))

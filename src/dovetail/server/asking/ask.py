@@ -129,7 +129,7 @@ class LegacyAsking:
 
     def __init__(self, server: Server, call: Call, channel: Channel) -> None:
         self._runner: HandlerRunner = server.runner
-        self._rounds = server.limits.rounds
+        self._rounds = server.limits.max_input_rounds
         self._call = call
         self._channel = channel
         self._memo: dict[str, Any] = {}

@@ -192,7 +192,11 @@ class Extending:
             if (elsewhere := cast("Server", self).elsewhere) is not None:
                 elsewhere.take_note(notice)
             return
-        most, client, others = cast("Server", self).limits.in_flight, client_of(notice), self._noting.values()
+        most, client, others = (
+            cast("Server", self).limits.max_requests_per_connection,
+            client_of(notice),
+            self._noting.values(),
+        )
         if len(others) >= most or sum(one == client for one in others) >= share_of(most):
             work.close()
             log.warning("dropped %s: too many notifications are being handled", notice.method)

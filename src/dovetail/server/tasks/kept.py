@@ -26,7 +26,7 @@ class KeptTasks:
     """The tasks of one server; with a store that was given to it, those of all its processes."""
 
     def __init__(self, server: Server) -> None:
-        limit = server.limits.tasks
+        limit = server.limits.max_tasks
         given = server.store
         self.store = _memory(server, limit) if given is None else given
         self._counts_bytes = given is not None  # the memory of a process has a bound of its own

@@ -52,7 +52,7 @@ class Roster:
     def __init__(self, server: Server, kept: KeptTasks) -> None:
         self._kept = kept
         self._clock = server.clock
-        self._limit = server.limits.tasks
+        self._limit = server.limits.max_tasks
         self.ended = EndedTasks(self._limit)
 
     async def admit(self, job: Job, save: Callable[[], Awaitable[None]]) -> None:

@@ -61,7 +61,7 @@ class Tasks:
             from ...workers.durable import Durable  # a server without a store does without it
 
             self.durable = Durable(server, self._kept, self)
-        self._executor: Executor = InProcessExecutor(server.limits.tasks)
+        self._executor: Executor = InProcessExecutor(server.limits.max_tasks)
         self._jobs: dict[str, Job] = {}
         self._roster = Roster(server, self._kept)
         follow = None if self.durable is None else self.durable.followed

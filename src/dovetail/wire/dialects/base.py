@@ -147,8 +147,8 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
 def limits_of(dialect: Dialect, limits: Limits | None) -> Limits:
     """The limits of a server or client: those it was given, or else its dialect's."""
     limits = limits or dialect.limits or Limits()
-    if dialect.limits_both_ways and limits.sent_size is None:
-        return msgspec.structs.replace(limits, sent_size=limits.message_size)
+    if dialect.limits_both_ways and limits.max_response_bytes is None:
+        return msgspec.structs.replace(limits, max_response_bytes=limits.max_message_bytes)
     return limits
 
 

@@ -191,7 +191,7 @@ def tool_id(text: str, data: Any) -> Any:
 
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
-_BOTH_WAYS = ("message_size", "sent_size")
+_BOTH_WAYS = ("max_message_bytes", "max_response_bytes")
 
 ERLMCP = Dialect(
     name="erlmcp",
@@ -225,13 +225,13 @@ ERLMCP = Dialect(
     error_data={"invalid_params": details, "tool_execution_failed": reason, "tool_not_found": tool_id},
     methods=frozenset(("shutdown", "tasks/create")),
     older=FOLLOWING,  # "Task Status, sent when: task status changes", of every task that `tasks/create` made
-    limits=Limits(message_size=16 << 20),
+    limits=Limits(max_message_bytes=16 << 20),
     timeouts=Timeouts(connect=30.0, idle=None, total=5.0),
     config_keys={
         "tcp_message_size_limit": ("tcp", _BOTH_WAYS),
         "http_body_size_limit": ("http", _BOTH_WAYS),
-        "ws_message_size_limit": ("http", ("websocket_size",)),
-        "sse_event_size_limit": ("http", ("event_size",)),
+        "ws_message_size_limit": ("http", ("max_websocket_message_bytes",)),
+        "sse_event_size_limit": ("http", ("max_event_bytes",)),
         "stdio_message_size_limit": ("stdio", _BOTH_WAYS),
     },
     limits_both_ways=True,

@@ -216,7 +216,7 @@ class StreamableLink(HttpLink):
             if media_type(response.headers) == "text/event-stream":
                 await self._exchange_events(response, outgoing)
                 return
-            body = await response.read(self._limits.message_size)
+            body = await response.read(self._limits.max_message_bytes)
             self._conversation.received(body)
             if not outgoing.future.done():
                 raise _no_message(body, response, outgoing)
@@ -226,7 +226,7 @@ class StreamableLink(HttpLink):
     async def _refused(self, response: Response, outgoing: Outgoing) -> None:
         """The status says that there is no result; what comes with it may say more."""
         is_json = media_type(response.headers) == "application/json"
-        body = await excerpt(response, self._limits.message_size if is_json else ERROR_EXCERPT)
+        body = await excerpt(response, self._limits.max_message_bytes if is_json else ERROR_EXCERPT)
         frame = _frame(body)
         error = None
         if frame is not None and frame.error is not UNSET:
@@ -314,7 +314,7 @@ class StreamableLink(HttpLink):
             conversation.requests.touch(outgoing)
             return outgoing.future.done()
 
-        parser = EventParser(self._limits.on_events().message_size)
+        parser = EventParser(self._limits.on_events().max_message_bytes)
         await self._read_events(response.chunks(), parser, take, answered)
 
     # --- what belongs to no request -------------------------------------------------------------------------------

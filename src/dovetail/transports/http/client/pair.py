@@ -25,7 +25,7 @@ class SseLink(HttpLink):
         super().__init__(conversation, config, fetch)
         self._endpoint: str | None = None
         self._response: Response | None = None
-        self._parser = EventParser(self._limits.on_events().message_size)
+        self._parser = EventParser(self._limits.on_events().max_message_bytes)
         self._reader: asyncio.Task[None] | None = None
 
     async def open(self) -> None:

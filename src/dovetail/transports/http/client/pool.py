@@ -1,10 +1,10 @@
 """`client.fetch` by ourselves: a pool of HTTP/1.1 connections that are kept alive, and nothing else.
 
 No cookies (a server must not recognise us by anything but its session id), no redirects, no bound on connections:
-that is `Limits.pending`, and behind a bound of its own, calls that wait for our answer could hold every connection
-that the answer needs. Proxies are those of the environment, or the one that was given (`proxies`). Everything that
-goes wrong is one `TransportError` with its cause in one word: refused, unresolved, tls, eof, reset, timeout,
-protocol, proxy, closed.
+that is `Limits.max_outgoing_requests`, and behind a bound of its own, calls that wait for our answer could hold every
+connection that the answer needs. Proxies are those of the environment, or the one that was given (`proxies`).
+Everything that goes wrong is one `TransportError` with its cause in one word: refused, unresolved, tls, eof, reset,
+timeout, protocol, proxy, closed.
 
 A library was measured in this place and had 40 % of the time of a call; see docs/design/hot-path.md.
 """

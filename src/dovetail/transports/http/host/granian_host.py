@@ -117,7 +117,7 @@ def run_workers(work: Work) -> int:
         loop=Loops.auto,
         respawn_failed_workers=True,
         # A worker ends by itself before that, unless its watchdog cannot run either.
-        workers_kill_timeout=ceil(options.drain + 2 * HTTP_MARGIN + 1.0),
+        workers_kill_timeout=ceil(options.shutdown_grace_period + 2 * HTTP_MARGIN + 1.0),
         log_level=LogLevels.warning,
         **_options(place, bound, work.service.limits, options),
     )
@@ -140,7 +140,7 @@ def _options(place: Place, bound: socket.socket, limits: Limits, options: HttpOp
         "backpressure": HTTP_CONNECTIONS,
         "http1_settings": HTTP1Settings(
             header_read_timeout=int(options.header_timeout * 1000),
-            max_buffer_size=max(SMALLEST_BUFFER, limits.header_bytes),
+            max_buffer_size=max(SMALLEST_BUFFER, limits.max_header_bytes),
         ),
         "websockets": options.websocket,
         "log_dictconfig": LOGGING,

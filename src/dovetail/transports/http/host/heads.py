@@ -1,8 +1,9 @@
 """Heads of requests under uvicorn, which itself waits for their end for ever, however long they become.
 
 A connection on which nothing is asked has `HttpOptions.header_timeout` from its first byte, or from its beginning, and
-`Limits.header_bytes`. A protocol stands between the transport and uvicorn's, as asyncio has them, and an application of
-this connection before ours, as ``loaded_app`` of its configuration, so that somebody knows when a head has ended.
+`Limits.max_header_bytes`. A protocol stands between the transport and uvicorn's, as asyncio has them, and an
+application of this connection before ours, as ``loaded_app`` of its configuration, so that somebody knows when a head
+has ended.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Signals:
             exit_now(128 + number)
         if not self._seen:
             self._seen = True
-            seconds = self._options.drain
+            seconds = self._options.shutdown_grace_period
             if number == signal.SIGINT:
                 self.status = EXIT_INTERRUPTED
                 seconds = min(seconds, HTTP_INTERRUPTED)
@@ -218,7 +218,7 @@ class WorkerApp:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.threads)))
+        loop.set_default_executor(DaemonExecutor(Threads(self.app.service.limits.max_threads)))
         # Where the host hears of signals through its loop, it goes on to do so.
         signals = Signals(self.app.options, self._watchdog, self._drain, host_too=True)
         # A host that has brought us a call does serve, however young it is.

@@ -66,7 +66,7 @@ def _run(service: HttpService, options: dict[str, Any]) -> int:
     watchdog = Watchdog()
 
     async def main() -> int:
-        asyncio.get_running_loop().set_default_executor(DaemonExecutor(Threads(service.limits.threads)))
+        asyncio.get_running_loop().set_default_executor(DaemonExecutor(Threads(service.limits.max_threads)))
         return await serve(service, watchdog=watchdog, **options)
 
     keep_blocks()

@@ -97,7 +97,7 @@ def run_workers(work: Work) -> int:
         target=target, options=work.options, folder=work.folder, key=key, secret=secret, announcement=announcement
     )  # fmt: skip
     os.environ[TOLD] = msgspec.json.encode(told).decode()
-    how = _options(place, work.options, service.limits, work.options.drain + 2 * HTTP_MARGIN)
+    how = _options(place, work.options, service.limits, work.options.shutdown_grace_period + 2 * HTTP_MARGIN)
     try:
         return supervised(
             lambda: uvicorn.run(
@@ -118,7 +118,7 @@ def told() -> Told:
 def worker(service: HttpService, told: Told) -> AsgiFace:
     """The application of one worker; ``service`` has been imported again."""
     if service.seal.keys.current.id != told.key:
-        service.seal = Seal(Keys(bytes.fromhex(told.secret)), service.limits.request_state)
+        service.seal = Seal(Keys(bytes.fromhex(told.secret)), service.limits.max_request_state_bytes)
 
     async def announce() -> None:
         if told.announcement is not None:
@@ -139,14 +139,14 @@ def _options(place: Place, options: HttpOptions, limits: Limits, seconds: float)
         "access_log": False,
         "interface": "asgi3",
         "http": partial(
-            Heads, _parser(), limits.header_bytes, 2 * limits.message_size, options.header_timeout
+            Heads, _parser(), limits.max_header_bytes, 2 * limits.max_message_bytes, options.header_timeout
         ),
         "server_header": False,
         "proxy_headers": False,
         "limit_concurrency": HTTP_CONNECTIONS,
         "timeout_graceful_shutdown": ceil(seconds),
-        "h11_max_incomplete_event_size": limits.header_bytes,
-        "ws_max_size": limits.on_websocket().message_size + 1,
+        "h11_max_incomplete_event_size": limits.max_header_bytes,
+        "ws_max_size": limits.on_websocket().max_message_bytes + 1,
         "ws_per_message_deflate": False,  # it would cost each socket more memory than all of the rest
         "ws": Paced if find_spec("websockets") is not None else "none",
         "ssl_certfile": place.certfile,

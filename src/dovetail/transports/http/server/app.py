@@ -61,12 +61,12 @@ class HttpApp:
         self.options = options
         self._admission = service.admission
         self._ending = service.admission.budget.ending
-        self._header_bytes = service.limits.header_bytes
+        self._header_bytes = service.limits.max_header_bytes
         self._guard = Guard(options)
         self._usual: set[Any] = set()
         """Heads that were found good: the usual request costs one look-up."""
         self._bodies = Bodies(
-            service.limits.message_size, options.body_timeout, service.admission.budget.messages
+            service.limits.max_message_bytes, options.body_timeout, service.admission.budget.messages
         )
         self._doors = doors(service.layers)
         self.identity = Identity(service, options)
@@ -401,7 +401,7 @@ class HttpApp:
             return
         owners = [stream.principal for stream in life.streams]
         owners += [one.endpoint.principal for one in life.sockets]
-        busy = crowded(self.service.limits.streams, principal, owners)
+        busy = crowded(self.service.limits.max_streams, principal, owners)
         if busy is not None:
             await socket.refuse(503, busy.message)
             return
@@ -418,7 +418,7 @@ class HttpApp:
         task = current_task()
         assert task is not None
         service, scope = self.service, socket.scope
-        limits, quiet = service.limits.on_websocket(), self.options.session_ping
+        limits, quiet = service.limits.on_websocket(), self.options.session_ping_interval
         duplex = accept(service, principal=principal, scope=scope, limits=limits, wary=True, quiet=quiet)
         life.sockets[duplex] = task
         try:
@@ -428,10 +428,10 @@ class HttpApp:
             if life.draining:  # it was not before the handshake
                 await say_goodbye(socket, GOING_AWAY)
             else:
-                most, patience = self.service.limits.write_buffer, self.options.write_timeout
+                most, patience = self.service.limits.max_write_buffer_bytes, self.options.write_timeout
                 link = ServerSocketLink(socket, most, patience, life.connections, arriving)
                 life.watch_socket(duplex, link)
-                drain = self.options.drain
+                drain = self.options.shutdown_grace_period
                 with until_expiry(principal, self.service.clock(), lambda: duplex.close(drain=drain)):
                     await serve_websocket(socket, duplex, link)
         except (TimeoutError, TransportError):

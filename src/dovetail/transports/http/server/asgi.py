@@ -51,7 +51,7 @@ class AsgiFace:
     def __init__(self, app: HttpApp, life: Living | None = None) -> None:
         self.app = app
         self._life: Living = app.life if life is None else life
-        self._header_bytes = app.service.limits.header_bytes
+        self._header_bytes = app.service.limits.max_header_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         kind = scope["type"]

@@ -176,7 +176,7 @@ class EventLog:
         budget.total += len(event)
         if before.bit_length() != self._bytes.bit_length():
             budget.moved(self, before, self._bytes)
-        while len(events) > limits.events or self._bytes > limits.event_bytes:
+        while len(events) > limits.max_replay_events or self._bytes > limits.max_replay_bytes_per_session:
             self.drop_oldest()
         if budget.total > budget.limit:
             budget.balance()

@@ -45,7 +45,7 @@ class Open:
     def __init__(self, app: HttpApp, scheme: str) -> None:
         self.app = app
         self.scheme = scheme
-        self.header_bytes = app.service.limits.header_bytes
+        self.header_bytes = app.service.limits.max_header_bytes
         self.connections: set[Http1] = set()
         self.date = b""
         """The line of every answer that says when it was given."""

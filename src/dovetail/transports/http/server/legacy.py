@@ -179,7 +179,7 @@ class Legacy:
     async def _once(self, posted: Posted, session: Session | None) -> None:
         """Answer what was posted; nothing is kept, and nobody can be asked."""
         limits, options = self.service.limits, self.options
-        stream = EventStream(posted.exchange, limits.write_buffer, options.write_timeout)
+        stream = EventStream(posted.exchange, limits.max_write_buffer_bytes, options.write_timeout)
         failures, calls = list[DovetailError](), list[Call]()
         answering = answer_once(
             self.service,

@@ -115,7 +115,7 @@ class AppLife:
 
     async def stop(self) -> None:
         """End everything in order, the service at last."""
-        await self.drain(self._options.drain)
+        await self.drain(self._options.shutdown_grace_period)
         await self._service.stop()
 
     def reached(self) -> None:
@@ -133,7 +133,7 @@ class AppLife:
         if rested and self._kept:
             give_back()
         self._kept = not rested
-        if now - self._kept_alive >= self._options.keep_alive:
+        if now - self._kept_alive >= self._options.sse_ping_interval:
             self._kept_alive = now
             for stream in list(self.streams):
                 stream.keep_alive()
@@ -144,7 +144,7 @@ class AppLife:
         ):
             self._swept = now
             self._sweeping = loop.create_task(self._sweep())
-        pause = min(HTTP_TICK, self._options.keep_alive, self._options.body_timeout)
+        pause = min(HTTP_TICK, self._options.sse_ping_interval, self._options.body_timeout)
         self._tick = loop.call_later(pause, self._on_tick)
 
     def watch_socket(self, duplex: Duplex, link: ServerSocketLink) -> None:

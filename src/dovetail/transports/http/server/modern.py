@@ -39,9 +39,9 @@ class Modern:
         self.json_only = parts.options.json_only
         self._runner = parts.runner
         self._identity = parts.identity
-        self._limit = service.limits.write_buffer
-        self._most = service.limits.streams
-        self.largest_event = service.limits.on_events().sent_size
+        self._limit = service.limits.max_write_buffer_bytes
+        self._most = service.limits.max_streams
+        self.largest_event = service.limits.on_events().max_response_bytes
         self._patience = parts.options.write_timeout
 
     async def serve(self, call: Call, exchange: Exchange, task: Work) -> None:

@@ -76,12 +76,12 @@ class Pair:
     async def stream(self, exchange: Exchange, principal: Principal | None) -> None:
         """The GET: open a connection and say where to post."""
         limits, admission = self._service.limits, self._service.admission
-        busy = crowded(limits.streams, principal, [stream.principal for stream in self._streams])
+        busy = crowded(limits.max_streams, principal, [stream.principal for stream in self._streams])
         if busy is not None:
             await refuse(exchange, admission, busy, status=503)
             return
         id = secrets.token_urlsafe(24) + ("" if self._mail is None else f".{self._mail.me}")
-        stream = EventStream(exchange, limits.write_buffer, self._options.write_timeout)
+        stream = EventStream(exchange, limits.max_write_buffer_bytes, self._options.write_timeout)
         stream.principal = principal
         scope = {**exchange.scope, "transport": "sse"}
         duplex = accept(
@@ -90,7 +90,7 @@ class Pair:
             scope=scope,
             limits=limits.on_events(),
             begins=True,
-            quiet=self._options.session_ping,
+            quiet=self._options.session_ping_interval,
         )
         stream.write(encode_event(self._address(exchange, id), event="endpoint"))
         receiver: Receiver = duplex
@@ -99,7 +99,7 @@ class Pair:
         self._streams.add(stream)
         watch = HangupWatch(self._watching, exchange, stream.abandon)
         try:
-            drain = self._options.drain
+            drain = self._options.shutdown_grace_period
             with until_expiry(principal, self._service.clock(), lambda: duplex.close(drain=drain)):
                 await stream.wait()
         finally:

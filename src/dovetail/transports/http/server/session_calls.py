@@ -34,7 +34,9 @@ class SessionCalls:
         self.streams = parts.streams
         self.watching = parts.watching
         self.sessions = sessions
-        self.answer_limits = Timeouts(connect=None, idle=None, total=self.options.answer_timeout)
+        self.answer_limits = Timeouts(
+            connect=None, idle=None, total=self.service.limits.client_response_timeout
+        )
         self._runner = parts.runner
         self._running = running
         self._identity = parts.identity
@@ -184,12 +186,12 @@ class SessionChannel(PlainChannel, Struct, eq=False):
             self.stream = (live.log or calls.sessions.log(live)).open(
                 None if self.call is None else self.call.id
             )
-            limit, patience = calls.service.limits.write_buffer, calls.options.write_timeout
+            limit, patience = calls.service.limits.max_write_buffer_bytes, calls.options.write_timeout
             self.sink = EventStream(self.exchange, limit, patience, self.headers, live.session.principal)
             self.stream.sinks.append(self.sink)
             calls.streams.add(self.sink)
             if live.session.revision.primed_streams:
-                self.sink.begin(self.stream.primer(calls.options.retry))
+                self.sink.begin(self.stream.primer(calls.options.sse_retry_ms))
         return self.stream
 
     async def conclude(self, data: bytes | None) -> None:

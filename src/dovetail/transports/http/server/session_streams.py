@@ -34,9 +34,9 @@ class SessionStreams:
 
     def validate(self) -> None:
         """Ask the clients of quiet sessions, on their streams, whether they are there."""
-        if self._options.session_ping is None:
+        if self._options.session_ping_interval is None:
             return
-        oldest = self._service.clock() - self._options.session_ping
+        oldest = self._service.clock() - self._options.session_ping_interval
         for live in self._sessions:
             quiet = live.used <= oldest and live.listened and live not in self._asking
             if quiet and live.log is not None and live.log.general.sinks:
@@ -64,7 +64,7 @@ class SessionStreams:
             StoreError: another process has the stream and cannot be reached.
         """
         owners = [stream.principal for stream in self._calls.streams]
-        busy = crowded(self._service.limits.streams, principal, owners)
+        busy = crowded(self._service.limits.max_streams, principal, owners)
         if busy is not None:
             raise busy
         last = exchange.headers.get("last-event-id")
@@ -102,7 +102,11 @@ class SessionStreams:
     ) -> None:
         limits, options, shared = self._service.limits, self._options, self._sessions.shared
         # What was missed may be as much as the log holds; it must not count as unread.
-        sink = EventStream(exchange, limits.write_buffer + limits.event_bytes, options.write_timeout)
+        sink = EventStream(
+            exchange,
+            limits.max_write_buffer_bytes + limits.max_replay_bytes_per_session,
+            options.write_timeout,
+        )
         sink.principal = principal
         general = self._sessions.log(live).general
         if shared is None:
@@ -117,7 +121,7 @@ class SessionStreams:
             if missed:
                 sink.write(b"".join(missed))
             elif live.session.revision.primed_streams:
-                sink.write(stream.primer(options.retry))
+                sink.write(stream.primer(options.sse_retry_ms))
             else:
                 sink.write(b":\n\n")  # the head of the response must reach the client before any message
             if not stream.over:

@@ -66,7 +66,9 @@ class LiveSession:
         self.opened = used
         self.running: dict[RequestId, asyncio.Task[Any]] = {}
         """The calls under way, so that they can be cancelled."""
-        self.stopping = Stopping(endpoint.admission.budget.ending, endpoint.limits.in_flight)
+        self.stopping = Stopping(
+            endpoint.admission.budget.ending, endpoint.limits.max_requests_per_connection
+        )
         """Those that were, and have not come to their end."""
         self.requests: Requests | None = None
         self.log: EventLog | None = None
@@ -141,7 +143,7 @@ class Sessions:
         self._owned: dict[Principal, _Share] = {}
         self.ended = EndedSessions() if ended is None else ended
         self._several = self.ended.shared
-        self.event_budget = EventBudget(service.limits.all_event_bytes)
+        self.event_budget = EventBudget(service.limits.max_replay_bytes)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -272,10 +274,10 @@ class Sessions:
 
     def _add(self, id: str, session: Session, endpoint: Endpoint) -> LiveSession:
         principal = session.principal
-        self._make_room(self._all, self.limits.sessions)
+        self._make_room(self._all, self.limits.max_sessions)
         own = None if principal is None else self._owned.get(principal)
         if own is not None:
-            self._make_room(own, self.limits.sessions_per_principal)
+            self._make_room(own, self.limits.max_sessions_per_principal)
         session.id = id
         entry = self._live[id] = LiveSession(id, session, endpoint, self._service.clock())
         if principal is not None:
@@ -327,7 +329,7 @@ class Sessions:
 
     def reap(self) -> None:
         """Let sessions leave memory that nobody has used for a while."""
-        oldest = self._service.clock() - self._options.session_idle
+        oldest = self._service.clock() - self._options.session_idle_timeout
         for entry in list(self._all.order.values()):
             if entry.used > oldest:
                 break

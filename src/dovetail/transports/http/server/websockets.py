@@ -145,7 +145,7 @@ def choose(offered: Sequence[str]) -> str | None:
 async def serve_websocket(socket: Socket, duplex: Duplex, link: ServerSocketLink) -> None:
     """Serve one WebSocket that was accepted, until its end; ``duplex`` gets its messages."""
     duplex.connected(link)
-    reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.message_size))
+    reading = asyncio.ensure_future(_read(socket, duplex, link, duplex.endpoint.limits.max_message_bytes))
     ended = asyncio.ensure_future(link.done.wait())
     try:
         await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -199,7 +199,7 @@ def _take(message: str | bytes, duplex: Duplex, limit: int) -> int | None:
     if b"\n" not in data:
         duplex.received(data)
         return None
-    for line in _messages(data, duplex.limits.batch_size):
+    for line in _messages(data, duplex.limits.max_batch_size):
         duplex.received(line)
     return None
 
