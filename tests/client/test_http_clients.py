@@ -1,4 +1,4 @@
-"""HTTP clients that an application brings along, used as they are made: httpx2, httpx and aiohttp."""
+"""HTTP clients that an application brings along, used as they are made: httpx2 and httpx."""
 
 from __future__ import annotations
 
@@ -42,10 +42,6 @@ def client(url: str, http: Any, **options: Any) -> Client:
     return Client(url, http=http, known_servers=KnownServers(), reconnect=False, **options)
 
 
-def is_closed(http: Any) -> bool:
-    return http.closed if type(http).__name__ == "ClientSession" else http.is_closed
-
-
 # --- what is taken -------------------------------------------------------------------------------------------------
 
 
@@ -61,14 +57,12 @@ async def test_a_session_with_progress_and_questions_and_the_client_stays_open(
             async with client(url, http, revision=revision, on_sample=lambda request: "sampled") as connected:
                 await connected.call_tool("count", on_progress=lambda progress, *_: seen.append(progress))
                 assert (await connected.call_tool("think")).text == "sampled"
-            assert not is_closed(http)
+            assert not http.is_closed
         assert seen == [1, 2, 3] * 2
 
 
 @run
 async def test_a_class_that_is_derived_from_one_we_know_is_known(library: str) -> None:
-    if library == "aiohttp":
-        pytest.skip("aiohttp forbids it")
     derived: Any = type("Derived", (__import__(library).AsyncClient,), {})
     async with serving(modern) as (_, url), derived() as http, client(url, http) as connected:
         await connected.call_tool("x")
@@ -92,11 +86,10 @@ async def test_an_object_of_ones_own_is_taken_if_it_opens_sessions() -> None:
 
 def test_what_is_no_http_client_is_refused_and_the_message_names_those_that_are() -> None:
     httpx = pytest.importorskip("httpx")
-    aiohttp = pytest.importorskip("aiohttp")
     wrong = {"a Client": httpx.Client(), "AsyncClient itself": httpx.AsyncClient, "a object": object()}
-    wrong |= {"ClientSession itself": aiohttp.ClientSession, "HttpFetch itself": HttpFetch, "a str": "httpx"}
+    wrong |= {"HttpFetch itself": HttpFetch, "a str": "httpx"}
     for words, http in wrong.items():
-        with pytest.raises(TypeError, match=rf"httpx2\.AsyncClient.*aiohttp\.ClientSession.*; not {words}$"):
+        with pytest.raises(TypeError, match=rf"httpx2\.AsyncClient.*httpx\.AsyncClient.*; not {words}$"):
             Client("http://127.0.0.1/mcp", http=http)
     wrong["a Client"].close()
 
@@ -108,7 +101,7 @@ def test_no_library_is_imported_that_the_application_has_not_imported() -> None:
         "class Own:\n"
         "    def session(self): ...\n"
         "Client('http://127.0.0.1/mcp', http=Own())\n"
-        "assert not {'httpx', 'httpx2', 'aiohttp', 'httptools'} & set(sys.modules), sys.modules\n"
+        "assert not {'httpx', 'httpx2', 'httptools'} & set(sys.modules), sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -146,9 +139,7 @@ async def test_time_limits_are_ours(library: str) -> None:
 
         return Reply(200, dict(EVENTS), stream=stream())
 
-    module = __import__(library)
-    impatient = module.ClientTimeout(total=0.1) if library == "aiohttp" else 0.1
-    async with serving(handler) as (_, url), made_by(library, timeout=impatient) as http:
+    async with serving(handler) as (_, url), made_by(library, timeout=0.1) as http:
         async with client(url, http) as connected:
             assert (await connected.call_tool("x")).text == "null"
         async with fetch_by(http).session() as send:
@@ -165,8 +156,7 @@ async def test_redirects_are_ours_whatever_the_client_is_set_to(library: str) ->
     def inside(request: Request) -> Reply:
         return Reply(307, {"Location": "/there"}) if request.path == "/mcp" else modern(request)
 
-    options = {} if library == "aiohttp" else {"follow_redirects": True}
-    async with made_by(library, **options) as http:
+    async with made_by(library, follow_redirects=True) as http:
         async with serving(away) as (_, url):
             with pytest.raises(TransportError, match="refusing a redirect to another origin") as caught:
                 await client(url, http).open()
@@ -174,21 +164,6 @@ async def test_redirects_are_ours_whatever_the_client_is_set_to(library: str) ->
         async with serving(inside) as (fake, url), client(url, http) as connected:
             await connected.call_tool("x")
             assert [request.path for request in fake.requests] == ["/mcp", "/there"] * 2
-
-
-@run
-async def test_statuses_are_ours_even_if_the_client_raises_them() -> None:
-    aiohttp = pytest.importorskip("aiohttp")
-    async with (
-        serving(lambda request: Reply(401) if request.method == "tools/call" else modern(request)) as (
-            _,
-            url,
-        ),
-        aiohttp.ClientSession(raise_for_status=True) as http,
-        client(url, http) as connected,
-    ):
-        with pytest.raises(TransportError, match="HTTP 401"):
-            await connected.call_tool("x")
 
 
 @run
@@ -264,8 +239,6 @@ async def test_a_packed_body_is_unpacked_in_bounded_pieces(library: str) -> None
 @pytest.mark.parametrize("packed", [False, True])
 @run
 async def test_an_answer_that_its_library_has_read_already_is_an_answer(library: str, packed: bool) -> None:
-    if library == "aiohttp":
-        pytest.skip("it has neither such hooks nor such transports")
     httpx = importlib.import_module(library)
     body, headers = (
         (gzip.compress(b"all of it"), ["Content-Encoding: gzip"]) if packed else (b"all of it", [])
@@ -328,7 +301,7 @@ async def test_leaving_the_session_closes_what_is_open_and_nothing_else(library:
             response: Response = await send("GET", server.url, {})
             assert await anext(response.chunks()) == b"some"
         await asyncio.wait_for(gone.wait(), HANG)
-        assert not is_closed(http)
+        assert not http.is_closed
 
 
 # --- failures ------------------------------------------------------------------------------------------------------
@@ -479,8 +452,6 @@ class Http2Server(asyncio.Protocol):
 @run
 async def test_many_calls_share_one_connection_of_http2(library: str, handler: Any) -> None:
     pytest.importorskip("h2")
-    if library == "aiohttp":
-        pytest.skip("aiohttp speaks HTTP/1.1")
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Http2Server(handler), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"

@@ -2,12 +2,10 @@
 
 import asyncio
 import http.client
-import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
-import aiohttp
 import httpx
 import httpx2
 import pytest
@@ -78,16 +76,6 @@ async def test_httpx_may_send_what_it_likes(library: Any) -> None:
                     f"http://127.0.0.1:{site.port}/mcp", content=content, headers=headers
                 )
                 assert measured(found.content) == size
-
-
-@run
-async def test_aiohttp_may_send_what_it_likes() -> None:
-    async with served(measuring()) as site, aiohttp.ClientSession() as client:
-        for size in SIZES:
-            headers, body = message(size)
-            data = io.BytesIO(body)
-            async with client.post(f"http://127.0.0.1:{site.port}/mcp", data=data, headers=headers) as found:
-                assert measured(await found.read()) == size
 
 
 def raw(headers: dict[str, str], body: bytes) -> tuple[bytes, bytes]:

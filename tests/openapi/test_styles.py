@@ -191,7 +191,7 @@ def in_a_client(server: Server, arguments: dict[str, Any]) -> Coroutine[Any, Any
     return call()
 
 
-@pytest.mark.parametrize("library", ["ours", "httpx2", "httpx", "aiohttp"])
+@pytest.mark.parametrize("library", ["ours", "httpx2", "httpx"])
 def test_the_request_line_is_the_same_whoever_sends_it(library: str) -> None:
     @run
     async def the_same() -> None:

@@ -15,7 +15,7 @@ from dovetail import Client
 from dovetail.client.fetch import Fetch, Send
 from dovetail.transports.http.client.adapters import fetch_by
 
-LIBRARIES = ("httpx2", "httpx", "aiohttp")
+LIBRARIES = ("httpx2", "httpx")
 chosen: str | None = None
 """The library under test; None for our own client. Set by the fixture."""
 
@@ -28,11 +28,6 @@ def no_certificates() -> ssl.SSLContext:
 
 def made_by(library: str, **options: Any) -> Any:
     """A client of ``library`` without a bound on its connections; enter it."""
-    if library == "aiohttp":
-        import aiohttp
-
-        connector = aiohttp.TCPConnector(limit=0, ssl=options.pop("verify", True))
-        return aiohttp.ClientSession(connector=connector, max_field_size=10_000, **options)
     httpx = __import__(library)
     limits = httpx.Limits(max_connections=None)
     options.setdefault("verify", no_certificates())
@@ -53,7 +48,7 @@ class Bringing:
         async with made_by(self._library) as client:
             async with fetch_by(client).session() as send:
                 yield send
-            assert not (client.closed if self._library == "aiohttp" else client.is_closed)
+            assert not client.is_closed
 
 
 def brought() -> Fetch | None:

@@ -78,8 +78,8 @@ class ClientOptions(TypedDict, total=False):
     ssl: Any
     on_stderr: Callable[[bytes], None] | None
     http: Any
-    """Who sends HTTP requests in place of our own client: an ``httpx2.AsyncClient``, ``httpx.AsyncClient``,
-    ``aiohttp.ClientSession``, or an object of yours with ``session()`` as in `dovetail.client.fetch`."""
+    """Who sends HTTP requests in place of our own client: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``,
+    or an object of yours with ``session()`` as in `dovetail.client.fetch`."""
     proxy: str | bool
     """A proxy's URL, False for none, True (the default) for the proxies of the environment."""
     probe_timeout: float

@@ -212,7 +212,7 @@ def from_openapi(
 ) -> S:
     """A server for the HTTP API that ``spec`` describes (OpenAPI 3.0 or 3.1; a dict, text, a path or a URL).
 
-    ``client`` is the address of the API, or an HTTP client of httpx2, httpx or aiohttp, which brings its authorization
+    ``client`` is the address of the API, or an HTTP client of httpx2 or httpx, which brings its authorization
     along; ``base_url`` is the address where neither says it. Each operation is a tool, unless one of ``routes`` says
     otherwise. ``names`` are other names, by ``operationId``; ``options`` are those of ``make``, a `Server`.
 

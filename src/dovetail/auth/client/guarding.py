@@ -55,15 +55,10 @@ class AddressGuard:
 @asynccontextmanager
 async def pinned(send: Send, addresses: list[str] | None) -> AsyncGenerator[Send]:
     """``send`` for one host at ``addresses``; what an application brings that is no library's looks names up itself."""
-    from .pinning import LibrarySession, PinnedLibrary  # the HTTP client and all it needs
-
     if addresses is None:
         yield send
     elif isinstance(send, Pinnable):
         async with send.pinned(addresses) as made:
-            yield made
-    elif isinstance(send, LibrarySession):
-        async with PinnedLibrary(send.library, addresses).session() as made:
             yield made
     else:
         yield send

@@ -1,4 +1,4 @@
-"""HTTP clients that an application brings along, behind `client.fetch`: httpx2, httpx and aiohttp.
+"""HTTP clients that an application brings along, behind `client.fetch`: httpx2 and httpx.
 
 For those who need what our own client does not do: HTTP/2, a corporate TLS stack, a pool of their own. Theirs are the
 connections, proxies, certificates, cookies and the bound on connections; ours are time limits, redirects, the size of
@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import io
 import logging
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ....client.fetch import Fetch
 from ....errors import TransportError
 from ....settings import GOODBYE
+from .addresses import address_of, shown
 from .dialing import unreachable
 from .inflating import Body
 from .routes import ENCODINGS, request, route_to
 
 log = logging.getLogger("dovetail.client")
 
-ACCEPTED = "an httpx2.AsyncClient, an httpx.AsyncClient, an aiohttp.ClientSession or an object with session()"
+ACCEPTED = "an httpx2.AsyncClient, an httpx.AsyncClient or an object with session()"
 _TELLING = (
     socket.gaierror,
     ssl.SSLError,
@@ -46,9 +46,8 @@ def fetch_by(client: Any) -> Fetch:
     """
     for kind in type(client).__mro__:
         library = kind.__module__.partition(".")[0]
-        adapter = _ADAPTERS.get((library, kind.__name__))
-        if adapter is not None:
-            return adapter(client, library)
+        if library in ("httpx", "httpx2") and kind.__name__ == "AsyncClient":
+            return HttpxClient(client, library)
     if isinstance(client, Fetch) and not isinstance(client, type):
         return client
     what = client.__name__ + " itself" if isinstance(client, type) else f"a {type(client).__name__}"
@@ -66,38 +65,10 @@ class Head(NamedTuple):
     """Let go of it, read or not."""
 
 
-class Library:
-    """A `Fetch` by another library's client, which outlives its sessions. ``own`` are the errors of the library."""
-
-    def __init__(self, client: Any, name: str, *own: type[Exception]) -> None:
-        self.client = client
-        self.name = name
-        self.errors = (*own, OSError, ValueError, RuntimeError)
-        """Everything it may raise."""
-        self.unconnected: type[Exception] = OSError  # there is no connection: nothing was sent
-
-    @property
-    def is_closed(self) -> bool:
-        raise NotImplementedError
-
-    async def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
-    ) -> Head:
-        """Send one request; ``name`` is what a certificate has to be for, where ``url`` has an address in its place."""
-        raise NotImplementedError
-
-    def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
-        """``error`` in our words; ``begun`` when the head of the answer was there."""
-        raise NotImplementedError
-
-    def session(self) -> LibrarySession:
-        return LibrarySession(self)
-
-
 class LibrarySession:
     """The requests of one connection; leave it to let go of the answers that are still open."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: HttpxClient) -> None:
         self.library = library
         self._open: set[LibraryResponse] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -110,6 +81,10 @@ class LibrarySession:
             response.close()
         if self._closing:
             await asyncio.wait(list(self._closing), timeout=GOODBYE)
+
+    def pinned(self, addresses: Sequence[str]) -> LibrarySession:
+        """A session for requests to a single host at ``addresses``: httpx would look the name up again."""
+        return _PinnedClient(self.library, addresses).session()
 
     async def __call__(
         self,
@@ -149,7 +124,7 @@ class LibrarySession:
 class LibraryResponse(Body):
     """The answer to one request; see `client.fetch.Response`."""
 
-    def __init__(self, session: LibrarySession, library: Library, head: Head, where: str) -> None:
+    def __init__(self, session: LibrarySession, library: HttpxClient, head: Head, where: str) -> None:
         self.status = head.status
         self.headers = head.headers
         self._head = head
@@ -196,24 +171,30 @@ async def _whole(data: bytes) -> AsyncGenerator[bytes, None]:
     yield data
 
 
-# --- the libraries --------------------------------------------------------------------------------------------------
-
-
-class HttpxClient(Library):
-    """httpx, and httpx2, which has the same interface."""
+class HttpxClient:
+    """A `Fetch` by a client of httpx, or of httpx2, which has the same interface. It outlives its sessions."""
 
     def __init__(self, client: Any, library: str) -> None:
         self._httpx: Any = importlib.import_module(library)
-        super().__init__(client, f"{library}.AsyncClient", self._httpx.HTTPError, self._httpx.InvalidURL)
-        self.unconnected = self._httpx.ConnectError
+        self.client = client
+        self.library = library
+        self.name = f"{library}.AsyncClient"
+        self.errors = (self._httpx.HTTPError, self._httpx.InvalidURL, OSError, ValueError, RuntimeError)
+        """Everything it may raise."""
+        self.unconnected: type[Exception] = self._httpx.ConnectError
+        """Raised when there is no connection: nothing was sent."""
 
     @property
     def is_closed(self) -> bool:
         return self.client.is_closed
 
+    def session(self) -> LibrarySession:
+        return LibrarySession(self)
+
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
     ) -> Head:
+        """Send one request; ``name`` is what a certificate has to be for, where ``url`` has an address in its place."""
         encoded = [(each.encode(), value.encode()) for each, value in headers.items()]
         more = None if name is None else {"sni_hostname": name}
         request = self.client.build_request(
@@ -236,6 +217,7 @@ class HttpxClient(Library):
         return Head(response.status_code, told, pieces, close)
 
     def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
+        """``error`` in our words; ``begun`` when the head of the answer was there."""
         httpx, said = self._httpx, _said(error)
         match error:
             case httpx.ConnectError():
@@ -256,66 +238,29 @@ class HttpxClient(Library):
                 return _unusable(self.name, said)
 
 
-class AiohttpSession(Library):
-    """aiohttp."""
+class _PinnedClient(HttpxClient):
+    """``inner`` for requests to one host: they go to its ``addresses``, in its name, with its certificate."""
 
-    def __init__(self, session: Any, library: str) -> None:
-        self._aiohttp: Any = importlib.import_module(library)
-        self._no_limit = self._aiohttp.ClientTimeout(total=None)
-        self._url: Any = importlib.import_module("yarl").URL
-        super().__init__(session, f"{library}.ClientSession", self._aiohttp.ClientError)
-        self.unconnected = self._aiohttp.ClientConnectorError
-
-    @property
-    def is_closed(self) -> bool:
-        return self.client.closed
+    def __init__(self, inner: HttpxClient, addresses: Sequence[str]) -> None:
+        super().__init__(inner.client, inner.library)
+        self._addresses = addresses
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, name: str | None = None
     ) -> Head:
-        response = await self.client.request(
-            method,
-            self._url(url, encoded=True),  # or else it takes escapes apart, which need not mean the same then
-            headers=headers,
-            data=None if body is None else io.BytesIO(body),  # bytes that are many come with a warning
-            timeout=self._no_limit,
-            allow_redirects=False,
-            raise_for_status=False,
-            auto_decompress=False,
-            server_hostname=name,
-        )
-
-        async def close() -> None:
-            response.close()
-
-        return Head(response.status, response.headers, aiter(response.content.iter_any()), close)
-
-    def explain(self, error: Exception, where: str, begun: bool) -> TransportError:
-        aiohttp, said = self._aiohttp, _said(error)
-        match error:
-            case aiohttp.ClientProxyConnectionError():
-                return TransportError(f"the proxy to {where} cannot be reached", cause="proxy")
-            case aiohttp.ClientHttpProxyError():
-                return TransportError(f"the proxy to {where} refuses: HTTP {error.status}", cause="proxy")
-            case aiohttp.ClientConnectorError():
-                return unreachable(_root(error), where)
-            case TimeoutError():
-                return TransportError(f"{where} did not answer in time ({said})", cause="timeout")
-            case aiohttp.ServerDisconnectedError():
-                return _broken(where, begun)
-            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
-                return _broken(where, True)
-            case aiohttp.ClientError() | ValueError():
-                return TransportError(f"{where} cannot be understood: {said}", cause="protocol")
-            case _:
-                return _unusable(self.name, said)
-
-
-_ADAPTERS: dict[tuple[str, str], Callable[[Any, str], Library]] = {
-    ("httpx2", "AsyncClient"): HttpxClient,
-    ("httpx", "AsyncClient"): HttpxClient,
-    ("aiohttp", "ClientSession"): AiohttpSession,
-}
+        wanted = address_of(url)
+        secure, name, port = wanted.origin
+        # Their pools know connections by the address alone: one that was made in this name is for no other.
+        lines = {"Host": wanted.name, "Connection": "close", **headers}
+        failure: Exception = unreachable(socket.gaierror(socket.EAI_NONAME, "no address"), shown(url))
+        for place in self._addresses:
+            host = f"[{place}]" if ":" in place else place
+            there = f"http{'s' if secure else ''}://{host}:{port}{wanted.path}"
+            try:
+                return await super().send(method, there, lines, body, name if secure else None)
+            except self.unconnected as error:
+                failure = error
+        raise failure
 
 
 def _said(error: Exception) -> str:
