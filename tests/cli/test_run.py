@@ -299,7 +299,7 @@ async def test_a_client_that_closes_our_stdout_ends_the_server() -> None:
     async with started("run", FILE) as served:
         await served.ask("tools/list")
         served.start("stuck", seconds=60)
-        served.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+        served.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # noqa: SLF001  asyncio has no other way
         await served.ends(GRACE_SECONDS + HALF)
 
 

@@ -82,9 +82,9 @@ loop = asyncio.new_event_loop()
 loop.run_until_complete(client.open())
 pid = int(client.server_info.version)
 loop.close()
-asyncio.run(asyncio.wait_for(client.close(), 5))
+asyncio.run(asyncio.wait_for(client.close(), 60))
 print(client.state)
-until = time.monotonic() + 10
+until = time.monotonic() + 60
 while time.monotonic() < until:
     try:
         os.kill(pid, 0)  # asyncio's own watcher takes note of the end in a thread
@@ -95,7 +95,7 @@ while time.monotonic() < until:
 async def again():
     async with client:
         print(client.revision)
-asyncio.run(asyncio.wait_for(again(), 10))
+asyncio.run(asyncio.wait_for(again(), 60))
 """
 
 

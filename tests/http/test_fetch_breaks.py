@@ -197,12 +197,12 @@ async def test_giving_up_when_the_answer_is_there_does_not_cut_whoever_has_the_c
             asyncio.get_running_loop().call_soon(first.cancel)
 
         tasks: list[asyncio.Task[bytes]] = []
-        (connection,) = send._open
-        free, connection._free = connection._free, put_aside
+        (connection,) = send._open  # noqa: SLF001
+        free, connection._free = connection._free, put_aside  # noqa: SLF001
         ready.set()
         with pytest.raises(asyncio.CancelledError):
             await first
-        connection._free = free
+        connection._free = free  # noqa: SLF001
         assert await tasks[0] == b"second"
         assert len(server.peers) == 1
 
