@@ -1,20 +1,15 @@
-# `make run` and `make test` need nothing but Python 3.11, make and (for the peers) npm.
+# `make run` and `make test` need nothing but Python 3.11 and make.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Thousands of modules and processes: what is compiled once must be kept, whatever the caller usually wants.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# The tests start many processes: let Python keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
-LAYERED := $(addprefix tests/,server http client drivers transports workers auth gateway dialects errors stores \
-	surface testing test_every_revision.py)
-SUITE := -n 2 --dist loadgroup -m "not slow" -rs
-# Counting calls, other implementations, and the benchmark: they reach nothing of ours that the rest does not.
-UNTRACED := --ignore tests/budget --ignore tests/peers --ignore tests/proof
+LAYERED := tests/server tests/client tests/gateway tests/test_every_revision.py
 
-# What is said, how it is written and when it may be said: few processes, no clocks, nothing that can die on the way.
-INNER := $(addprefix tests/,model wire core json_schema errors dialects drivers)
-
-.PHONY: help setup run test test-layers test-slow test-pythons coverage coverage-inner check format bench bench-face interop attack chaos fuzz conformance soak tables peers lock docs clean
+.PHONY: help setup run check test test-ci test-all test-layers test-pythons coverage format bench bench-face interop attack chaos fuzz conformance soak tables peers programs lock docs clean
 
 help:            ## what there is to do
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,33 +27,32 @@ check: setup     ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-test: check peers ## checks and the whole test suite
-	$(BIN)/python -m pytest $(SUITE)
+test: check      ## lint, types and the tests that need nothing but Python
+	$(PYTEST)
 
-coverage: setup  ## how much of each package the tests reach; fails below the floor
-	rm -rf results/coverage && mkdir -p results/coverage
-	@# The tracer slows everything down, so `make test` judges the tests; here only the floor counts.
-	$(BIN)/python -m coverage run -m pytest $(SUITE) $(UNTRACED) || [ $$? -eq 1 ]
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python scripts/coverage_floor.py
+test-ci: setup peers programs ## the tests that need other programs; not the slow ones
+	$(PYTEST) -m "(peer or browser or redis or prometheus) and not slow"
 
-coverage-inner: setup ## the same for the inner packages, by the tests of their own rooms; CI runs it
-	rm -rf results/coverage && mkdir -p results/coverage
-	$(BIN)/python -m coverage run -m pytest $(SUITE) $(INNER) || [ $$? -eq 1 ]
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python scripts/coverage_floor.py --inner
+test-all: test setup peers programs ## all tests and the conformance suite
+	$(PYTEST) -m "slow or peer or browser or redis or prometheus"
+	$(MAKE) test-layers conformance
 
-test-layers: setup ## what talks to a server, once more with every layer switched on at generous settings
-	EVERY_LAYER=1 $(BIN)/python -m pytest $(SUITE) $(LAYERED)
+test-layers: setup ## the tests of servers again, with every layer switched on at generous limits
+	EVERY_LAYER=1 $(PYTEST) $(LAYERED)
 
-test-slow: setup peers ## slow peers, soak and fuzz
-	$(BIN)/python -m pytest -m slow
-
-test-pythons: peers ## the whole test suite on every Python from 3.11 to 3.13 that is on this machine
+test-pythons:    ## `make test` without lint on each Python from 3.11 to 3.14 that is installed
 	scripts/pythons.sh
 
-peers: setup     ## the other implementations the tests talk to, each in an environment of its own
+coverage: setup  ## how much of each module `make test` reaches, also in the processes it starts
+	rm -rf results/coverage && mkdir -p results/coverage
+	$(BIN)/python -m coverage run -m pytest -n $(JOBS) --dist loadfile --ignore tests/budget
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+
+peers: setup     ## install the other implementations the tests talk to, each in an environment of its own
 	@scripts/peers.sh sdk fastmcp minimcp node
+
+programs:        ## install the programs the tests talk to, with apt-get
 	@scripts/packages.sh redis-server chromium prometheus
 
 conformance: setup ## the official suite against our server and our client

@@ -3,7 +3,7 @@
 # not on this machine is named and left out. Fails if the suite fails on any, or if none was found.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- 3.11 3.12 3.13
+[ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14
 
 # A name on the path may be pyenv's stand-in for an interpreter that is not switched on: only what runs counts.
 interpreter() {
@@ -25,7 +25,7 @@ for version in "$@"; do
   echo "== Python $version ($("$python" -V))"
   tested+=("$version")
   scripts/setup.sh ".venv-$version" "$python" &&
-    ".venv-$version/bin/python" -m pytest -n 2 --dist loadgroup -m "not slow" -rs || failed+=("$version")
+    ".venv-$version/bin/python" -m pytest -n 2 --dist loadfile || failed+=("$version")
 done
 echo "tested: ${tested[*]:-none}; failed: ${failed[*]:-none}; not on this machine: ${missing[*]:-none}"
 [ ${#tested[@]} -gt 0 ] && [ ${#failed[@]} -eq 0 ]

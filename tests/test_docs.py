@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.server import current
+from tests.peers.environment import need
 from tests.support.waiting import HANG
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,13 +99,19 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("family", ["dovetail", "fastmcp", "mcp"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "dovetail",
+        pytest.param("fastmcp", marks=pytest.mark.peer),
+        pytest.param("mcp", marks=pytest.mark.peer),
+    ],
+)
 def test_every_name_of_the_tables_for_those_who_come_from_others_exists(family: str) -> None:
     """The names of the newest majors, in the environments of the peers."""
     peer = {"dovetail": "", "fastmcp": "fastmcp", "mcp": "sdk"}[family]
     python = ROOT / ".peers" / peer / "bin" / "python" if peer else Path(sys.executable)
-    if peer and not (ROOT / ".peers" / peer / ".ready").exists():
-        pytest.skip(f"{peer} is not here: scripts/peers.sh {peer}")
+    need(peer)
     _, _, table = (DOCS / "migrate.md").read_text().partition("## From FastMCP 4 and the SDK 2")
     names = re.findall(rf"`({family}\.[\w.]+)`", table.partition("\n## ")[0])
     assert len(names) > 20

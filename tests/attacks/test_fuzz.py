@@ -15,6 +15,7 @@ from attacks.report import GotThrough
 from attacks import weight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", WORK)
 def test_nothing_crashes_hangs_or_grows(transport: str) -> None:
     assert asyncio.run(fuzz(transport, seconds=0.5, seed=1))

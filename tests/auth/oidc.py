@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
-import pytest
 from bench import peers
 
 from dovetail.transports.http.client.pool import HttpFetch
@@ -71,10 +70,8 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def oidc(**environment: str) -> AsyncIterator[Oidc]:
-    """A provider and a server protected by it. Skips where the package is not installed."""
+    """A provider and a server protected by it."""
     need("node")
-    if not (peers.PEERS / "node" / "node_modules" / "oidc-provider").exists():
-        pytest.skip("oidc-provider is missing: run scripts/peers.sh node")
     port = free_port()
     running = Oidc(f"http://127.0.0.1:{port}")
     async with serving(running) as (fake, url):

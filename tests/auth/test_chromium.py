@@ -1,7 +1,6 @@
 """A real browser walks login and consent once: Chromium without a window, moved by Playwright."""
 
 import asyncio
-import importlib.util
 import shutil
 from typing import Any
 
@@ -15,10 +14,7 @@ from .proxied import Proxied, proxied
 from .test_oidc_provider import run
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: apt-get install chromium"),
-    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is missing"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.peer]
 
 
 def test_a_user_logs_in_and_consents_in_chromium() -> None:

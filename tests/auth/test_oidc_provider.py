@@ -18,6 +18,8 @@ from tests.support.waiting import HANG
 
 from .oidc import Browser, Oidc, oidc
 
+pytestmark = pytest.mark.peer
+
 
 def run(test: Callable[[Oidc], Any], **environment: str) -> None:
     async def inside() -> None:

@@ -321,6 +321,7 @@ async def test_a_key_of_rsa_proves_as_well() -> None:
         assert answer.status == 200, answer.headers
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("verifier", ["jwt", "introspection"])
 def test_our_client_with_dpop_is_let_in_by_our_server(revision: str, verifier: str) -> None:

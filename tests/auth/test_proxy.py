@@ -34,6 +34,7 @@ def run(test: Callable[[Proxied], Any], **options: Any) -> None:
     asyncio.run(inside())
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("plain", [False, True], ids=["oidc", "oauth"])
 def test_our_client_logs_in_and_the_principal_is_the_providers_user(plain: bool) -> None:
     async def test(site: Proxied) -> None:
@@ -57,6 +58,7 @@ def test_our_client_logs_in_and_the_principal_is_the_providers_user(plain: bool)
     run(test, plain=plain)
 
 
+@pytest.mark.peer
 def test_a_token_of_ours_that_has_ended_is_renewed_without_the_user() -> None:
     now = [time.time()]
 
@@ -76,6 +78,7 @@ def test_a_token_of_ours_that_has_ended_is_renewed_without_the_user() -> None:
     run(test, clock=lambda: now[0])
 
 
+@pytest.mark.peer
 def test_the_providers_token_is_renewed_once_for_all_who_want_it() -> None:
     now = [time.time()]
 
@@ -92,6 +95,7 @@ def test_the_providers_token_is_renewed_once_for_all_who_want_it() -> None:
     run(test, clock=lambda: now[0])
 
 
+@pytest.mark.peer
 def test_what_the_provider_takes_back_ends_with_us_too() -> None:
     now = [time.time()]
 
@@ -114,6 +118,7 @@ def test_what_the_provider_takes_back_ends_with_us_too() -> None:
     run(test, clock=lambda: now[0])
 
 
+@pytest.mark.peer
 def test_log_out_revokes_ours_and_the_providers() -> None:
     async def test(site: Proxied) -> None:
         auth = OAuth(store=MemoryTokens(), open_browser=site.browse())
@@ -126,6 +131,7 @@ def test_log_out_revokes_ours_and_the_providers() -> None:
     run(test)
 
 
+@pytest.mark.peer
 def test_a_further_scope_is_asked_for_and_agreed_to() -> None:
     async def test(site: Proxied) -> None:
         auth = OAuth(store=MemoryTokens(), open_browser=site.browse(visits := []))
@@ -137,6 +143,7 @@ def test_a_further_scope_is_asked_for_and_agreed_to() -> None:
     run(test, scopes=["tools"])
 
 
+@pytest.mark.peer
 def test_work_that_goes_on_after_its_call_finds_the_providers_token_by_the_user() -> None:
     async def test(site: Proxied) -> None:
         store = MemoryTokens()
@@ -421,6 +428,7 @@ async def test_the_doctor_finds_nothing_wrong_with_a_proxy() -> None:
         assert steps == ["challenge:", "resource:", "metadata:", "pkce:", "registration:", "authorization:"]
 
 
+@pytest.mark.peer
 def test_a_user_logs_in_calls_and_logs_out_by_command(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DOVETAIL_TOKEN"}
     environment["XDG_DATA_HOME"] = str(tmp_path)

@@ -1,7 +1,6 @@
 """A real browser in front of a real inspector, which runs in a thread of its own."""
 
 import asyncio
-import importlib.util
 import shutil
 import threading
 from collections.abc import Iterator
@@ -9,8 +8,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dovetail import Server
 from dovetail.client.connecting.targets import parse_target
@@ -21,10 +18,6 @@ from tests.support.waiting import HANG
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).resolve().parents[2] / "results" / "inspector"
-needs_browser = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: apt-get install chromium"),
-    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is missing"),
-]
 
 
 class Running:

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.waiting import HANG
 
-from .browsing import Running, chromium, needs_browser, open_page, picture, running
+from .browsing import Running, chromium, open_page, picture, running
 from .test_panels import choose, go, run
 
-pytestmark = needs_browser
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from dovetail import Client
 from dovetail.testing import replay
 
-from .browsing import Running, chromium, needs_browser, open_page, picture, running
+from .browsing import Running, chromium, open_page, picture, running
 from .demo import build
 
-pytestmark = needs_browser
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

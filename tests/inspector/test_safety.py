@@ -13,7 +13,7 @@ import pytest
 from dovetail import Server, TextResource
 from tests.support.waiting import HANG, wait_until
 
-from .browsing import Running, chromium, needs_browser, open_page, running
+from .browsing import Running, chromium, open_page, running
 from .demo import build, build_hostile
 from .test_panels import choose, go, run
 
@@ -175,7 +175,7 @@ HACKED = "window.hacked !== undefined || top.hacked !== undefined"
 
 
 class TestInABrowser:
-    pytestmark = needs_browser
+    pytestmark = pytest.mark.browser
 
     def test_no_script_of_a_hostile_server_runs(self, browser: Any) -> None:
         with running(build_hostile()) as made:

@@ -16,11 +16,11 @@ import pytest
 from dovetail import Server
 from tests.support.waiting import HANG
 
-from .browsing import chromium, needs_browser, open_page, running
+from .browsing import chromium, open_page, running
 from .demo import build
 from .test_panels import choose, go, run
 
-pytestmark = needs_browser
+pytestmark = pytest.mark.browser
 CLI = [sys.executable, "-m", "dovetail.cli.main"]
 DEMO = Path(__file__).parent / "demo.py"
 SMALL = """

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from .browsing import Running, chromium, needs_browser, open_page, running
+from .browsing import Running, chromium, open_page, running
 from .demo import build
 from .test_panels import choose, go
 
-pytestmark = needs_browser
+pytestmark = pytest.mark.browser
 
 FRAMES = """
 () => { window.gaps = []; let last = performance.now();

@@ -227,11 +227,10 @@ def test_the_limit_and_we_ask_once_per_call(peer: Peer, transport: str, era: str
 @pytest.mark.parametrize(
     ("peer", "count"),
     [
-        # That the number is asked for shows where it is large; others start slowly, so they do it once.
         pytest.param(
             peer,
             count,
-            marks=pytest.mark.slow if peer.environment and count == 1 else (),
+            marks=pytest.mark.peer if peer.environment else (),
             id=f"{count}-{peer.name}",
         )
         for count in (1, 50)
@@ -249,7 +248,11 @@ def test_a_server_has_exactly_the_tools_it_is_measured_with(peer: Peer, count: i
         assert driver.sequential(ECHO, 10.0, most=2).calls == 2
 
 
-@pytest.mark.parametrize("peer", [DOVETAIL, SDK], ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer",
+    [DOVETAIL, pytest.param(SDK, marks=pytest.mark.peer)],
+    ids=lambda peer: peer.name,
+)
 def test_a_large_server_has_as_many_tools_as_its_figure_says(peer: Peer) -> None:
     need(peer.environment)
     with Child(peer, "stdio", BENCH_MIXED=str(start.MIXED)) as child:

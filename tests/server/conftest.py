@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.shared import Shared
 
 
@@ -15,7 +15,7 @@ def redis_server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", pytest.param("redis", marks=needs_redis)])
+@pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
     if request.param == "sqlite":
         return Shared(tmp_path / "s.db")

@@ -78,6 +78,7 @@ def check(shared: Shared, effects: Path, kills: int) -> None:
     assert [number for number in acknowledged if after[number] != done[number]] == []
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_and_double_nothing(shared: Shared, tmp_path: Path) -> None:
     check(shared, tmp_path / "effects", 20)
 

@@ -19,13 +19,13 @@ from dovetail.stores import (
     from_url,
 )
 from tests.support.aio import run
-from tests.support.redis import VALKEY, RedisServer, free_port, needs_redis, needs_valkey
+from tests.support.redis import RedisServer, free_port
 from tests.support.stopwatch import Stopwatch
 from tests.support.waiting import HANG, turns, until, wait_until
 
 from .contract import Clock, SharedStoreContract
 
-pytestmark = needs_redis
+pytestmark = pytest.mark.redis
 
 TICK = 0.03
 """Redis has a clock of its own, so here time really passes."""
@@ -69,16 +69,6 @@ class TestRedisStore(OnRedis):
     def make_small(self, clock: Clock) -> Store:
         self.small.ask("CONFIG", "SET", "maxmemory", "2mb")
         return self.make(clock)
-
-
-@needs_valkey
-class TestValkeyStore(TestRedisStore):
-    @pytest.fixture(scope="class")
-    @classmethod
-    def server(cls) -> Iterator[RedisServer]:
-        with RedisServer(program=VALKEY) as server:
-            cls.small = server
-            yield server
 
 
 class TestRedisCluster(OnRedis):

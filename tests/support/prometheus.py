@@ -11,15 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pytest
-
 from .redis import free_port
 from .waiting import HANG, wait_until
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
-needs_prometheus = pytest.mark.skipif(
-    PROMETHEUS is None or PROMTOOL is None, reason="`make peers` installs prometheus"
-)
 
 CONFIG = """
 global: {scrape_interval: 200ms, scrape_timeout: 200ms}

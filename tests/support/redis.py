@@ -10,15 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
-
 from .waiting import HANG, wait_until
 
 SERVER = os.environ.get("DOVETAIL_TEST_REDIS") or shutil.which("redis-server")
-"""What stands for Redis in the tests: Valkey's program may do so too."""
-VALKEY = shutil.which("valkey-server")
-needs_valkey = pytest.mark.skipif(VALKEY is None, reason="there is no valkey-server: Debian has it since 13")
-needs_redis = pytest.mark.skipif(SERVER is None, reason="`make peers` installs redis-server")
+"""The program that the tests run as Redis. Set the variable to test with Valkey."""
 
 
 def free_port() -> int:
@@ -30,9 +25,9 @@ def free_port() -> int:
 class RedisServer:
     """One ``redis-server`` on a free port of loopback, with its files in a folder of its own."""
 
-    def __init__(self, *options: str, sentinel: bool = False, program: str | None = SERVER) -> None:
-        assert program is not None
-        self._program = program
+    def __init__(self, *options: str, sentinel: bool = False) -> None:
+        assert SERVER is not None
+        self._program = SERVER
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="dovetail-redis-"))
         self._options = options

@@ -18,7 +18,7 @@ from tests.drivers.parrot import connected
 from tests.support import web as web_support
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
-from tests.support.prometheus import needs_prometheus, problems
+from tests.support.prometheus import problems
 from tests.support.waiting import until
 from tests.support.web import Web, legacy_headers, modern, modern_headers, served
 
@@ -131,7 +131,7 @@ async def test_the_environment_opens_it_too(value: str) -> None:
             assert (await Web(site).ask("GET", {}, path="/metrics")).status == 404
 
 
-@needs_prometheus
+@pytest.mark.prometheus
 @run
 async def test_promtool_finds_nothing_wrong_with_what_a_busy_server_says() -> None:
     server = shop(
@@ -236,7 +236,7 @@ async def test_a_server_with_too_many_tools_counts_the_rest_together() -> None:
     assert metrics.read("dovetail_calls_total") == NAMES + 200
 
 
-@needs_prometheus
+@pytest.mark.prometheus
 @pytest.mark.parametrize("openmetrics", [False, True])
 def test_labels_of_anybodys_text_are_escaped_and_cut(openmetrics: bool) -> None:
     metrics = Server("odd").metrics

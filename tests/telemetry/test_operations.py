@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.telemetry.families import FAMILIES
-from tests.support.prometheus import PROMTOOL, needs_prometheus
+from tests.support.prometheus import PROMTOOL
 from tests.support.waiting import HANG
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -73,7 +73,7 @@ def checked(path: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-@needs_prometheus
+@pytest.mark.prometheus
 def test_promtool_understands_the_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
     assert checked(DOCS / "alerts.yml") == ""
     rules = [

@@ -14,7 +14,7 @@ from dovetail.telemetry.table import enter, gather
 from tests.http.children import SLOW, child
 from tests.support import web as support
 from tests.support.aio import run
-from tests.support.prometheus import Prometheus, needs_prometheus
+from tests.support.prometheus import Prometheus
 from tests.support.waiting import HANG, until, wait_until
 from tests.support.web import Web, text
 from tests.telemetry.test_metrics import samples
@@ -79,7 +79,7 @@ async def until_workers(web: Web, count: int, but: str = "") -> None:
     raise AssertionError("they never are as many")
 
 
-@needs_prometheus
+@pytest.mark.prometheus
 def test_a_real_prometheus_scrapes_four_workers(slow: str) -> None:
     @run
     async def scenario() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dovetail.cli.main import COMMANDS, main
-from tests.inspector.browsing import CHROMIUM, chromium, open_page, picture
+from tests.inspector.browsing import chromium, open_page, picture
 from tests.support.waiting import HANG, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: apt-get install chromium")
+@pytest.mark.browser
 def test_from_nothing_to_a_server_in_a_client(tmp_path: Path, wheel: Path) -> None:
     begun = time.monotonic()
     install, project, dev, calls, client, contract = blocks("console")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.redis import RedisServer, free_port, needs_redis
+from tests.support.redis import RedisServer, free_port
 from tests.support.waiting import HANG, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("dovetail ")
 ]
-pytestmark = needs_redis
+pytestmark = pytest.mark.redis
 
 
 def ready(port: int) -> bool:

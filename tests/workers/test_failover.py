@@ -17,7 +17,7 @@ from dovetail import Client
 from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post, resume, stream
 from tests.support.aio import run_limited
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import HANG, until
 from tests.support.web import Site, Web, text
 from tests.workers.fleet import Customer, shop, write
@@ -66,7 +66,7 @@ def test_four_workers_two_hundred_calls_each_and_a_kill_now_and_then(tmp_path: P
     run_limited(four_workers(tmp_path, calls=200, kills=5), 300)
 
 
-@needs_redis
+@pytest.mark.redis
 def test_the_workers_of_one_machine_hear_of_each_other_through_redis(tmp_path: Path) -> None:
     with RedisServer() as redis:
         run_limited(four_workers(tmp_path, "--store", redis.url, calls=20, kills=0), 120)
@@ -90,7 +90,7 @@ async def one_call_each(one: Child, two: Child, calls: int) -> None:
     assert not sum(each.uncertain for each in customers)
 
 
-@needs_redis
+@pytest.mark.redis
 @pytest.mark.parametrize("calls", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_two_machines_with_one_redis_serve_each_others_sessions(tmp_path: Path, calls: int) -> None:
     async def scenario() -> None:
@@ -108,7 +108,7 @@ def test_two_machines_with_one_redis_serve_each_others_sessions(tmp_path: Path, 
     run_limited(scenario(), 200)
 
 
-@needs_redis
+@pytest.mark.redis
 def test_a_client_moves_to_the_other_machine_in_the_middle_of_a_question_and_when_one_dies(
     tmp_path: Path,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dovetail import Client, Context, DovetailError, Refusal, Server
 from dovetail.stores import RedisStore, SqliteStore, Store
 from tests.support.aio import run
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import until
 
 
@@ -58,7 +58,7 @@ async def tried(client: Client, number: int) -> str:
     return "done"
 
 
-@needs_redis
+@pytest.mark.redis
 @run
 async def test_a_task_outlives_a_restart_of_redis(redis: RedisServer) -> None:
     till = Till(RedisStore(redis.url))
@@ -83,7 +83,7 @@ async def test_a_task_outlives_a_restart_of_redis(redis: RedisServer) -> None:
         assert till.done == [0]
 
 
-@needs_redis
+@pytest.mark.redis
 @run
 async def test_a_redis_without_room_refuses_what_has_to_be_kept_before_it_is_done(redis: RedisServer) -> None:
     till = Till(RedisStore(redis.url))
@@ -99,7 +99,7 @@ async def test_a_redis_without_room_refuses_what_has_to_be_kept_before_it_is_don
         assert till.done == [1, 2]
 
 
-@needs_redis
+@pytest.mark.redis
 @pytest.mark.slow
 @run
 async def test_a_redis_that_is_cut_off_for_ten_seconds_costs_answers_and_no_more(redis: RedisServer) -> None:

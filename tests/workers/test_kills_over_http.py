@@ -17,6 +17,8 @@ from tests.support.aio import run_limited
 from tests.support.waiting import turns
 from tests.workers.test_failover import address, victim
 
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
+
 FILE = """
 import os
 from dovetail import Server
@@ -141,7 +143,6 @@ def test_clients_on_sockets_lose_and_double_nothing_when_workers_are_killed(tmp_
     run_limited(till(tmp_path, calls=60, kills=4), 300)
 
 
-@pytest.mark.slow
 def test_the_same_for_as_long_as_many_kills_take(tmp_path: Path) -> None:
     need("sdk")
     run_limited(till(tmp_path, calls=2400, kills=200), 500)

@@ -12,10 +12,12 @@ from bench import peers
 from tests.http.children import child
 from tests.peers.environment import need
 from tests.support.aio import run_limited
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import until
 from tests.workers.fleet import Customer, shop, write
 from tests.workers.test_failover import address, machines, victim
+
+pytestmark = pytest.mark.peer
 
 HERE = Path(__file__).parent
 VISITORS = {
@@ -117,7 +119,7 @@ def test_four_workers_two_hundred_calls_of_each(tmp_path: Path, kill: bool) -> N
 
 
 @pytest.mark.slow
-@needs_redis
+@pytest.mark.redis
 def test_two_machines_two_hundred_calls_of_each(tmp_path: Path) -> None:
     with RedisServer() as redis:
         run_limited(two_machines(tmp_path, redis, calls=200), 900)

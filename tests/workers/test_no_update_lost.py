@@ -16,7 +16,7 @@ import pytest
 from tests.http.children import NEWEST, child
 from tests.http.talk import stream
 from tests.support.aio import run_limited
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import turns
 from tests.support.web import Site, Web
 from tests.workers.test_failover import site
@@ -37,7 +37,7 @@ async def update(name: str, number: int) -> str:
 """
 UPDATED = "notifications/resources/updated"
 NUMBER = "io.dovetail/metadata"
-pytestmark = needs_redis
+pytestmark = pytest.mark.redis
 
 
 class Ear:

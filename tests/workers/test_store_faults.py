@@ -10,12 +10,12 @@ import pytest
 from tests.http.children import ANSWER, NEWEST, Child, child
 from tests.http.talk import begin, data, post
 from tests.support.aio import run_limited
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import found
 from tests.support.web import Site, Web, text
 from tests.workers.fleet import write
 
-pytestmark = needs_redis
+pytestmark = pytest.mark.redis
 
 
 def site(served: Child) -> Site:

@@ -15,7 +15,7 @@ import pytest
 from dovetail import Client, ProtocolError, Server
 from dovetail.cli.target import load
 from tests.support.aio import run
-from tests.support.redis import RedisServer, needs_redis
+from tests.support.redis import RedisServer
 from tests.support.waiting import HANG, until
 
 SHOP = Path(__file__).with_name("shop.py")
@@ -28,7 +28,7 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", pytest.param("redis", marks=needs_redis)])
+@pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/s.db"
@@ -134,7 +134,7 @@ async def test_what_a_dead_worker_had_is_run_again_by_another_or_failed_with_the
     assert (tmp_path / "never" / "began").read_text().split() == [str(first.pid)]
 
 
-@needs_redis
+@pytest.mark.redis
 @run
 async def test_nothing_but_ids_goes_through_the_queue(redis: RedisServer) -> None:
     redis.ask("FLUSHALL")
