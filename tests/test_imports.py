@@ -13,9 +13,10 @@ PACKAGE = "dovetail"
 # public face, only re-exports and may import everything.
 RANKS: tuple[frozenset[str], ...] = (
     frozenset({"kinds", "errors", "extras", "settings", "shapes"}),
+    frozenset({"json_schema"}),
     frozenset({"model"}),
     frozenset({"wire"}),
-    frozenset({"codec", "core", "json_schema"}),
+    frozenset({"codec", "core"}),
     frozenset({"server", "client", "drivers"}),
     frozenset({"transports", "layers", "auth", "stores", "telemetry", "workers"}),
     frozenset({"gateway", "openapi", "refusals", "surface", "sync"}),

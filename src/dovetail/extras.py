@@ -29,6 +29,12 @@ def install(module: str) -> str:
     return f"pip install '{DISTRIBUTION}[{EXTRAS[module]}]'"
 
 
+def installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
 def missing(module: str, purpose: str) -> DovetailError:
     """What to raise where ``purpose`` needs ``module`` and it is not installed."""
     return DovetailError(f"{purpose} needs {module}: {install(module)}", kind="missing_extra")

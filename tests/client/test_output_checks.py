@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from typing import Any
 
 import pytest
 
 from dovetail import Client
 from dovetail.client.calling.output_checks import OutputChecks
-from dovetail.errors import RemoteProtocolError
+from dovetail.errors import DovetailError, RemoteProtocolError
 
 from ..support.aio import run
 from .scripted import Peer, Scripted, modern, text
@@ -82,13 +83,28 @@ async def test_a_remote_reference_is_refused_and_never_fetched(monkeypatch: pyte
     monkeypatch.setattr(socket.socket, "connect", forbidden)
     async with Client(tool(REMOTE, {"n": 1}), validate="strict") as client:
         await client.list_tools()
-        with pytest.raises(RemoteProtocolError, match="never fetched"):
+        with pytest.raises(RemoteProtocolError, match="references to other documents"):
             await client.call_tool("t")
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"type": 5},
+        {"type": "object", "properties": []},
+        {"$ref": "#/nope"},
+        {"pattern": "("},
+        {"type": "object", "properties": {"n": {"multipleOf": "x"}}},
+    ],
+    ids=str,
+)
 @run
-async def test_a_schema_that_cannot_be_used_is_a_broken_promise() -> None:
-    async with Client(tool({"type": "nonsense"}, {"n": 1}), validate="strict") as client:
+async def test_a_malformed_schema_is_reported_and_the_client_goes_on(schema: Any) -> None:
+    async with Client(tool(schema, {"n": 1})) as client:
+        await client.list_tools()
+        assert (await client.call_tool("t")).data == {"n": 1}
+    async with Client(tool(schema, {"n": 1}), validate="strict") as client:
         await client.list_tools()
         with pytest.raises(RemoteProtocolError, match="cannot be used"):
             await client.call_tool("t")
@@ -102,7 +118,23 @@ async def test_a_schema_of_nested_references_costs_no_time() -> None:
     schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/a39"}}, "$defs": definitions}
     async with Client(tool(schema, {"n": "x"}), validate="strict") as client:
         await client.list_tools()
-        with pytest.raises(RemoteProtocolError, match="too much work"):
+        with pytest.raises(RemoteProtocolError, match="more than 100000 schemas"):
+            await client.call_tool("t")
+
+
+@run
+async def test_without_jsonschema_rs_results_are_not_checked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    with caplog.at_level(logging.DEBUG, "dovetail.client"):
+        async with Client(tool(SCHEMA, {"n": "one"})) as client:
+            await client.list_tools()
+            assert (await client.call_tool("t")).data == {"n": "one"}
+    assert len([one for one in caplog.records if "results are not checked" in one.message]) == 1
+    async with Client(tool(SCHEMA, {"n": "one"}), validate="strict") as client:
+        await client.list_tools()
+        with pytest.raises(DovetailError, match=r"pip install 'dovetail-mcp\[schema\]'"):
             await client.call_tool("t")
 
 

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 from msgspec import UNSET, Raw
 
-from dovetail.errors import ProtocolError, RegistrationError
+from dovetail.errors import DovetailError, ProtocolError, RegistrationError
 from dovetail.server.signatures.functions import PromptFunction, ResourceFunction, prepare_tool
 from dovetail.server.signatures.problems import InvalidArguments
 
@@ -258,14 +258,7 @@ RAW = {
 }
 
 
-@pytest.fixture(params=["jsonschema-rs", "built in"])
-def validator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "built in":
-        monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    return request.param
-
-
-def test_a_raw_schema_survives_and_is_enforced(validator: str) -> None:
+def test_a_raw_schema_survives_and_is_enforced() -> None:
     function = prepare_tool(lambda arguments: arguments, name="raw", input_schema=RAW)
     assert function.input_schema == RAW
     keywords = function.decode(Raw(b'{"n":1,"kind":"a"}'))
@@ -283,7 +276,7 @@ def test_a_raw_schema_survives_and_is_enforced(validator: str) -> None:
         assert "secret" not in caught.value.message.replace("'secret' was unexpected", "")
 
 
-def test_a_raw_handler_may_ask_for_the_context(validator: str) -> None:
+def test_a_raw_handler_may_ask_for_the_context() -> None:
     def handler(arguments: dict[str, Any], ctx: Marked) -> None: ...
 
     function = prepare_tool(handler, name="raw", input_schema={"type": "object"})
@@ -337,26 +330,32 @@ def test_hints_for_unknown_arguments_are_computed_for_the_first_few_only() -> No
         {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/x.json"}}},
         {"type": "object", "$schema": "http://example.com/other"},
         {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": []},
+        {"type": "object", "required": "a"},
+        {"type": "object", "$ref": "#/nope"},
     ],
 )
-def test_a_schema_that_is_none_or_reaches_outside_is_refused(schema: dict[str, Any], validator: str) -> None:
+def test_a_malformed_raw_schema_is_refused_at_registration(schema: dict[str, Any]) -> None:
     with pytest.raises(RegistrationError) as caught:
         prepare_tool(lambda a: a, name="raw", input_schema=schema)
     assert caught.value.kind == "tool_schema_invalid"
 
 
-def test_without_the_extra_unchecked_keywords_are_named_with_the_command(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_price_in_cents_is_a_multiple_of_0_01() -> None:
+    schema = {"type": "object", "properties": {"price": {"type": "number", "multipleOf": 0.01}}}
+    function = prepare_tool(lambda a: a, name="raw", input_schema=schema)
+    assert function.decode(Raw(b'{"price":19.99}')) == {"a": {"price": 19.99}}
+    with pytest.raises(InvalidArguments):
+        function.decode(Raw(b'{"price":19.999}'))
+
+
+def test_a_raw_schema_needs_jsonschema_rs_at_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    schema = {
-        "type": "object",
-        "unevaluatedProperties": False,
-        "properties": {"contains": {"type": "string"}},
-    }
-    prepare_tool(lambda a: a, name="raw", input_schema=schema)
-    assert "uses unevaluatedProperties, which is not checked" in caplog.text
-    assert "pip install 'dovetail-mcp[schema]'" in caplog.text
+    for schemas in ({"input_schema": RAW}, {"output_schema": RAW}):
+        with pytest.raises(
+            DovetailError, match=r"'raw' needs jsonschema_rs: pip install 'dovetail-mcp\[schema\]'"
+        ):
+            prepare_tool(lambda a: a, name="raw", **schemas)
 
 
 # Prompts

@@ -17,4 +17,4 @@ class Problem(Struct, frozen=True):
 
 
 class SchemaError(ValueError):
-    """This is no schema, reaches outside itself, or is more work than is allowed; the text says which."""
+    """The schema is malformed, has a reference to another document, or is too large; the text says which."""

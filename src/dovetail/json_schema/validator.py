@@ -1,103 +1,94 @@
-"""A schema, compiled once, and what is wrong with a value.
+"""Validation of JSON values by jsonschema-rs (extra ``schema``).
 
-With the extra ``schema`` installed all of JSON Schema is checked, by jsonschema-rs; without it a small validator of our
-own checks the usual keywords. Nothing is ever fetched: a schema that refers to something outside itself is refused.
+References to other documents are refused, never fetched. Patterns run in the regular-expression engine of
+jsonschema-rs, which gives up after `_MAX_BACKTRACKS` steps.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, cast
 
-from ..settings import (
-    MOST_PROBLEMS,
-    REASON_LENGTH,
-    SCHEMA_BACKTRACKS,
-    SCHEMA_EXPLAINED,
-    SCHEMA_STEPS,
-    SMALL_SCHEMA_STEPS,
-)
+from .. import extras
+from ..settings import REASON_LENGTH
 from .problem import Problem, SchemaError
-from .small import KEYWORDS, SmallValidator
-from .weight import Schema, Weight
+from .size import Schema, measure
 
-_SILENT: Final = frozenset({
-    "$schema", "$id", "$comment", "$anchor", "title", "description", "default", "examples", "deprecated",
-    "readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType", "x-mcp-header",
-})  # fmt: skip
-"""Keywords that assert nothing."""
-_NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
-_DIALECTS: Final = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04")
+_MAX_BACKTRACKS: Final = 100_000
+"""Backtracking steps of one pattern on one string."""
+_MASK: Final = "the value"
+"""Stands for the value in messages, which may be secret."""
+_MAX_EXPLAINED: Final = 20_000
+"""Comparisons up to which jsonschema-rs is asked what is wrong; it takes about 25 µs for each one that fails."""
 
 
 class Validator:
-    """Checks values against ``schema``; ``trusted`` says that its patterns are our author's own.
+    """Checks values against ``schema``, which is compiled once.
 
     Raises:
-        SchemaError: it cannot be used; the text says why.
+        SchemaError: the schema cannot be used; the text says why.
+        DovetailError: jsonschema-rs is not installed (kind ``missing_extra``).
     """
 
-    def __init__(self, schema: Schema, *, trusted: bool) -> None:
-        dialect: Any = schema.get("$schema", _NEWEST)
-        if not isinstance(dialect, str) or not any(name in dialect for name in _DIALECTS):
-            raise SchemaError("its $schema names an unknown dialect")
-        self._weight = Weight(schema)
-        self._small = SmallValidator(self._weight.document, patterns=trusted)
+    def __init__(self, schema: Schema) -> None:
         library = _library()
-        self._full: Any = None
-        self._most = SMALL_SCHEMA_STEPS if library is None else SCHEMA_STEPS
-        self.unchecked: list[str] = []
-        """Keywords of the schema that are let pass, because the extra is not installed."""
-        if library is not None:
-            self._full = _compile(library, {"$schema": dialect, **schema})
-        else:
-            self.unchecked = sorted(self._weight.keywords - KEYWORDS - _SILENT)
-            _check_patterns(self._weight.patterns)
+        self._size = measure(schema)
+        patterns = library.FancyRegexOptions(backtrack_limit=_MAX_BACKTRACKS)
+        try:
+            self._compiled: Any = library.validator_for(
+                schema, retriever=_refuse, mask=_MASK, pattern_options=patterns
+            )
+        except library.ValidationError as error:
+            raise SchemaError(str(_problem(error))) from error
+        except Exception as error:  # the library raises ValueError and its own errors of references
+            raise SchemaError(_first_line(error)) from error
+        self._error: type[Exception] = library.ValidationError
 
-    def problems(self, value: Any) -> list[Problem]:
-        """What is wrong with ``value``, a few things at most and never the value itself; empty when it fits."""
-        steps = self._weight.steps(value, self._most)
-        if steps > self._most:
-            return [Problem("", "is too much work to be checked")]
-        if self._full is None:
-            return self._small.problems(value)
-        if self._full.is_valid(value):
-            return []
-        # Its own list of errors is made as a whole and holds every alternative: only for what is little work.
-        found = self._small.problems(value) if steps <= SMALL_SCHEMA_STEPS else []
-        if not found and steps <= SCHEMA_EXPLAINED:
-            found = [_problem(error) for error in islice(self._full.iter_errors(value), MOST_PROBLEMS)]
-        return found or [Problem("", "does not fit its schema")]
+    def problem(self, value: Any) -> Problem | None:
+        """The first thing that is wrong with ``value``, without the value itself; None when it fits."""
+        if self._compiled.is_valid(value):
+            return None
+        if self._explaining(value) <= _MAX_EXPLAINED:
+            try:
+                self._compiled.validate(value)
+            except self._error as error:
+                return _problem(error)
+        return Problem("", "does not fit its schema")
+
+    def _explaining(self, value: Any) -> int:
+        """At most how many comparisons an explanation takes. It follows all alternatives, so they multiply."""
+        count, depth = 0, 0
+        level = [value]
+        while level and count <= _MAX_EXPLAINED:
+            count, depth = count + len(level), depth + 1
+            level = [inside for item in level for inside in _inside(item)]
+        limit = _MAX_EXPLAINED + 1
+        levels = min(depth, limit.bit_length()) if self._size.is_recursive else 1
+        return min(count * self._size.comparisons**levels, limit)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _library() -> Any:
     try:
         return importlib.import_module("jsonschema_rs")
     except ImportError:
-        return None
+        raise extras.missing("jsonschema_rs", "checking values against a JSON Schema") from None
 
 
-def _compile(library: Any, schema: Schema) -> Any:
-    def refuse(uri: str) -> Any:
-        raise ValueError("remote references are never fetched")
-
-    patterns = library.FancyRegexOptions(backtrack_limit=SCHEMA_BACKTRACKS)
-    try:
-        return library.validator_for(schema, retriever=refuse, mask="the value", pattern_options=patterns)
-    except Exception as error:
-        raise SchemaError(str(error).partition("\n")[0][:REASON_LENGTH]) from error
+def _refuse(uri: str) -> Any:
+    raise ValueError("references to other documents are not followed")
 
 
 def _problem(error: Any) -> Problem:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    return Problem(path.lstrip("."), error.message.partition("\n")[0][:REASON_LENGTH])
+    return Problem(path.lstrip("."), _first_line(error.message))
 
 
-def _check_patterns(patterns: list[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise SchemaError(f"a pattern is wrong: {error}") from error
+def _first_line(error: object) -> str:
+    return str(error).partition("\n")[0][:REASON_LENGTH]

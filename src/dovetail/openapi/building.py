@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 from msgspec.structs import replace
 
+from .. import extras
 from ..client.fetch import Fetch
 from ..errors import ProtocolError, RegistrationError, ToolError
 from ..json_schema.problem import Problem
@@ -74,8 +75,8 @@ class ApiFunction(Function):
         if not self._tried:
             self._tried = True
             self._validator = validator_of(self.input_schema)
-        if self._validator is not None and (found := self._validator.problems(values)):
-            raise InvalidArguments(self.name, found)
+        if self._validator is not None and (found := self._validator.problem(values)):
+            raise InvalidArguments(self.name, [found])
         missing = [name for name in self.input_schema.get("required", ()) if name not in values]
         if missing:
             raise InvalidArguments(self.name, [Problem(name, "is required") for name in missing])
@@ -254,6 +255,8 @@ def _build(
     request_timeout: float | None,
     options: dict[str, Any],
 ) -> S:
+    if not extras.installed("jsonschema_rs"):
+        raise extras.missing("jsonschema_rs", "checking arguments and responses of an API")
     server = make(**_described(document, options))
     limit = server.limits.max_response_bytes or server.limits.max_message_bytes
     api = Api(fetch, base, timeout=request_timeout, limit=limit)

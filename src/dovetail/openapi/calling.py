@@ -122,14 +122,14 @@ class Expected:
         if not self._tried:
             self._tried = True
             self._validator = validator_of(self.schema)
-        found = self._validator.problems(value) if self._validator is not None else []
-        return f"{found[0].path or 'it'} {found[0].reason}" if found else None
+        found = self._validator.problem(value) if self._validator is not None else None
+        return None if found is None else str(found)
 
 
 def validator_of(schema: Object) -> Validator | None:
     """What checks values, made when the first one comes; None for a schema that cannot be checked."""
     try:
-        return Validator(schema, trusted=False)
+        return Validator(schema)
     except SchemaError as error:
         log.warning("a schema of the description cannot be checked: %s", error)
         return None

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ..settings import SCHEMA_DEPTH
+from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..shapes import Object, is_list, is_object
 from .bounds import SAME_VALUE, SCHEMA_SIZE
 from .reading import Document
@@ -132,7 +132,7 @@ class Schemas:
         uses.size += 1
         if isinstance(schema, bool):
             return schema
-        if not is_object(schema) or depth > SCHEMA_DEPTH // 2:
+        if not is_object(schema) or depth > MAX_SCHEMA_DEPTH // 2:
             return {}
         reference = schema.get("$ref")
         if not isinstance(reference, str):

@@ -107,24 +107,9 @@ UNREACHED_SECONDS: Final = 3.0
 
 RERUN_RUNS: Final = 100
 """Runs of one handler that `testing.rerun` goes through."""
-# --- JSON Schema: a value is checked in so many steps at most, whoever wrote the schema -------------------------------
 
-SCHEMA_NODES: Final = 10_000
-"""Objects, arrays and other values that one schema may be made of."""
-SCHEMA_DEPTH: Final = 64
-"""Levels of one schema, references not counted."""
-SCHEMA_STEPS: Final = 1_000_000
-"""Comparisons of one value with its schema by jsonschema-rs, which makes some twenty millions in a second."""
-SMALL_SCHEMA_STEPS: Final = 100_000
-"""Comparisons of one value by our own validator, which makes half a million in a second."""
-SCHEMA_EXPLAINED: Final = 1000
-"""Comparisons up to which jsonschema-rs is asked for all that is wrong: each failed one costs it 0.15 ms."""
-SCHEMA_BACKTRACKS: Final = 100_000
-"""Steps back of one pattern on one text, in jsonschema-rs."""
-SCHEMA_VALUE_DEPTH: Final = 128
-"""Levels and references that our own validator follows into a value."""
-LONGEST_MATCHED: Final = 4096
-"""Characters of a text that our own validator tries a pattern on."""
+# --- problems of values and schemas ---------------------------------------------------------------------------------
+
 MOST_PROBLEMS: Final = 10
 """Things that are said to be wrong with one value; more would not help anybody."""
 VALUES_SHOWN: Final = 20

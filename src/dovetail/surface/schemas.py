@@ -246,10 +246,8 @@ class _Comparison:
         if b is not self._b and local_references(b):
             return [Reason(path, "a reference cannot be compared")]
         try:
-            validator = Validator({**b, **definitions}, trusted=False)
-            lost = [value for value in values if validator.problems(value)]
-            if validator.unchecked:
-                return [Reason(path, f"{validator.unchecked[0]} cannot be compared")]
+            validator = Validator({**b, **definitions})
+            lost = [value for value in values if validator.problem(value)]
         except SchemaError as error:
             return [Reason(path, f"the schema cannot be read: {error}")]
         return [Reason(path, f"{shown_value(value)} is not accepted any more") for value in lost[:3]]

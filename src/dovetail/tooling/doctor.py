@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from .. import extras
 from ..cli.call import client_of, client_parser
 from ..cli.output import Bad, Doubtful, Good, Printer
 from ..client import Client
@@ -178,6 +179,8 @@ async def _offered(client: Client) -> list[Finding]:
     if not client.server_capabilities.has("tools"):
         return [Finding("tools", "note", "it offers none")]
     tools = await client.list_tools()
+    if not extras.installed("jsonschema_rs"):
+        found.append(_note("schemas", "they are not checked", extras.install("jsonschema_rs")))
     for tool in tools:
         problem = _problem_of(tool)
         if problem is not None:
@@ -192,10 +195,10 @@ async def _offered(client: Client) -> list[Finding]:
 def _problem_of(tool: Any) -> tuple[State, str, str] | None:
     for side in ("input_schema", "output_schema"):
         schema: Any = getattr(tool, side)
-        if not isinstance(schema, dict):
+        if not isinstance(schema, dict) or not extras.installed("jsonschema_rs"):
             continue
         try:
-            Validator(schema, trusted=False)  # pyright: ignore[reportUnknownArgumentType]
+            Validator(schema)  # pyright: ignore[reportUnknownArgumentType]
         except SchemaError as error:
             return "broken", f"its {side.replace('_', ' ')} cannot be used: {error}", "correct the schema"
     if not tool.description:

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..errors import RegistrationError, RemoteProtocolError
+from ..json_schema.size import MAX_SCHEMA_DEPTH
 from ..model.meta import PROTOCOL_VERSION
-from ..settings import HEADS_KEPT, NAME_ECHO, SCHEMA_DEPTH
+from ..settings import HEADS_KEPT, NAME_ECHO
 from ..shapes import is_list, is_object
 from .edits.schemas import NAMED, VALUES
 from .frames import UNREADABLE, Frame
@@ -270,7 +271,7 @@ def header_map(input_schema: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 
 def _collect(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
-    if len(path) > SCHEMA_DEPTH:
+    if len(path) > MAX_SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
     for keyword, value in schema.items():
         if keyword == "properties" and is_object(value):
@@ -299,7 +300,7 @@ def _forbid(keyword: str, value: Any, depth: int) -> None:
     """Refuse an annotation where the argument could not be found by its path alone."""
     if keyword in VALUES:
         return
-    if depth > SCHEMA_DEPTH:
+    if depth > MAX_SCHEMA_DEPTH:
         raise RegistrationError("the input schema is nested too deeply")
     if is_list(value):
         for item in value:

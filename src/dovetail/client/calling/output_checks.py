@@ -2,14 +2,14 @@
 
 Three settings: "strict" raises, "warn" logs once per tool, "off" looks at nothing. A schema that refers to another
 document is refused as a whole: remote references are never fetched, and a reference that cannot be followed must not
-turn into "everything is fine". Needs jsonschema-rs; without it "warn" does nothing and "strict" says what to install.
+turn into "everything is fine". Without jsonschema-rs "warn" checks nothing, and "strict" raises an error with the
+command that installs it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 from ... import extras
@@ -30,8 +30,9 @@ class OutputChecks:
         if checking not in ("strict", "warn", "off"):
             raise ValueError(f'validate must be "strict", "warn" or "off", not {checking!r}')
         self._strict = checking == "strict"
-        self._installed = find_spec("jsonschema_rs") is not None
-        self.enabled = checking != "off" and (self._strict or self._installed)
+        self.enabled = self._strict or (checking == "warn" and extras.installed("jsonschema_rs"))
+        if checking == "warn" and not self.enabled:
+            log.debug("results are not checked against output schemas: %s", extras.install("jsonschema_rs"))
         self._validators: dict[str, tuple[Any, Validator | str]] = {}
         """By tool: its schema, and what checks it or why nothing can."""
         self._warned: set[str] = set()
@@ -71,14 +72,12 @@ class OutputChecks:
         validator = known[1]
         if isinstance(validator, str):
             return validator
-        problems = validator.problems(value)
-        return str(problems[0]) if problems else None
+        problem = validator.problem(value)
+        return None if problem is None else str(problem)
 
     def _validator(self, schema: Any) -> Validator | str:
-        if not self._installed:
-            raise extras.missing("jsonschema_rs", "validating results")
         try:
-            return Validator(schema, trusted=False)
+            return Validator(schema)
         except SchemaError as error:
             return f"the output schema cannot be used: {error}"
 

@@ -158,8 +158,8 @@ class RawFunction(Function):
             values = {}
         if not is_object(values):
             raise _no_object(self.name)
-        if found := self._validator.problems(values):
-            raise InvalidArguments(self.name, found)
+        if found := self._validator.problem(values):
+            raise InvalidArguments(self.name, [found])
         if self._parameter is not None:
             return {self._parameter: values}
         if lost := self._taken.intersection(values):

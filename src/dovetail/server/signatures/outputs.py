@@ -7,7 +7,6 @@ found whatever class the value has.
 
 from __future__ import annotations
 
-import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,8 +26,6 @@ from .schemas import Schemas, decoder_of
 
 if TYPE_CHECKING:
     from ...json_schema.validator import Validator
-
-logger = logging.getLogger("dovetail.server")
 
 _BLOCKS: tuple[Any, ...] = typing.get_args(ContentBlock)
 _CONTENT: tuple[Any, ...] = (*_BLOCKS, ResourceContents, Media)
@@ -101,32 +98,31 @@ def raw_output(name: str, schema: dict[str, Any]) -> Output:
 
     def write(value: Any) -> bytes:
         written = encode(value)
-        if found := validator.problems(msgspec.json.decode(written)):
-            raise ReturnError(name, found)
+        if found := validator.problem(msgspec.json.decode(written)):
+            raise ReturnError(name, [found])
         return written
 
     return Output(name, schema, write)
 
 
 def raw_validator(schema: dict[str, Any], what: str, *, object_root: bool) -> Validator:
-    """What checks values against a JSON Schema an author wrote by hand."""
+    """The validator of a JSON Schema that an author wrote by hand.
+
+    Raises:
+        RegistrationError: the schema cannot be used; the text says why.
+        DovetailError: jsonschema-rs is not installed; the text has the command.
+    """
     from ...json_schema.problem import SchemaError  # a server without raw schemas does not load it
     from ...json_schema.validator import Validator
 
+    if not extras.installed("jsonschema_rs"):
+        raise extras.missing("jsonschema_rs", what)
     try:
         if object_root and schema.get("type") != "object":
             raise SchemaError('its root must say "type": "object"')
-        validator = Validator(schema, trusted=True)
+        return Validator(schema)
     except SchemaError as error:
         raise RegistrationError(f"{what} cannot be used: {error}", kind="tool_schema_invalid") from error
-    if validator.unchecked:
-        logger.warning(
-            "%s uses %s, which is not checked without jsonschema_rs: %s",
-            what,
-            ", ".join(validator.unchecked),
-            extras.install("jsonschema_rs"),
-        )
-    return validator
 
 
 def is_content(value: Any) -> bool:

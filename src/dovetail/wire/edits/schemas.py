@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from ...json_schema.size import MAX_SCHEMA_DEPTH
 from ...model import Tool
-from ...settings import SCHEMA_DEPTH
 from ...shapes import is_list, is_object
 
 WRAPPER = "result"
@@ -83,7 +83,7 @@ def _is_object(content: Any) -> bool:
 
 def _shape(schema: Any, root: Schema, depth: int) -> Shape:
     """Whether the schema admits objects only, no objects, or both."""
-    if not is_object(schema) or depth > SCHEMA_DEPTH:
+    if not is_object(schema) or depth > MAX_SCHEMA_DEPTH:
         return "either"
     declared = schema.get("type")
     if isinstance(declared, str):
