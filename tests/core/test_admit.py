@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail.core.admit import Admission
-from dovetail.core.channel import Call, Notice, Rejection, Violation
+from dovetail.core.channel import Call, Notice, Rejection, Session, Violation
 from dovetail.core.offers import Offers
 from dovetail.core.principal import Principal
 from dovetail.errors import CapabilityError, DovetailError, ProtocolError, RemoteProtocolError
@@ -20,7 +20,6 @@ from tests.core.messages import (
     CLIENT_INFO,
     LOG_LEVEL,
     META,
-    OFFER,
     SERVER,
     VERSION,
     client_admission,
@@ -508,13 +507,18 @@ def test_an_alias_is_understood_unless_strict() -> None:
     assert isinstance(admit(notification("initialized"), session(), server_admission(strict=True)), Violation)
 
 
-def test_other_projects_methods_exist_when_served_or_in_their_dialect() -> None:
+def test_other_projects_methods_exist_in_their_dialect_alone() -> None:
     admission = server_admission()
     assert isinstance(admit(request("shutdown"), session(), admission), Rejection)
-    admission.offers.foreign.add("shutdown")
-    admission.offer(OFFER)
-    assert isinstance(admit(request("shutdown"), session(), admission), Call)
-    lived = session()
+    assert isinstance(admit(notification("shutdown"), session(), admission), Violation)
+
+    def theirs() -> Session:
+        made = session()
+        made.codec = admission.codec_for(made.revision, "erlmcp")
+        return made
+
+    assert isinstance(admit(request("shutdown"), theirs(), admission), Call)
+    lived = theirs()
     assert isinstance(admit(notification("shutdown"), lived, admission), Notice)
     assert lived.phase == "draining"
     assert isinstance(admit(notification("shutdown"), lived, admission), Violation)

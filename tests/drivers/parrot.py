@@ -29,7 +29,6 @@ class Parrot(Service):
     def __init__(self, limits: Limits | None = None, **tools: Tool) -> None:
         self.limits = limits or Limits()
         self.admission = Admission("server", server_info=INFO)
-        self.admission.offers.foreign.add("shutdown")
         self.admission.offer(OFFERED)
         self.tools: dict[str, Tool] = {"echo": _echo, **tools}
         self.notices: list[Notice] = []
@@ -76,13 +75,13 @@ class Gate:
 
 
 async def connected(
-    service: Any, revision: str = MODERN, *, limits: Limits | None = None, **options: Any
+    service: Any, revision: str = MODERN, *, limits: Limits | None = None, open: bool = True, **options: Any
 ) -> tuple[RawClient, Duplex]:
     """A raw client and the server's duplex, joined in memory."""
     client = RawClient(revision, **options)
     duplex = accept(service, grace=0.2)
     memory.connect(client, duplex, limits=limits or service.limits)
-    if not client.modern:
+    if open and not client.modern:
         await client.open()
     return client, duplex
 

@@ -446,7 +446,8 @@ async def test_when_the_peer_stops_sending_calls_get_the_grace_time() -> None:
 
 @run
 async def test_shutdown_is_answered_and_then_the_connection_ends() -> None:
-    client, duplex = await connected(Parrot(), "2025-06-18", check=False)
+    client, duplex = await connected(Parrot(), "2025-06-18", open=False, check=False)
+    await client.open(experimental={"dialect": {"name": "erlmcp"}})
     assert await client.request("shutdown") == {}
     await duplex.wait_closed()
     await client.over

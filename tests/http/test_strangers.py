@@ -21,6 +21,8 @@ from tests.support.web import BOTH, Web, legacy_headers, modern, modern_headers,
 
 ON = ("granian", "uvicorn", "asyncio")
 NEWEST = "2025-11-25"
+ERLMCP = {"dialect": {"name": "erlmcp"}}
+"""What a client declares under ``experimental`` to be spoken to in that dialect."""
 
 
 def failing(scope: Any) -> str | None:
@@ -165,10 +167,10 @@ def test_without_a_session_notifications_and_answers_are_400(body: bytes) -> Non
 async def test_a_session_that_was_shut_down_is_unknown_afterwards() -> None:
     async with served(build()) as site:
         web = Web(site)
-        session, _ = await web.initialize(NEWEST)
+        session, _ = await web.initialize(NEWEST, experimental=ERLMCP)
         assert (await web.legacy(NEWEST, session, "shutdown")).message["result"] == {}
         assert (await web.legacy(NEWEST, session, "ping")).status == 404
-        session, _ = await web.initialize("2025-03-26")
+        session, _ = await web.initialize("2025-03-26", experimental=ERLMCP)
         batch = b'[{"jsonrpc":"2.0","id":1,"method":"shutdown"},{"jsonrpc":"2.0","id":2,"method":"ping"}]'
         assert (await web.ask("POST", legacy_headers("2025-03-26", session), batch)).status == 200
         assert (await web.legacy("2025-03-26", session, "ping")).status == 404
@@ -192,7 +194,7 @@ async def test_what_runs_when_a_session_is_shut_down_may_finish() -> None:
     server, release = patient()
     async with served(server) as site:
         web = Web(site)
-        session, _ = await web.initialize(NEWEST)
+        session, _ = await web.initialize(NEWEST, experimental=ERLMCP)
         running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
         await until(lambda: site.app.life.running)
         assert (await web.legacy(NEWEST, session, "shutdown")).status == 200
@@ -208,10 +210,10 @@ async def test_a_notification_shuts_a_session_down_as_a_request_does() -> None:
         web = Web(site)
         note = b'{"jsonrpc":"2.0","method":"shutdown"}'
         for revision, body in ((NEWEST, note), ("2025-03-26", b"[" + note + b"]")):
-            session, _ = await web.initialize(revision)
+            session, _ = await web.initialize(revision, experimental=ERLMCP)
             assert (await web.ask("POST", legacy_headers(revision, session), body)).status == 202
             assert (await web.legacy(revision, session, "ping")).status == 404
-        session, _ = await web.initialize(NEWEST)
+        session, _ = await web.initialize(NEWEST, experimental=ERLMCP)
         running = asyncio.create_task(web.legacy(NEWEST, session, "tools/call", {"name": "finish"}))
         await until(lambda: site.app.life.running)
         for _ in range(2):

@@ -472,6 +472,13 @@ def test_no_task_is_created_where_nobody_could_ask_for_it(revision: str) -> None
 
 
 @run
+async def test_an_official_client_has_no_tasks_create() -> None:
+    works = Works()
+    error = await Peer(works.server, R4).error("tasks/create", action={"type": "wait", "parameters": {}})
+    assert (error["code"], works.reached.is_set()) == (-32601, False)
+
+
+@run
 async def test_erlmcp_s_list_of_tasks_honours_the_limit() -> None:
     server, gate, _ = erlang()
     peer = Erl(server, R4)

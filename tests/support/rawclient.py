@@ -199,7 +199,7 @@ class RawClient:
             f"{META}clientInfo": {"name": "raw", "version": "1"},
         }
 
-    async def open(self) -> Json:
+    async def open(self, **declared: Any) -> Json:
         """Do what the era wants before anything else, and return what the server says about itself."""
         if self.modern:
             return await self.request("server/discover")
@@ -207,7 +207,7 @@ class RawClient:
             "initialize",
             {
                 "protocolVersion": self.revision,
-                "capabilities": CAPABILITIES[self.revision],
+                "capabilities": {**CAPABILITIES[self.revision], **declared},
                 "clientInfo": {"name": "raw", "version": "1"},
             },
         )

@@ -41,7 +41,7 @@ from ..wire.codec import Codec
 from ..wire.dialects import DIALECTS, OFFICIAL, Dialect, status_of, strictly
 from ..wire.frames import Frame, RequestId
 from ..wire.headers import HeaderMap, RoutingHeaders
-from ..wire.methods import Method
+from ..wire.methods import OWN_EXTENSION, Method
 from ..wire.revisions import REVISIONS, Revision, newest
 from . import metadata, phases
 from .budget import Budget
@@ -215,7 +215,7 @@ class Admission:
     ) -> Notice | Violation:
         codec = self._modern if session is None else session.codec
         row = self.offers.notifications[codec.revision.name].get(frame.method)
-        if row is None:
+        if row is None or (row.extension == OWN_EXTENSION and row.name not in codec.dialect.methods):
             return Violation("invalid_notification_type", frame.method[:NAME_ECHO])
         try:
             params = codec.decode_params(row, frame.params)
@@ -280,7 +280,7 @@ class Admission:
     def _missing(self, method: str, revision: Revision) -> ProtocolError:
         known = self.offers.known[revision.name].get(method)
         need = None if known is None or known.kind != "request" else known.needs(revision)
-        if need is None:
+        if need is None or (known is not None and known.extension == OWN_EXTENSION):
             name = method[:NAME_ECHO]
             return ProtocolError("method_not_found", f"method not found: {name}", data={"method": name})
         sampling = need == "sampling" and self.side == "server"  # asked of servers in one dialect alone
@@ -337,6 +337,7 @@ class Admission:
         if (
             row is None
             or row.name == INITIALIZE
+            or (row.extension == OWN_EXTENSION and row.name not in dialect.methods)
             or (dialect.server_capabilities and dialect.denies(row.needs(session.revision)))
             or (headers is not None and headers.version not in (None, session.revision.name))
         ):

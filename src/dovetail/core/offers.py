@@ -33,10 +33,8 @@ class Offers:
         self._served = revisions
         self._dialect = dialect
         self.capabilities = Capabilities()
-        self.foreign: set[str] = set()
-        """Methods of other projects that are served (``tasks/create``, ``shutdown``)."""
         self.added: Table = {}
-        """Methods of the author's own. After a change of either of the two: `Admission.offer`."""
+        """Methods of the author's own. After a change: `Admission.offer`."""
         self.known: dict[str, Table] = {r.name: _speech(peer, r, dialect) for r in self._all}
         """By revision: everything the peer could say of the protocol, offered or not."""
         self.sayable: dict[str, Table] = {r.name: _speech(side, r, dialect) for r in self._all}
@@ -90,9 +88,7 @@ class Offers:
     def _offered(self, row: Method, revision: Revision, capabilities: Capabilities) -> bool:
         if row.kind == "notification":
             return True
-        if row.extension == OWN_EXTENSION:
-            return row.name in self.foreign or row.name in self._dialect.methods
-        need = row.needs(revision)
+        need = row.capability if row.extension == OWN_EXTENSION else row.needs(revision)
         return need is None or capabilities.has(need)
 
 

@@ -214,7 +214,6 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
         }
         """Who answers which method."""
         Extending.__init__(self)
-        self.admission.offers.foreign.add("shutdown")
         self.admission.offer(self.capabilities)
 
     # --- what others may add --------------------------------------------------------------------------------

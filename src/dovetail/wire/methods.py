@@ -25,7 +25,7 @@ NameHeader = Literal["name", "uri", "taskId"]
 STILL = 1 << 30
 """The last revision that has a method, where it has not been removed: whatever comes has it too."""
 OWN_EXTENSION = "dovetail"
-"""Methods of other projects: on the legacy revisions when the feature is on, later by a dialect's choice."""
+"""Methods of other projects: only peers that speak a dialect with the method (`Dialect.methods`) may call it."""
 
 
 class OpenParams(m.InputResponseRequestParams, kw_only=True):
@@ -194,7 +194,7 @@ _ROWS = (
              cacheable=True, extension=SKILLS_EXTENSION),
     # Other projects
     _request("tasks/create", 1, 4, m.ErlmcpCreateTaskRequestParams, m.ErlmcpCreateTaskResult,
-             extension=OWN_EXTENSION),
+             capability="tasks", extension=OWN_EXTENSION),
     _request("shutdown", 1, 4, m.RequestParams, m.EmptyResult, extension=OWN_EXTENSION),
     # Notifications
     _notification("notifications/initialized", 1, 4, "client"),

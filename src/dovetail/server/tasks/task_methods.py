@@ -74,7 +74,6 @@ class TaskMethods:
             "tasks/update": self.update,
             "tasks/create": self.create,
         }
-        server.admission.offers.foreign.add("tasks/create")
         server.add_capability(EXTENSION)
         server.add_capability("tasks", CORE)
 

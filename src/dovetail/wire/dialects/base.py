@@ -96,7 +96,7 @@ class Dialect(Struct, frozen=True, kw_only=True, eq=False):
 
     # What it switches on
     methods: frozenset[str] = frozenset()
-    """Extension methods that 2026-07-28 peers may call too; on the legacy revisions the feature decides."""
+    """Methods of this dialect alone, on every revision. No other peer may call them."""
     older: frozenset[str] = frozenset()
     """Methods that here every legacy revision has, though officially only later ones do."""
     limits: Limits | None = None
