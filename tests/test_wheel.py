@@ -51,7 +51,7 @@ WANTING = {
     "joserfc": "from dovetail.auth import DPoP",
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",
-    "yaml": "from dovetail.openapi.reading import read; read('openapi: 3.1.0\\npaths: {}\\n')",
+    "yaml": "from dovetail.wire.frontmatter import read_frontmatter; read_frontmatter('---\\na: 1\\n---')",
     "libcst": "from dovetail.tooling.migrate import migrated; migrated(b'import fastmcp')",
 }
 """Module → a program that wants it, and says so where it is not there."""

@@ -18,15 +18,15 @@ EXTRAS: Final = {
     "joserfc": "auth",
     "keyring": "keyring",
     "opentelemetry": "otel",
-    "yaml": "openapi",
+    "yaml": "skills",
     "libcst": "migrate",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 
 
-def install(module: str) -> str:
-    """The command that brings ``module``."""
-    return f"pip install '{DISTRIBUTION}[{EXTRAS[module]}]'"
+def install(module: str, extra: str | None = None) -> str:
+    """The command that installs ``module``, by ``extra`` where several extras bring it."""
+    return f"pip install '{DISTRIBUTION}[{extra or EXTRAS[module]}]'"
 
 
 def installed(module: str) -> bool:
@@ -35,6 +35,6 @@ def installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def missing(module: str, purpose: str) -> DovetailError:
+def missing(module: str, purpose: str, extra: str | None = None) -> DovetailError:
     """What to raise where ``purpose`` needs ``module`` and it is not installed."""
-    return DovetailError(f"{purpose} needs {module}: {install(module)}", kind="missing_extra")
+    return DovetailError(f"{purpose} needs {module}: {install(module, extra)}", kind="missing_extra")

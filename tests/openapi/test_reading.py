@@ -98,7 +98,9 @@ def test_yaml_is_read_as_1_2() -> None:
         ("a: [\n", "cannot be read"),
         ("- a\n- b\n", "no object"),
         (b"\xff\xfe{", "cannot be read"),
-        ("a: !!python/object/apply:os.system [id]\n", "cannot be read"),
+        ("a: !!python/object/apply:os.system [id]\n", "tag .* is not supported"),
+        ("openapi: 3.1.0\nopenapi: 3.1.0\n", "line 2: the key 'openapi' occurs twice"),
+        ("openapi: 3.1.0\na: &a [*a]\n", "line 2: the alias 'a' names no finished value"),
     ],
 )
 def test_what_is_no_description_is_refused(described: Any, words: str) -> None:

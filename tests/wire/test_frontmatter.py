@@ -1,4 +1,4 @@
-"""Frontmatter: the part of YAML that skills use, and a refusal for all the rest."""
+"""Frontmatter: the YAML that skills use, and a refusal for anchors, tags and what is too large."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail import DovetailError
 from dovetail.wire.frontmatter import FrontmatterError, read_frontmatter
 from tests.support.waiting import HANG
 
@@ -40,6 +41,8 @@ def read(yaml: str) -> dict[str, Any]:
         ("# only a comment\na: 1", {"a": 1}),
         ("a: # what follows\n  - 1\n  - 2 # two\nb: # more\n  c: 3", {"a": [1, 2], "b": {"c": 3}}),
         ("a: # nothing\nb: 1", {"a": None, "b": 1}),
+        ("a: 2024-01-01\nb: no\nc: 010\nd: 1:30", {"a": "2024-01-01", "b": "no", "c": 10, "d": "1:30"}),
+        ("200: x\ntrue: y", {"200": "x", "true": "y"}),
         ("a:\n  - # a mapping\n    b: 1\n  - c", {"a": [{"b": 1}, "c"]}),
     ],
 )
@@ -107,10 +110,31 @@ def test_no_line_is_tried_over_and_over() -> None:
         )
 
 
-@pytest.mark.parametrize("text", ["a: " + "x" * 70_000, "a: [" + "1," * 5000 + "1]"])
-def test_what_is_too_long_is_refused(text: str) -> None:
-    with pytest.raises(FrontmatterError, match="longer than"):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: " + "x" * 70_000, "longer than"),
+        ("a: [" + "1," * 10_000 + "1]", "more than 10000 values"),
+        ("a: " + "[" * 40 + "]" * 40, "more than 32 levels"),
+    ],
+)
+def test_what_is_too_large_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(FrontmatterError, match=reason):
         read_frontmatter(f"---\n{text}\n---\n")
+
+
+def test_an_error_names_the_line_of_the_file() -> None:
+    with pytest.raises(FrontmatterError, match=r"line 3: the key 'a' occurs twice"):
+        read("a: 1\na: 2")
+    with pytest.raises(FrontmatterError, match=r"line 4: "):
+        read("a: 1\nb: 2\nc: use when: never")
+
+
+def test_without_pyyaml_the_error_is_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(DovetailError, match=r"pip install 'dovetail-mcp\[skills\]'") as caught:
+        read("a: 1")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_key_may_have_spaces_and_ends_before_its_colon() -> None:

@@ -321,6 +321,7 @@ class Client:
 
         Raises:
             SkillError: it is not what the server listed.
+            DovetailError: PyYAML is not installed (extra ``skills``).
         """
         if isinstance(skill, str):
             found = await self._calls.call("skills/get", m.GetSkillRequestParams(skill), options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from .. import extras
 from ..errors import RegistrationError, TransportError
+from ..safe_yaml import YamlError, load_yaml
 from ..settings import NAME_SHOWN
 from ..shapes import Object, is_list, is_object
 from .bounds import REFERENCE_HOPS, SPEC_BYTES, SPEC_DEPTH, SPEC_NODES, SPEC_SECONDS
@@ -26,13 +26,6 @@ from .bounds import REFERENCE_HOPS, SPEC_BYTES, SPEC_DEPTH, SPEC_NODES, SPEC_SEC
 Spec = Mapping[str, Any] | str | bytes | os.PathLike[str]
 
 _URL: Final = ("http://", "https://")
-# YAML 1.2, Core Schema: what OpenAPI asks for. In 1.1, which PyYAML reads, `no` is false and a date is no string.
-_PLAIN: Final = (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", "~nN\0"),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-)
 
 
 class Document:
@@ -105,7 +98,7 @@ def _parsed(data: bytes, where: str) -> Object:
         raise RegistrationError(f"{where} has more than {SPEC_BYTES} bytes")
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        found: Any = msgspec.json.decode(data) if data.lstrip()[:1] == b"{" else _yaml(data)
+        found: Any = msgspec.json.decode(data) if data.lstrip()[:1] == b"{" else _yaml(data, where)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegistrationError(f"{where} cannot be read: {error}") from None
     if not is_object(found):
@@ -113,53 +106,18 @@ def _parsed(data: bytes, where: str) -> Object:
     return found
 
 
-def _yaml(data: bytes) -> Any:
+def _yaml(data: bytes, where: str) -> Any:
     try:
-        import yaml
-    except ModuleNotFoundError:
-        raise extras.missing("yaml", "a description in YAML") from None
-    library = cast("Any", yaml)
-
-    class Loader(getattr(library, "CSafeLoader", library.SafeLoader)):
-        yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012  PyYAML's name and shape
-
-    for kind, pattern, starts in _PLAIN:
-        signs = [sign if sign != "\0" else "" for sign in starts]
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"^(?:{pattern})$"), signs)
-    try:
-        _walk(library.parse(data, Loader))
-        return _plain(library.load(data, Loader), 0)  # a safe loader: data and nothing else
-    except RegistrationError:
-        raise
-    except (library.YAMLError, ValueError) as error:
-        raise RegistrationError(f"the description cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def _walk(events: Iterable[Any]) -> None:
-    """Refuse what is too deep before a tree is made of it: the loader in C ends the process where its stack ends."""
-    depth = 0
-    for event in events:
-        name: str = type(event).__name__
-        depth += name.endswith(("SequenceStartEvent", "MappingStartEvent")) - name.endswith(
-            ("SequenceEndEvent", "MappingEndEvent")
+        return load_yaml(
+            data,
+            max_depth=SPEC_DEPTH,
+            max_nodes=SPEC_NODES,
+            aliases=True,
+            purpose="a description in YAML",
+            extra="openapi",
         )
-        if depth > SPEC_DEPTH:
-            raise _too_much()
-
-
-def _plain(value: Any, depth: int, seen: list[int] | None = None) -> Any:
-    """``value`` with strings for keys (``200:`` is a number to YAML), as often as its aliases name it."""
-    seen = [0] if seen is None else seen
-    seen[0] += 1
-    if depth > SPEC_DEPTH or seen[0] > SPEC_NODES:
-        raise _too_much()
-    if is_object(value):
-        return {_key(key): _plain(one, depth + 1, seen) for key, one in cast("dict[Any, Any]", value).items()}
-    return [_plain(one, depth + 1, seen) for one in value] if is_list(value) else value
-
-
-def _key(key: Any) -> str:
-    return key if isinstance(key, str) else msgspec.json.encode(key).decode()
+    except YamlError as error:
+        raise RegistrationError(f"{where} cannot be read: {error}") from None
 
 
 def _measure(root: Object) -> None:

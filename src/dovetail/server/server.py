@@ -246,6 +246,7 @@ class Server(Composing, Registration, Extending, Answering, Lifecycle, Serving):
 
         Raises:
             RegistrationError: a skill cannot be served; the message says why.
+            DovetailError: PyYAML is not installed (extra ``skills``).
         """
         if self.skills is None:
             from .skills.methods import Skills

@@ -30,7 +30,6 @@ REWRITTEN_BYTES: Final = 4 << 10
 REREAD_BYTES: Final = 256 << 10
 REREAD_VALUES: Final = 16 << 10
 """Bytes from which on a broken message is not worth reading a second time in full, unless it has few values in it."""
-DEEPEST_FRONTMATTER: Final = 32
 DEEPEST_RESOURCE: Final = 64
 """Levels above a resource whose subscribers are looked for."""
 CODECS_KEPT: Final = 64
@@ -251,10 +250,6 @@ PIECE_OVERHEAD: Final = 64
 """Bytes that a piece of a body takes beside its content."""
 # --- what is read of texts that others wrote ------------------------------------------------------------
 
-FRONTMATTER_SIZE: Final = 64 << 10
-"""Characters of the frontmatter of a skill."""
-FRONTMATTER_FLOW: Final = 8 << 10
-"""Characters of one list or mapping in brackets there; reading it costs the square of its length."""
 EVENT_LINES: Final = 64 << 10
 """Lines of one event of an event stream."""
 
