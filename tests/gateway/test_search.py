@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from dovetail import Client, Context, Principal, ProtocolError, RegistrationError, Server, ToolError
 from dovetail.gateway import ConfigError, Gateway, Proxy
-from dovetail.gateway.patterns import Pattern, PatternError
 from dovetail.layers import Policy
 from tests.budget.test_handle import message
 from tests.support.aio import run
@@ -83,13 +81,6 @@ async def test_tools_are_found_and_called(revision: str, where: str) -> None:
         assert (await search(query="which company pays"))[0] == f"{inner}listInvoices"
         assert await search(query="recip") == [f"{inner}send_email"]
         assert await search(query="zebra") == []
-        assert await search(pattern="misc_4[27]$|number 8\\b") != []
-        for whole in (f"^{inner}misc_4[27]$", "misc_4[27]$"):
-            assert sorted(await search(pattern=whole)) == [f"{inner}misc_42", f"{inner}misc_47"]
-        assert await search(pattern=f"^{inner}misc_4[27]\\n", limit=5) == [
-            f"{inner}misc_42",
-            f"{inner}misc_47",
-        ]
         assert len(await search(query="something", limit=3)) == 3
         call = {"name": f"{inner}weather", "arguments": {"city": "Oslo"}}
         assert (await client.call_tool(f"{outer}call_tool", call)).text == "Oslo: sun"
@@ -106,9 +97,7 @@ async def test_what_is_wrong_with_a_search_is_said() -> None:
         for name, given, reason in (
             ("search_tools", {"query": 1}, "query"),
             ("search_tools", {"words": "x"}, "words"),
-            ("search_tools", {"pattern": "("}, "not closed"),
-            ("search_tools", {"pattern": "(?=x)"}, "plain groups"),
-            ("search_tools", {"pattern": "x" * 300}, "256"),
+            ("search_tools", {"query": "x", "limit": "all"}, "limit"),
             ("call_tool", {}, "name"),
             ("call_tool", {"name": "call_tool", "arguments": {"name": "weather"}}, "cannot be called with"),
             ("call_tool", {"name": "weather", "arguments": {}}, "city"),
@@ -176,7 +165,7 @@ def test_nobody_finds_what_they_may_not_call(
         allowed = {
             f"tool{number}" for number, scopes in enumerate(rights) if scopes <= held and number not in hidden
         }
-        for wish in ({"query": "common"}, {"pattern": "tool"}):
+        for wish in ({"query": "common"}, {}):
             names = set(re.findall(r'\\"name\\":\\"(\w+)', (await asked("search_tools", **wish)).decode()))
             assert names == allowed
         for number in range(len(rights)):
@@ -191,79 +180,6 @@ def test_names_that_are_taken_are_refused() -> None:
     server.add_tool(lambda: "", name="call_tool", description="d")
     with pytest.raises(RegistrationError, match="call_tool"):
         server.search()
-
-
-# --- patterns ------------------------------------------------------------------------------------------------------
-
-PIECES = [
-    "a",
-    "b",
-    "A",
-    ".",
-    "[ab]",
-    "[^a]",
-    "\\d",
-    "\\w",
-    "\\s",
-    "\\b",
-    "^",
-    "$",
-    "(a|b)",
-    "(?:ab)",
-    "[a-c0]",
-    "1",
-]
-COUNTS = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,}", "*?"]
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(COUNTS)), max_size=6),
-    st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(COUNTS)), max_size=3),
-    st.text("abA x1_\n.", max_size=12),
-)
-def test_a_pattern_means_what_it_means_to_others(first: Any, second: Any, text: str) -> None:
-    places = ("^", "$", "\\b")
-    parts = [
-        "".join(piece + ("" if piece in places else count) for piece, count in part)
-        for part in (first, second)
-    ]
-    pattern = "|".join(parts) if second else parts[0]
-    wanted = re.search(pattern.replace("$", "\\Z"), text, re.IGNORECASE) is not None
-    assert Pattern(pattern).found_in(text) is wanted
-
-
-CRUEL = ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*b", "(.*)(.*)(.*)(.*)x", "(a?){50}a{50}b"]
-WRONG = [
-    "(",
-    ")",
-    "a)",
-    "[a",
-    "*",
-    "a{",
-    "a{x}",
-    "a{200}",
-    "a{3,1}",
-    "\\1",
-    "(?P<x>a)",
-    "\\",
-    "((a{90}){90}){90}",
-    "(){100}" + "{100}" * 5,
-    "(^{0}){100}" + "{100}" * 5,
-]
-
-
-@pytest.mark.parametrize("pattern", CRUEL)
-def test_no_pattern_takes_long(pattern: str) -> None:
-    begun = time.process_time()
-    assert Pattern(pattern).found_in("a" * 4_000 + "!") is not True
-    assert time.process_time() - begun < 5
-
-
-@pytest.mark.parametrize("pattern", [*WRONG, "(" * 120 + ")" * 120])
-def test_a_pattern_that_cannot_be_used_is_refused(pattern: str) -> None:
-    with pytest.raises(PatternError):
-        Pattern(pattern)
 
 
 PROGRAM = """

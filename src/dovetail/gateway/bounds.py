@@ -46,14 +46,6 @@ SCHEMA_NODES: Final = 10_000
 SCHEMA_ROUNDS: Final = 3
 """How often one reference is followed within itself."""
 
-PATTERN_LENGTH: Final = 256
-"""Characters of a pattern to search tools with."""
-PATTERN_STATES: Final = 2_000
-"""States a pattern may have, and results of theirs that are kept."""
-PATTERN_WORK: Final = 20_000
-"""Parts of a pattern, each as often as it is counted, that are looked at to make its states."""
-PATTERN_STEPS: Final = 500_000
-"""Steps one search with a pattern may take; what was found until then is told."""
 SEARCHED_TEXT: Final = 4_000
 """Characters of a tool's words that are searched."""
 SEARCH_RESULTS: Final = 50
@@ -62,7 +54,5 @@ INDEXES_KEPT: Final = 16
 """Indexes of tools, for callers who see different ones."""
 PREFIX_LENGTH: Final = 64
 """Characters of a prefix."""
-PATTERN_COUNT: Final = 100
-"""The most a repetition may be counted to."""
 REFERENCE_STEPS: Final = 32
 """References to references that are followed."""

@@ -47,7 +47,7 @@ def texts(tool: Tool) -> Iterator[str]:
 
 
 def whole_text(tool: Tool) -> str:
-    """All that is said of a tool, as one text to search with a pattern."""
+    """All that is said of a tool, as one text, up to a bound."""
     return "\n".join(texts(tool))[:SEARCHED_TEXT]
 
 

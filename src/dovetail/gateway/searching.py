@@ -7,7 +7,7 @@ the way of every call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from ..core.channel import Call
 from ..drivers.pacing import stepwise
-from ..errors import DovetailError, RegistrationError, ToolError
+from ..errors import RegistrationError, ToolError
 from ..model import CallToolResult, TextContent, Tool
 from .bounds import INDEXES_KEPT, SEARCH_RESULTS
-from .patterns import Pattern
-from .ranking import Index, whole_text
+from .ranking import Index
 from .selecting import Selection, Traits
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ class Wish(Struct, forbid_unknown_fields=True):
     """The arguments of ``search_tools``."""
 
     query: str = ""
-    pattern: str = ""
     limit: int | None = None
 
 
@@ -53,10 +51,6 @@ def _definitions(limit: int) -> tuple[Tool, Tool]:
             "type": "object",
             "properties": {
                 "query": {**text, "description": "What you want to do, in a few words."},
-                "pattern": {
-                    **text,
-                    "description": "A regular expression for names, descriptions and arguments.",
-                },
                 "limit": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS, "default": limit},
             },
             "additionalProperties": False,
@@ -109,25 +103,15 @@ class Search:
         try:
             wish = msgspec.json.decode(_given(call), type=Wish)
             limit = min(max(wish.limit or self._limit, 1), SEARCH_RESULTS)
-            found, whole = await self._found(wish, tools)
-        except (msgspec.ValidationError, DovetailError) as error:
-            text = error.message if isinstance(error, DovetailError) else str(error)
-            return self._server.failures.of_tool(ToolError(text), FIND, call)
+        except msgspec.ValidationError as error:
+            return self._server.failures.of_tool(ToolError(str(error)), FIND, call)
+        found = (await self._index(tools)).best(wish.query) if wish.query else tools
         shown = [
             {"name": tool.name, "description": tool.description or "", "inputSchema": tool.input_schema}
             for tool in found[:limit]
         ]
         result: dict[str, Any] = {"tools": shown, "found": len(found)}
-        if not whole:
-            result["incomplete"] = "the pattern took too long: not all tools were searched"
         return CallToolResult([TextContent(msgspec.json.encode(result).decode())], structured_content=result)
-
-    async def _found(self, wish: Wish, tools: Sequence[Tool]) -> tuple[Sequence[Tool], bool]:
-        whole = True
-        found = tools if not wish.query else (await self._index(tools)).best(wish.query)
-        if wish.pattern:
-            found, whole = await stepwise(_matching(Pattern(wish.pattern), found))
-        return found, whole
 
     async def _index(self, tools: Sequence[Tool]) -> Index:
         index = self._indexes.get(id(tools))
@@ -156,16 +140,3 @@ class Search:
 def _given(call: Call) -> bytes:
     arguments = call.params.arguments
     return b"{}" if arguments is UNSET else bytes(arguments)
-
-
-def _matching(pattern: Pattern, tools: Sequence[Tool]) -> Generator[None, None, tuple[list[Tool], bool]]:
-    found: list[Tool] = []
-    for tool in tools:
-        # A name by itself as well: "^name$" is meant to find one.
-        matches = pattern.found_in(tool.name) or pattern.found_in(whole_text(tool))
-        if matches is None:
-            return found, False
-        if matches:
-            found.append(tool)
-        yield
-    return found, True

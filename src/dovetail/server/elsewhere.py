@@ -205,7 +205,7 @@ class Composing:
 
     def search(self, *, always: Collection[str] = (), limit: int = 8) -> None:
         """List no more than the tools ``always`` names, and two others: ``search_tools``, which finds up to ``limit``
-        tools by words or a regular expression, and ``call_tool``, which calls what was found.
+        tools by words (BM25), and ``call_tool``, which calls what was found.
 
         For servers with hundreds of tools, those of mounts and proxies included. Nobody finds what they may not call.
 
