@@ -184,7 +184,6 @@ ANSWERED = {
     "LoopError",
     "MissingScope",
     "NoToken",
-    "PatternError",
     "ReturnError",
     "ShareFull",
     "ShuttingDown",
