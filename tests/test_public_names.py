@@ -264,7 +264,7 @@ def test_a_server_does_not_pay_for_a_client_or_http() -> None:
     ("room", "unwanted"),
     [
         ("stdio", {"sqlite3", "pickle", "pathlib", "tempfile", "importlib.metadata"}),
-        ("http.host.serving", {"sqlite3", "tempfile", "importlib.metadata", "dovetail.auth.server"}),
+        ("http.serving", {"sqlite3", "tempfile", "importlib.metadata", "dovetail.auth.server"}),
     ],
 )
 def test_a_process_that_serves_loads_nothing_it_may_never_need(room: str, unwanted: set[str]) -> None:

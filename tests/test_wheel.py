@@ -21,9 +21,6 @@ async def main():
     async with dovetail.Client({target!r}): pass
 asyncio.run(main())
 """
-SERVE = (
-    "import dovetail; dovetail.Server('x').run('http', server={host!r}, host='no address', allow_remote=True)"
-)
 VALIDATE = """
 import dovetail
 schema = {'type': 'object', 'unevaluatedProperties': False}
@@ -44,8 +41,6 @@ WANTING = {
     "httptools": CONNECT.format(target="http://127.0.0.1:9/mcp"),
     "websockets": CONNECT.format(target="ws://127.0.0.1:9/mcp"),
     "jsonschema_rs": VALIDATE,
-    "granian": SERVE.format(host="granian"),
-    "uvicorn": SERVE.format(host="uvicorn"),
     "redis": KEEP,
     "docket": SPREAD,
     "joserfc": "from dovetail.auth import DPoP",

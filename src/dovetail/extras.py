@@ -8,9 +8,7 @@ DISTRIBUTION: Final = "dovetail-mcp"
 """What pip calls this package; `import` and the command say ``dovetail``."""
 
 EXTRAS: Final = {
-    "granian": "http",
     "httptools": "http",
-    "uvicorn": "uvicorn",
     "websockets": "ws",
     "jsonschema_rs": "schema",
     "redis": "redis",

@@ -335,9 +335,7 @@ async def test_tcp_and_unix_sockets_are_served_and_not_left_behind(tmp_path: Pat
     [
         (["--http"], "http://", "/mcp"),
         (["--sse"], "http://", "/sse"),
-        (["--ws"], "ws://", "/mcp"),
         (["--sse", "--workers", "2"], "http://", "/sse"),
-        (["--ws", "--server", "uvicorn"], "ws://", "/mcp"),
     ],
 )
 def test_the_place_that_is_told_is_the_one_that_was_asked_for(
@@ -466,7 +464,6 @@ def test_a_number_that_cannot_be_meant_is_a_wrong_command_line(
         ["--workers", "2"],
         ["--port", "8000"],
         ["--tcp", "127.0.0.1:0", "--host", "127.0.0.1"],
-        ["--server", "uvicorn"],
         ["--stdio", "--certfile", "a.pem"],
         ["--unix", "socket", "--uds", "b"],
         ["--metrics"],
@@ -551,10 +548,9 @@ def test_a_key_that_is_none_is_a_mistake_of_the_command_not_of_the_file(file: Pa
     assert done.stderr == b"dovetail run: DOVETAIL_SEAL_KEYS wants keys of 32 bytes in hex or base64url\n"
 
 
-@pytest.mark.parametrize("host", ["granian", "uvicorn", "asyncio"])
-def test_a_certificate_that_cannot_be_used_is_one_line(file: Path, host: str) -> None:
+def test_a_certificate_that_cannot_be_used_is_one_line(file: Path) -> None:
     done = subprocess.run(
-        [*CLI, "run", str(file), "--http", "--port", "0", "--server", host, "--certfile", "nothing.pem"],
+        [*CLI, "run", str(file), "--http", "--port", "0", "--certfile", "nothing.pem"],
         capture_output=True,
         stdin=subprocess.DEVNULL,
         timeout=HANG,

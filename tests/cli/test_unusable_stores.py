@@ -15,7 +15,6 @@ from tests.support.redis import free_port
 
 SERVER = 'from dovetail import Server\nserver = Server("small")\n'
 HTTP = ("--http", "--workers", "2", "--port")
-HOSTS = {"granian": (), "uvicorn": ("--server", "uvicorn")}
 
 
 def newer(path: Path) -> str:
@@ -69,30 +68,27 @@ def refused(
     return lines[0]
 
 
-@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("make", UNUSABLE)
 def test_several_workers_say_once_why_their_store_cannot_be_used(
-    tmp_path: Path, make: Callable[[Path], str], host: str
+    tmp_path: Path, make: Callable[[Path], str]
 ) -> None:
     path = tmp_path / "state.db"
     reason = make(path)
-    said = refused(tmp_path, *HTTP, str(free_port()), *HOSTS[host], "--store", str(path))
+    said = refused(tmp_path, *HTTP, str(free_port()), "--store", str(path))
     assert reason in said
     assert str(path) in said
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_folder_that_takes_no_files_is_named_once(tmp_path: Path, host: str) -> None:
-    said = refused(tmp_path, *HTTP, str(free_port()), *HOSTS[host], "--store", "/proc/state.db")
+def test_a_folder_that_takes_no_files_is_named_once(tmp_path: Path) -> None:
+    said = refused(tmp_path, *HTTP, str(free_port()), "--store", "/proc/state.db")
     assert "'/proc/state.db'" in said
     assert "unable to open" in said
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_redis_that_nobody_answers_at_is_named_once_without_its_password(tmp_path: Path, host: str) -> None:
+def test_a_redis_that_nobody_answers_at_is_named_once_without_its_password(tmp_path: Path) -> None:
     port = free_port()
     url = f"redis://user:hush@127.0.0.1:{port}/0"
-    said = refused(tmp_path, *HTTP, str(free_port()), *HOSTS[host], "--store", url)
+    said = refused(tmp_path, *HTTP, str(free_port()), "--store", url)
     assert str(port) in said
     assert "cannot be reached" in said
     assert "hush" not in said

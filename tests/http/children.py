@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support import web
 from tests.support.process import CLI
 from tests.support.waiting import HANG
 from tests.support.web import (
@@ -56,8 +55,8 @@ async def ask(ctx: Context) -> str:
 STUCK = """
 import asyncio, ctypes, sys, time
 from dovetail import Server
-from dovetail.transports.http.host import granian_host, process
-granian_host.HTTP_MARGIN = process.HTTP_MARGIN = 1.0
+from dovetail.transports.http import serving
+serving.HTTP_MARGIN = 1.0
 server = Server("stuck")
 
 @server.tool
@@ -93,7 +92,7 @@ async def leave_a_task() -> str:
     tasks.append(asyncio.create_task(never_give_in()))
     return "left"
 
-server.run("http", server=sys.argv[1], port=0, shutdown_grace_period=0.2, workers=int(sys.argv[2]))
+server.run("http", port=0, shutdown_grace_period=0.2, workers=int(sys.argv[1]))
 """
 
 
@@ -144,7 +143,7 @@ class Child:
 
 
 def child(*arguments: str) -> AbstractAsyncContextManager[Child]:
-    return started(*CLI, "run", *arguments, "--http", "--server", web.HOST)
+    return started(*CLI, "run", *arguments, "--http")
 
 
 @asynccontextmanager
@@ -170,7 +169,7 @@ async def started(*command: str) -> AsyncIterator[Child]:
 def stuck(folder: Path, workers: str) -> AbstractAsyncContextManager[Child]:
     path = folder / "stuck.py"
     path.write_text(STUCK)
-    return started(sys.executable, str(path), web.HOST, workers)
+    return started(sys.executable, str(path), workers)
 
 
 async def ask_for(served: Child, tool: str) -> Connection:

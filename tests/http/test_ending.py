@@ -15,15 +15,6 @@ from tests.support.schemas import validate
 from tests.support.waiting import until
 from tests.support.web import Connection, Web, legacy_headers, modern, modern_headers, request, served, text
 
-ON = ("granian", "uvicorn", "asyncio")
-
-
-def needs_no_file(host: str, workers: str) -> None:
-    if host == "asyncio" and workers != "1":
-        pytest.skip("there is one process without a host")
-    if host == "uvicorn" and workers != "1":
-        pytest.skip("several workers of uvicorn import the server again: only `dovetail run` can have them")
-
 
 def test_sigterm_with_open_streams_and_running_tools(slow: str) -> None:
     @run
@@ -182,11 +173,7 @@ def test_a_handler_that_does_not_give_in_holds_nothing_up(slow: str) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_sigterm_does_not_wait_for_the_threads_of_the_author(
-    tmp_path: Path, workers: str, hosted: str
-) -> None:
-    needs_no_file(hosted, workers)
-
+def test_sigterm_does_not_wait_for_the_threads_of_the_author(tmp_path: Path, workers: str) -> None:
     @run
     async def scenario() -> None:
         async with stuck(tmp_path, workers) as served:
@@ -215,18 +202,13 @@ def test_a_task_that_was_left_behind_does_not_spoil_the_end(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("tool", "workers"), [("in_the_loop", "1"), ("in_the_loop", "2"), ("in_foreign_code", "2")]
 )
-def test_sigterm_ends_a_process_whose_loop_is_blocked(
-    tmp_path: Path, tool: str, workers: str, hosted: str
-) -> None:
-    needs_no_file(hosted, workers)
-
+def test_sigterm_ends_a_process_whose_loop_is_blocked(tmp_path: Path, tool: str, workers: str) -> None:
     @run
     async def scenario() -> None:
         async with stuck(tmp_path, workers) as served:
             await ask_for(served, tool)
             await served.says("blocking")
             served.process.send_signal(signal.SIGTERM)
-            # granian's own parent does not tell that it had to kill.
             assert await served.ended(10) == (128 + signal.SIGTERM if workers == "1" else 0)
 
     scenario()

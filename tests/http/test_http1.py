@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from dovetail import Request, Response, Server
-from dovetail.errors import DovetailError
 from dovetail.settings import Limits
 from dovetail.transports.http.server.http1 import Http1, Http1Exchange
 from tests.support.aio import run
@@ -273,7 +272,7 @@ async def test_a_head_has_no_body() -> None:
 
 @run
 async def test_one_connection_too_many_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.transports.http.host.asyncio_host.HTTP_CONNECTIONS", 2)
+    monkeypatch.setattr("dovetail.transports.http.listener.HTTP_CONNECTIONS", 2)
     async with served(build()) as site:
         for _ in range(2):
             assert (await (await site.connect()).ask("GET", "/livez", {})).status == 200
@@ -290,20 +289,3 @@ async def test_an_idle_connection_is_closed() -> None:
         connection.send(written())
         assert (await connection.response()).status == 200
         assert await connection.at_end()
-
-
-@pytest.mark.parametrize(
-    ("option", "words"), [({"workers": 2}, "several workers"), ({"face": "asgi"}, "WebSockets")]
-)
-def test_what_it_cannot_do_is_said_at_the_start(option: dict[str, object], words: str) -> None:
-    with pytest.raises(DovetailError, match=words):
-        build().run("http", server="asyncio", port=0, **option)
-
-
-@run
-async def test_a_client_that_left_before_its_answer_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async with served(build()) as site:
-        async with await site.connect() as connection:
-            connection.send(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
-        assert text(await Web(site).call("shout", words="next")) == "NEXT"
-    assert caplog.text == ""

@@ -138,7 +138,7 @@ WAYS = [
     by_deleting_the_session,
     by_cancelling_in_a_session,
     by_closing_the_stream,
-    by_closing_the_websocket,
+    pytest.param(by_closing_the_websocket, marks=pytest.mark.cannot("asyncio", "it has no WebSockets")),
     by_closing_tcp,
     by_cancelling_over_tcp,
     by_ending_a_stream_that_listens,

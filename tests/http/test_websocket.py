@@ -17,7 +17,7 @@ from tests.support.schemas import validate
 from tests.support.waiting import until
 from tests.support.web import Site, modern, request, served, text
 
-ON = ("granian", "granian-asgi", "uvicorn")
+pytestmark = pytest.mark.cannot("asyncio", "it has no WebSockets")
 
 
 def dial(site: Site, *subprotocols: str, path: str = "/mcp", **options: Any) -> connect:

@@ -12,7 +12,6 @@ import pytest
 
 from dovetail.transports.http.server.ended_sessions import EndedSessions
 from tests.http.children import NEWEST, ask_until_complete, child
-from tests.support import web as support
 from tests.support.aio import run
 from tests.support.process import CLI
 from tests.support.waiting import HANG, found, until
@@ -21,8 +20,6 @@ from tests.support.web import (
     legacy_headers,
     text,
 )
-
-ON = ("granian", "uvicorn")
 
 
 def test_four_workers_serve_both_eras_while_one_is_killed(slow: str) -> None:
@@ -55,9 +52,6 @@ def test_four_workers_serve_both_eras_while_one_is_killed(slow: str) -> None:
     scenario()
 
 
-@pytest.mark.cannot(
-    "uvicorn", "it begins a successor however many have died, and takes seconds to notice each"
-)
 def test_workers_that_are_killed_as_soon_as_they_serve_do_not_end_the_others(slow: str) -> None:
     @run
     async def scenario() -> None:
@@ -123,8 +117,6 @@ def serve_broken(folder: Path, what: str, workers: str) -> subprocess.CompletedP
         "run",
         str(path),
         "--http",
-        "--server",
-        support.HOST,
         "--port",
         "0",
         "--workers",
@@ -140,7 +132,6 @@ def test_a_server_that_cannot_start_is_given_up(tmp_path: Path, workers: str) ->
     assert "no database" in ended.stderr
 
 
-@pytest.mark.cannot("uvicorn", "it starts the successor of a worker that died, however many have")
 def test_workers_that_die_of_a_signal_at_start_are_given_up(tmp_path: Path) -> None:
     ended = serve_broken(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", "2")
     assert ended.returncode == 1
@@ -188,7 +179,6 @@ os.register_at_fork(after_in_parent=lambda: forks.append(1), after_in_child=begi
 """
 
 
-@pytest.mark.cannot("uvicorn", "its workers are not forked")
 def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -> None:
     @run
     async def scenario() -> None:
@@ -205,7 +195,6 @@ def test_a_worker_that_is_told_to_end_before_it_has_begun_ends(tmp_path: Path) -
 DAY = 86_400.0
 
 
-@pytest.mark.anywhere
 def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     one, two = EndedSessions(str(tmp_path)), EndedSessions(str(tmp_path))
     places = [by.place(DAY, 0.0) for by in (one, two) for _ in range(20_000)]
@@ -218,7 +207,6 @@ def test_every_worker_hears_of_the_end_of_a_session(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) == len(places) / 8
 
 
-@pytest.mark.anywhere
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: Path, shared: bool) -> None:
     ended = EndedSessions(str(tmp_path) if shared else None)

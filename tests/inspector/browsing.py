@@ -13,7 +13,7 @@ from dovetail import Server
 from dovetail.client.connecting.targets import parse_target
 from dovetail.inspector import Inspector, InspectorApp
 from dovetail.inspector.connection import Wish
-from dovetail.transports.http.host.places import Place
+from dovetail.transports.bind_address import BindAddress
 from tests.support.waiting import HANG
 
 CHROMIUM = shutil.which("chromium")
@@ -35,7 +35,7 @@ class Running:
 
     def run(self, ready: Future[None]) -> None:
         async def main() -> None:
-            async with InspectorApp(self.inspector).served(Place(port=0)) as self.link:
+            async with InspectorApp(self.inspector).served(BindAddress(port=0)) as self.link:
                 ready.set_result(None)
                 await self._stop.wait()
 

@@ -230,7 +230,7 @@ def test_run_with_reload_takes_every_option(tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
     save(file, OPTIONED.replace("NAME", "look"))
     save(tmp_path / "my.env", "MORE=one\nWORD=lost\nDOVETAIL_STATELESS=1\n")
-    words = ("notes.py", "--reload", "--http", "--port", "0", "--host", "127.0.0.2", "--server", "uvicorn")
+    words = ("notes.py", "--reload", "--http", "--port", "0", "--host", "127.0.0.2")
     more = ("--allowed-host", "notes.example", "--json-only", "--log-level", "debug", "--store", "state.db")
     rest = ("--env", "WORD=set", "--env-file", "my.env", "--metrics", "--", "--fast", "x y")
 

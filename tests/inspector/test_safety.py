@@ -93,6 +93,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(inspector: Running) ->
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "server" not in headers
     assert headers["Referrer-Policy"] == "no-referrer"
     assert inspector.inspector.token not in text
     assert "style=" not in text
@@ -134,20 +135,6 @@ def test_files_outside_the_page_cannot_be_had(inspector: Running) -> None:
         "//etc/passwd",
     ):
         assert ask(inspector, path)[0] == 404
-
-
-def test_it_is_served_by_uvicorn_where_there_is_no_granian(monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib.util import find_spec
-
-    from dovetail.inspector import hosting
-
-    monkeypatch.setattr(hosting, "find_spec", lambda name: None if name == "granian" else find_spec(name))
-    with running(build()) as made:
-        status, text, headers = ask(made, f"/?token={made.inspector.token}")
-        assert status == 200
-        assert "Dovetail Inspector" in text
-        assert "server" not in headers
-        assert ask(made, "/api/state", X_Dovetail_Token=made.inspector.token)[0] == 200
 
 
 def test_the_document_of_an_app_is_served_once_in_a_world_of_its_own(inspector: Running) -> None:

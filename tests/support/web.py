@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail.settings import HttpOptions
-from dovetail.transports.http.host import asyncio_host, granian_host, uvicorn_host
-from dovetail.transports.http.host.places import Place
-from dovetail.transports.http.host.process import HostedApp
+from dovetail.transports.bind_address import BindAddress
 from dovetail.transports.http.server.app import HttpApp
+from dovetail.transports.http.serving import HttpServer
 from dovetail.wire.sse import Event, EventParser
 
 from .rawclient import CAPABILITIES, META, MODERN
@@ -27,21 +26,10 @@ Json = dict[str, Any]
 _ids = itertools.count(1)
 
 
-HOSTS = {
-    "granian": (granian_host.Host, "rsgi"),
-    "granian-asgi": (granian_host.Host, "asgi"),
-    "uvicorn": (uvicorn_host.Host, "asgi"),
-    "asyncio": (asyncio_host.Host, "http1"),
-}
-"""What can be between a socket and our app."""
-HOST = "granian"
-"""Which one is. `tests/http/conftest.py` runs tests with each."""
-
-
 class Site:
     """A served app: where it is, and its insides."""
 
-    def __init__(self, app: HttpApp, serving: HostedApp, address: Any) -> None:
+    def __init__(self, app: HttpApp, serving: HttpServer, address: Any) -> None:
         self.app = app
         self.address = address
         self.connections: list[Connection] = []
@@ -53,7 +41,7 @@ class Site:
 
     def end(self) -> None:
         """Begin to shut down, as a signal would."""
-        self._serving.end(self.app.options.shutdown_grace_period)
+        self._serving.stop.request(self.app.options.shutdown_grace_period)
 
     async def connect(self, **options: Any) -> "Connection":
         if isinstance(self.address, str):
@@ -74,14 +62,12 @@ async def served(
     keyfile: str | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
-    """Serve on a free ``port`` as `server.run` does, on the host of this test."""
+    """Serve on a free ``port`` as `server.run` does."""
     app = HttpApp(server, HttpOptions(**options))
-    await app.life.start()
-    make, face = HOSTS[HOST]
-    place = Place(host=host, port=port, certfile=certfile, keyfile=keyfile)
-    running = make(app, place, face=face)
-    serving, ready = HostedApp(app, running), asyncio.Event()
-    address = running.bound.getsockname()
+    where = BindAddress(host=host, port=port, certfile=certfile, keyfile=keyfile)
+    bound = where.listen()
+    address = bound.getsockname()
+    serving, ready = HttpServer(app, where, bound), asyncio.Event()
     task = asyncio.create_task(serving.run(ready.set))
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -94,6 +80,7 @@ async def served(
         waiting.cancel()
         site.end()
         await task
+        bound.close()
         for connection in site.connections:
             await connection.close()
 

@@ -15,7 +15,6 @@ from dovetail.telemetry.bounds import NAMES, OTHER
 from dovetail.telemetry.exposition import wants_openmetrics
 from dovetail.telemetry.families import FAMILIES
 from tests.drivers.parrot import connected
-from tests.support import web as web_support
 from tests.support.aio import run
 from tests.support.peer import LEGACY, MODERN, Peer
 from tests.support.prometheus import problems
@@ -467,22 +466,6 @@ async def test_the_work_of_a_task_is_counted_when_it_ends() -> None:
         lambda: metrics.read("dovetail_calls_total", method="task", name="render", outcome="broken") == 1
     )
     assert metrics.read("dovetail_call_seconds", method="task", name="render") == 1
-
-
-@pytest.mark.parametrize("host", ["granian-asgi", "uvicorn"])
-def test_other_hosts_have_the_page_too(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_support, "HOST", host)
-
-    @run
-    async def scenario() -> None:
-        async with served(shop(), metrics=True) as site:
-            await Web(site).call("look")
-            page = await Web(site).ask("GET", {}, path="/metrics")
-            assert (
-                samples(page.body)['dovetail_calls_total{method="tools/call",name="look",outcome="ok"}'] == 1
-            )
-
-    scenario()
 
 
 @run

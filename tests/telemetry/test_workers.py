@@ -36,12 +36,7 @@ async def scraped(web: Web) -> dict[str, float]:
 CALLS = 'dovetail_calls_total{method="tools/call",name="pid",outcome="ok"}'
 
 
-@pytest.mark.parametrize("host", ["granian", "uvicorn"])
-def test_any_of_four_workers_tells_the_sum_and_the_dead_are_not_forgotten(
-    slow: str, host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(support, "HOST", host)
-
+def test_any_of_four_workers_tells_the_sum_and_the_dead_are_not_forgotten(slow: str) -> None:
     @run
     async def scenario() -> None:
         async with child(slow, "--port", "0", "--workers", "4", "--metrics") as served:

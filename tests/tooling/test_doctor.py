@@ -243,7 +243,7 @@ def test_a_certificate_is_looked_at(
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
     (tmp_path / "server.py").write_text("from dovetail import Server\nserver = Server('secure')\n")
-    words = ["run", str(tmp_path / "server.py"), "--http", "--port", "0", "--server", "uvicorn", "--json"]
+    words = ["run", str(tmp_path / "server.py"), "--http", "--port", "0", "--json"]
     words += ["--certfile", file, "--keyfile", file]
     with subprocess.Popen([*CLI, *words], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -14,7 +14,7 @@ from ..tooling.settings import take_defaults
 from ..wire.revisions import BY_NAME
 from .call import read_target
 from .output import stderr_of_child
-from .run import add_ways, check_way, divert, serve, typed
+from .run import add_transports, check_transport, divert, serve, typed
 from .servers_file import gateway_of
 from .target import add_common, prepare
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..server import Server
 
 _ERAS = ("auto", "modern", "legacy")
-_USUAL_HOST = "asyncio, or granian with --workers or --ws"
 
 
 def main(command: str, arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
@@ -32,7 +31,7 @@ def main(command: str, arguments: list[str], environ: Mapping[str, str] | None =
     if environ:
         take_defaults(parsing, environ, given)
     options = parsing.parse_args(arguments)
-    check_way(parsing, given, options)
+    check_transport(parsing, given, options)
     divert(options)
     prepare(options)
     try:
@@ -50,7 +49,7 @@ def _bridge_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("target", metavar="TARGET")
     add_common(result)
-    add_ways(result, _USUAL_HOST)
+    add_transports(result)
     result.add_argument("--timeout", type=float, metavar="S", help="seconds a call behind may take")
     result.add_argument("--revision", default="auto", help="auto, modern, legacy or one revision, behind")
     result.add_argument("--front-revision", action="append", metavar="R", help="serve this revision only")
@@ -133,7 +132,7 @@ def _gateway_parser() -> argparse.ArgumentParser:
     )
     result.add_argument("file", metavar="FILE")
     add_common(result)
-    add_ways(result, _USUAL_HOST)
+    add_transports(result)
     result.add_argument("--yes", action="store_true", help="run the commands of the file without asking")
     result.add_argument(
         "--search", action="store_true", help="list search_tools and call_tool in place of all tools"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +21,7 @@ def parser() -> argparse.ArgumentParser:
         "run",
         "Serve the Server in FILE, a URL or an mcp.json. Without a transport: over stdin and stdout.",
     )
-    add_ways(result)
-    result.set_defaults(server="granian")
+    add_transports(result)
     settings.add_environment(result)
     result.add_argument(
         "--reload", action="store_true", help="take edits while clients stay, as dovetail dev does"
@@ -31,30 +29,23 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def add_ways(result: argparse.ArgumentParser, usual_host: str = "granian") -> None:
-    """The options of every command that serves; what ``usual_host`` says is decided by `serving.usual_host`."""
-    way = result.add_mutually_exclusive_group()
-    way.add_argument("--stdio", action="store_true", help="stdin and stdout (the default)")
-    way.add_argument("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
-    way.add_argument("--sse", action="store_true", help="the HTTP+SSE pair of 2024-11-05")
-    way.add_argument("--ws", action="store_true", help="WebSocket at /mcp")
-    way.add_argument("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
-    way.add_argument("--unix", metavar="PATH", help="the same over a Unix socket")
+def add_transports(result: argparse.ArgumentParser) -> None:
+    """Add the options of every command that serves."""
+    transport = result.add_mutually_exclusive_group()
+    add = transport.add_argument
+    add("--stdio", action="store_true", help="stdin and stdout (the default)")
+    add("--http", action="store_true", help="Streamable HTTP at /mcp, every revision on one URL")
+    add("--sse", action="store_true", help="the HTTP+SSE transport of 2024-11-05")
+    add("--ws", action="store_true", help="WebSocket at /mcp")
+    add("--tcp", type=_tcp, metavar="HOST:PORT", help="newline-framed messages over TCP")
+    add("--unix", metavar="PATH", help="newline-framed messages over a Unix socket")
     result.add_argument("--host", default="127.0.0.1", help="address to bind (default: 127.0.0.1)")
     result.add_argument("--port", type=settings.PORT, default=8000, help="port to bind (default: 8000)")
     result.add_argument(
         "--allow-remote", action="store_true", help="serve beyond loopback without authentication"
     )
-    result.add_argument("--json", action="store_true", help="say where it serves as JSON, on stderr")
-    _add_http_options(result.add_argument_group("with --http, --sse or --ws"), usual_host)
-
-
-def _add_http_options(group: argparse._ArgumentGroup, usual_host: str) -> None:  # pyright: ignore[reportPrivateUsage]
-    group.add_argument(
-        "--server",
-        choices=("granian", "uvicorn", "asyncio"),
-        help=f"the HTTP server (default: {usual_host}); asyncio: none, for single calls in a hurry",
-    )
+    result.add_argument("--json", action="store_true", help="print the address as JSON, on stderr")
+    group = result.add_argument_group("with --http, --sse or --ws")
     group.add_argument(
         "--workers", type=settings.number(1), default=1, metavar="N", help="processes that share the port"
     )
@@ -87,7 +78,7 @@ def main(command: str, arguments: list[str]) -> int:
     if options.reload:
         return serve(_reloading(options, rest), options)
     sys.argv = [target.split(options.target)[0], *rest]
-    return serve(target.server_of(options), options, (f"{__name__}:uvicorn_worker", options.target))
+    return serve(target.server_of(options), options)
 
 
 def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
@@ -97,7 +88,7 @@ def read(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namespa
     found = _environment(parsing, given)
     settings.take_defaults(parsing, found, given)
     options = parsing.parse_args(words)
-    check_way(parsing, given, options)
+    check_transport(parsing, given, options)
     options.env_files = given.env_files
     if not getattr(options, "reload", False):
         os.environ |= found
@@ -109,7 +100,7 @@ def typed(parsing: argparse.ArgumentParser, words: list[str]) -> argparse.Namesp
     return parsing.parse_args(words, argparse.Namespace(**dict.fromkeys(_OF_HTTP)))
 
 
-def check_way(
+def check_transport(
     parsing: argparse.ArgumentParser, given: argparse.Namespace, options: argparse.Namespace
 ) -> None:
     """End the command if what was typed means nothing without HTTP. The environment may be for several commands."""
@@ -158,8 +149,8 @@ def divert(options: argparse.Namespace) -> None:
         stdio.divert()
 
 
-def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | None = None) -> int:
-    """Serve as the options say; ``again`` names how a process of uvicorn's own finds the server."""
+def serve(server: Server, options: argparse.Namespace) -> int:
+    """Serve as the options say. Returns the exit status."""
     if options.workers <= 1 or not (options.http or options.sse or options.ws):
         check(server.store)  # several workers: checked once they have one
     if _over_stdio(options):
@@ -168,9 +159,11 @@ def serve(server: Server, options: argparse.Namespace, again: tuple[str, str] | 
         return stdio.run(server)
     if options.tcp or options.unix:
         return _run_stream(server, options)
-    # One application serves all three: Streamable HTTP, the HTTP+SSE pair and the WebSocket.
-    serving: Any = importlib.import_module("dovetail.transports.http.host.serving")
-    return serving.run(server, again=again, workers=options.workers, **_http_options(options))
+    from ..transports.http import serving
+
+    # One application serves all three: Streamable HTTP, HTTP+SSE and WebSocket.
+    service: Any = server  # its attributes are more precise than the protocol wants
+    return serving.run(service, workers=options.workers, **_http_options(options))
 
 
 _AS_THEY_ARE: Final = (
@@ -179,20 +172,20 @@ _AS_THEY_ARE: Final = (
 """Options that the HTTP server has under the same names."""
 _OF_HTTP: Final = (
     *(name for name in _AS_THEY_ARE if name not in ("allow_remote", "json")),
-    "server", "workers", "allowed_host", "allowed_origin",
+    "workers", "allowed_host", "allowed_origin",
 )  # fmt: skip
 """Options that mean nothing on other transports."""
 
 
 def _run_stream(server: Server, options: argparse.Namespace) -> int:
     from ..transports import tcp
-    from ..transports.http.host.places import say, serving_on
+    from ..transports.bind_address import print_line, serving_on
 
     if options.unix:
-        say(serving_on(f"unix:{options.unix}", json=options.json))
+        print_line(serving_on(f"unix:{options.unix}", json=options.json))
         return tcp.run(server, None, None, path=options.unix)
     host, port = address(options.tcp)
-    say(serving_on(f"tcp://{host}:{port}", json=options.json))
+    print_line(serving_on(f"tcp://{host}:{port}", json=options.json))
     return tcp.run(server, host, port, allow_remote=options.allow_remote)
 
 
@@ -214,18 +207,8 @@ def _tcp(value: str) -> str:
 
 def _http_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "server": options.server,
-        # The WebSocket is at its best where a host can choose a subprotocol and give reasons.
-        "face": "asgi" if options.ws else "rsgi",
-        "way": "ws" if options.ws else "sse" if options.sse else "http",
+        "announce": "ws" if options.ws else "sse" if options.sse else "http",
         "allowed_hosts": tuple(options.allowed_host or ()),
         "allowed_origins": tuple(options.allowed_origin or ()),
         **{name: value for name, value in vars(options).items() if name in _AS_THEY_ARE},
     }
-
-
-def uvicorn_worker() -> Any:
-    """The ASGI application of one of uvicorn's own processes, which have only the name of the file."""
-    hosting: Any = importlib.import_module("dovetail.transports.http.host.uvicorn_host")
-    told = hosting.told()
-    return hosting.worker(target.load(told.target), told)

@@ -10,7 +10,7 @@ from ..errors import DovetailError
 from ..stores.bounds import WORKER_TASKS
 from ..stores.urls import check
 from ..tooling import settings
-from ..transports.http.host.places import say
+from ..transports.bind_address import print_line
 from ..transports.running import Stop
 from ..transports.running import run as run_process
 from ..workers.worker import work
@@ -43,7 +43,7 @@ def main(command: str, arguments: list[str]) -> int:
 
     async def begin(stop: Stop) -> None:
         # Whoever reads it may stop us at once: by now signals are heard.
-        say(msgspec.json.encode(told).decode() if options.json else said)
+        print_line(msgspec.json.encode(told).decode() if options.json else said)
         await work(server, options.tasks, stop)
 
     return run_process(begin, threads=server.limits.max_threads)

@@ -1,9 +1,8 @@
-"""The inspector as an ASGI application: the files of the page, its questions, and a stream of news."""
+"""The HTTP side of the inspector: the files of its page, the requests of the page, and a stream of events."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -11,9 +10,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from ..errors import DovetailError
+from ..core.budget import Account
+from ..errors import DovetailError, TransportError
 from .api import ROUTES, Whole
-from .bounds import BODY_SIZE, HEARTBEAT, STREAMS
+from .bounds import BODY_SIZE, HEADER_SIZE, HEARTBEAT, STREAMS
 from .connection import problem_of
 from .guard import ALWAYS, POLICY, TOKEN_HEADER, Guard
 from .inspector import Inspector
@@ -21,11 +21,8 @@ from .inspector import Inspector
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from ..transports.http.host.places import Place
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+    from ..transports.bind_address import BindAddress
+    from ..transports.http.server.exchange import Exchange, Headers, Sink
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -46,22 +43,21 @@ class InspectorApp:
         self._files = _read_files()
 
     @asynccontextmanager
-    async def served(self, place: Place) -> AsyncGenerator[str]:
+    async def served(self, address: BindAddress) -> AsyncGenerator[str]:
         """Serve it; the link that opens it. What it has started ends with it."""
-        from .hosting import hosted
+        from .hosting import served
 
         try:
-            async with hosted(self, place) as (host, port):
+            async with served(self, address, max_header_bytes=HEADER_SIZE) as (host, port):
                 name = f"[{host}]" if ":" in host else host
                 yield f"http://{name}:{port}/?token={self.inspector.token}"
         finally:
             await self.inspector.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        exchange = _Exchange(scope, receive, send)
-        path, method = scope["path"], scope["method"]
+    async def handle(self, inner: Exchange) -> None:
+        """Answer one request."""
+        exchange = _Exchange(inner)
+        path, method = inner.path, inner.method
         refused = self._guard.refusal(exchange.headers, navigation=path == "/" and method == "GET")
         if refused is not None:
             await exchange.text(403, refused)
@@ -88,8 +84,7 @@ class InspectorApp:
                 403, "open the inspector with the link it has printed: the token is missing or old"
             )
             return
-        server = exchange.scope.get("server")
-        more = ((b"set-cookie", self._guard.cookie(server[1] if server else 0).encode()),) if known else ()
+        more = (("set-cookie", self._guard.cookie(exchange.port)),) if known else ()
         await exchange.send(200, self._files["index.html"], _TYPES["html"], more)
 
     async def _file(self, exchange: _Exchange, name: str) -> None:
@@ -131,13 +126,13 @@ class InspectorApp:
             await exchange.json(400, {"error": problem_of(error)})
         else:
             if isinstance(found, Whole):
-                shown = f'attachment; filename="{found.name}"'.encode()
-                await exchange.send(200, found.data, found.kind, ((b"content-disposition", shown),))
+                shown = f'attachment; filename="{found.name}"'
+                await exchange.send(200, found.data, found.kind, (("content-disposition", shown),))
             else:
                 await exchange.json(200, {} if found is None else found)
 
     async def _events(self, exchange: _Exchange) -> None:
-        """A line of JSON for each portion of news; it ends when the page leaves."""
+        """Send an event stream with the changes; it ends when the page closes the connection."""
         if not self._knows(exchange):
             await exchange.text(403, "the token is missing or old")
             return
@@ -146,69 +141,56 @@ class InspectorApp:
             return
         self._streams += 1
         listener = self.inspector.news.listen()
-        gone = asyncio.ensure_future(exchange.gone())
+        gone = asyncio.ensure_future(exchange.disconnected())
+        stream = exchange.stream()
         try:
-            await exchange.start(200, "application/x-ndjson")
-            await exchange.line({"state": self.inspector.shown()})
+            await stream.write(_event({"state": self.inspector.shown()}))
             while not gone.done():
                 waiting = asyncio.ensure_future(listener.next(HEARTBEAT))
                 await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
                 if not waiting.done():
                     waiting.cancel()
                     break
-                await exchange.line(waiting.result())
+                await stream.write(_event(waiting.result()))
+        except TransportError:
+            pass  # the page was closed
         finally:
+            await stream.close()
             gone.cancel()
             self._streams -= 1
             self.inspector.news.leave(listener)
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request of the page and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope = scope
-        self._receive = receive
-        self._send = send
-        self.headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+    def __init__(self, inner: Exchange) -> None:
+        self._inner = inner
+        self.headers = inner.headers
+        self.query = dict(parse_qsl(inner.query))
+
+    @property
+    def port(self) -> int:
+        """The port that the page was loaded from."""
+        server = self._inner.scope.get("server")
+        return server[1] if server else 0
 
     async def body(self) -> bytes:
-        """All of it.
+        """Read the whole body, up to `BODY_SIZE` bytes."""
+        return await self._inner.read(BODY_SIZE, Account(BODY_SIZE))
 
-        Raises:
-            ValueError: it is too large.
-        """
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await self._receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > BODY_SIZE:
-                raise ValueError(f"more than {BODY_SIZE} bytes")
-            if message["type"] == "http.disconnect" or not message.get("more_body"):
-                return b"".join(parts)
+    async def disconnected(self) -> None:
+        """Return when the page has closed the connection."""
+        await self._inner.disconnected()
 
-    async def gone(self) -> None:
-        """Return when the page has left."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def stream(self) -> Sink:
+        return self._inner.stream((("content-security-policy", POLICY), *ALWAYS))
 
-    async def start(self, status: int, kind: str, more: Any = (), policy: str = POLICY) -> None:
-        headers = [
-            (b"content-type", kind.encode()), (b"cache-control", b"no-store"),
-            (b"content-security-policy", policy.encode()), *ALWAYS, *more,
-        ]  # fmt: skip
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def send(self, status: int, data: bytes, kind: str, more: Any = (), policy: str = POLICY) -> None:
-        length = (b"content-length", str(len(data)).encode())
-        await self.start(status, kind, (length, *more), policy)
-        body = b"" if self.scope["method"] == "HEAD" else data
-        await self._send({"type": "http.response.body", "body": body})
+    async def send(
+        self, status: int, data: bytes, kind: str, more: Headers = (), policy: str = POLICY
+    ) -> None:
+        headers = (("cache-control", "no-store"), ("content-security-policy", policy), *ALWAYS, *more)
+        await self._inner.answer(status, data, headers, ("content-type", kind))
 
     async def text(self, status: int, words: str) -> None:
         await self.send(status, words.encode(), "text/plain; charset=utf-8")
@@ -216,9 +198,9 @@ class _Exchange:
     async def json(self, status: int, value: Any) -> None:
         await self.send(status, msgspec.json.encode(value), _JSON)
 
-    async def line(self, value: Any) -> None:
-        data = msgspec.json.encode(value) + b"\n"
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+def _event(value: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 def _read_files() -> dict[str, bytes]:

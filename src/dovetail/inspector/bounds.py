@@ -22,6 +22,8 @@ STREAMS: Final = 16
 """Pages that listen at once."""
 MESSAGE_SIZE: Final = 256 << 20
 """The largest message a server may send us."""
+HEADER_SIZE: Final = 32 << 10
+"""Bytes of the headers of a request: its URL has the arguments of a completion."""
 BODY_SIZE: Final = 64 << 20
 """The largest request of the page: files travel as arguments."""
 CONNECTIONS: Final = 32

@@ -63,15 +63,12 @@ def main(command: str, arguments: list[str]) -> int:
 
 def _run(wishes: list[Wish], options: argparse.Namespace) -> int:
     from ..transports import running
-    from ..transports.http.host.places import Place
+    from ..transports.bind_address import BindAddress
     from . import Inspector, InspectorApp
-    from .hosting import load
-
-    load()
 
     async def serve(stop: Stop) -> None:
         inspector = Inspector()
-        async with InspectorApp(inspector).served(Place(port=options.port)) as link:
+        async with InspectorApp(inspector).served(BindAddress(port=options.port)) as link:
             inspector.connect(wishes)
             found = msgspec.json.encode({"inspector": link}).decode()
             sys.stdout.write(f"{found if options.json else f'The inspector is at {link}'}\n")

@@ -24,16 +24,16 @@ from ..drivers.duplex import lifespan
 from ..errors import DovetailError
 from ..gateway import Proxy
 from ..server.persistence import STORE
-from ..settings import Limits
+from ..settings import HttpOptions, Limits
 from ..telemetry.terminal import printable
 from ..tooling import settings
 from ..transports import running, stdio
-from ..transports.http.host.places import Place, say, serving_on
+from ..transports.bind_address import BindAddress, print_line, serving_on
 from .app import InspectorApp
 from .bounds import FILES_LOOK, LAST_WORDS_SECONDS, LAST_WORDS_SHOWN
 from .command import add_page, show
 from .connection import Wish
-from .hosting import hosted, load
+from .hosting import served
 from .inspector import Inspector
 from .watching import Watched
 
@@ -122,7 +122,7 @@ class Reloading:
             self._tell(error, "the last edit was not taken, and the server of before still answers")
             return False
         self._note("dev", None)
-        say(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
+        print_line(f"dovetail: {why} changed, reloaded in {(time.perf_counter() - begun) * 1000:.0f} ms")
         return True
 
     async def _last_words(self) -> None:
@@ -137,7 +137,7 @@ class Reloading:
     def _tell(self, error: DovetailError, what: str) -> None:
         text = self._said.strip() or error.message
         self._note("dev", {"title": f"{self.file.name}: {what}", "text": text})
-        say(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
+        print_line(f"dovetail: {self.file.name}: {what}\n{printable(error.message)}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -166,8 +166,6 @@ def main(command: str, arguments: list[str]) -> int:
     # Before anybody prints: with --stdio the output is the client's.
     wire = stdio.divert() if options.stdio else None
 
-    load()
-
     async def serve(stop: running.Stop) -> None:
         await _serve(options, wire, stop)
 
@@ -180,19 +178,22 @@ async def _serve(options: argparse.Namespace, wire: Any, stop: running.Stop) -> 
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(lifespan(made.front))
         link = await stack.enter_async_context(
-            InspectorApp(inspector).served(Place(port=options.inspector_port))
+            InspectorApp(inspector).served(BindAddress(port=options.inspector_port))
         )
         inspector.connect([Wish(target=parse_target(made.front), label=made.file.name)])
         if wire is not None:
-            say(_places(None, link, json=options.json))
+            print_line(_places(None, link, json=options.json))
             await stdio.serve(made.front, wire=wire, stop=stop)
             return
-        app = made.front.asgi()
-        host, port = await stack.enter_async_context(hosted(app, Place(port=options.port)))
-        say(_places(f"http://{host}:{port}/mcp", link, json=options.json))
+        from ..transports.http.server.app import HttpApp  # with --stdio no HTTP is served but the page
+
+        front: Any = made.front  # its attributes are more precise than the protocol wants
+        app = HttpApp(front, HttpOptions())
+        host, port = await stack.enter_async_context(served(app, BindAddress(port=options.port)))
+        print_line(_places(f"http://{host}:{port}/mcp", link, json=options.json))
         show(link, options)
         await stop.wait()
-        await app.drain(0.0)
+        await app.life.drain(0.0)
 
 
 def _places(url: str | None, link: str, *, json: bool) -> str:

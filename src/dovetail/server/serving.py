@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HTTP: Final = "dovetail.transports.http.host.serving"
+_HTTP: Final = "dovetail.transports.http.serving"
 TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio": "dovetail.transports.stdio",
     "tcp": "dovetail.transports.tcp",
@@ -33,7 +33,7 @@ TRANSPORTS: Final[Mapping[str, str]] = {
     "ws": _HTTP,
     "sse": _HTTP,
 }
-"""The module whose ``serve`` and ``run`` speak each transport. One HTTP application has all three faces."""
+"""The module whose ``serve`` and ``run`` serve each transport. One HTTP application serves the last three."""
 Transport = Literal["stdio", "http", "tcp", "ws", "sse"]
 
 
@@ -44,7 +44,7 @@ class Serving:
     """The author's own, beside the endpoint; made with the first one."""
     elsewhere: Elsewhere | None
     forwards: bool = False
-    """Whether it answers by asking others; `usual_host` of the transport wants to know."""
+    """Whether it answers by asking other servers."""
     event_history: Any = None
     """An author's own place for the events of legacy HTTP sessions (`EventHistory` of the transport)."""
 
@@ -129,9 +129,7 @@ class Serving:
             if TRANSPORTS[where] == TRANSPORTS[transport]:
                 server.limits = replace(server.limits, **dict.fromkeys(members, options[name]))
         if transport in ("ws", "sse"):
-            others.setdefault("way", transport)
-        if transport == "ws":  # at its best where a host can choose a subprotocol and give reasons
-            others.setdefault("face", "asgi")
+            others.setdefault("announce", transport)
         return others
 
 

@@ -309,19 +309,6 @@ HTTP_INTERRUPTED: Final = 1.0
 """Seconds calls get to finish after SIGINT: somebody sits there and waits."""
 HTTP_MARGIN: Final = 5.0
 """Seconds for what comes with the drain, and again for what comes after it; then the process ends regardless."""
-HTTP_STARTING: Final = 0.05
-"""Seconds a host gets to serve once a worker has started."""
-HTTP_LOOK: Final = 0.005
-"""Seconds between two looks whether a host has started."""
-WORKER_DEATHS: Final = 8
-WORKER_DEATHS_SECONDS: Final = 20.0
-"""So many workers that die in so many seconds: then none will ever serve."""
-READ_AT_ONCE: Final = 256 << 10
-"""Bytes an event loop reads in one go: so much of what is asked next may have come before uvicorn stops reading."""
-TURN_PIECE: Final = 1024
-"""Bytes that uvicorn's parser gets between two looks at the clock."""
-PARENT_LOOK: Final = 1.0
-"""Seconds between two looks of a worker whether its supervisor is still there."""
 USUAL_HEAD_BYTES: Final = 4 << 10
 """How large a combination of headers is remembered."""
 QUERY_MEMBERS: Final = 256

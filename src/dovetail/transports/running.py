@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from ..drivers.duplex import Duplex
 from ..drivers.pool import DaemonExecutor, Threads, kill_all
@@ -37,6 +38,7 @@ from ..telemetry.crash import reported
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """What glibc's ``mallopt`` can be told."""
 
@@ -97,7 +99,7 @@ class Watchdog:
             self._timer = None
 
 
-def exit_now(status: int) -> None:
+def exit_now(status: int) -> NoReturn:
     """End the process, whatever it is doing."""
     kill_all()
     for stream in (sys.stdout, sys.stderr):
@@ -108,22 +110,41 @@ def exit_now(status: int) -> None:
     os._exit(status)
 
 
-class _Signals:
-    """SIGINT and SIGTERM for as long as the program runs; only the main thread can have them."""
+class ShutdownTimes(NamedTuple):
+    """Seconds from a signal to the end of the process."""
 
-    def __init__(self, stop: Stop, watchdog: Watchdog, drain: float) -> None:
+    drain: float
+    """What calls under way get after SIGTERM."""
+    margin: float
+    """What the rest of an orderly end gets; then the watchdog ends the process."""
+    interrupted_drain: float
+    """What calls get after SIGINT: a user waits at the terminal."""
+    interrupted_margin: float
+
+
+class Signals:
+    """Handles SIGINT and SIGTERM while a program runs. Only the main thread of a process can receive them.
+
+    The first signal asks ``stop`` for an orderly end, and arms the watchdog. A second one ends the process at once,
+    unless ``repeated`` is False: a worker process gets them twice when a terminal signals all processes.
+    """
+
+    def __init__(
+        self, stop: Stop, watchdog: Watchdog | None, times: ShutdownTimes, *, repeated: bool = True
+    ) -> None:
         self._stop = stop
         self._watchdog = watchdog
-        self._drain = drain
+        self._times = times
+        self._repeated = repeated
         self._loop = asyncio.get_running_loop()
         self._previous: dict[int, Any] = {}
-        self._seen = 0
+        self._received = False
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             # Not `loop.add_signal_handler`: that waits for the loop, and a handler may be blocking it.
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._received)
+            for number in STOP_SIGNALS:
+                self._previous[number] = signal.signal(number, self._receive)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -131,16 +152,18 @@ class _Signals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _received(self, number: int, frame: FrameType | None) -> None:
-        self._seen += 1
-        interrupted = number == signal.SIGINT
-        status = EXIT_INTERRUPTED if interrupted else 0
-        if self._seen > 1:
-            exit_now(128 + number)
-        drain = 0.0 if interrupted else self._drain
-        limit = INTERRUPT_SECONDS if interrupted else drain + TEARDOWN_SECONDS
-        self._watchdog.arm(limit, EXIT_INTERRUPTED if interrupted else EXIT_TERMINATED)
-        self._loop.call_soon_threadsafe(self._stop.request, drain, status)
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._received:
+            if self._repeated:
+                exit_now(128 + number)
+            return
+        self._received = True
+        interrupted, times = number == signal.SIGINT, self._times
+        drain = times.interrupted_drain if interrupted else times.drain
+        if self._watchdog is not None:
+            margin = times.interrupted_margin if interrupted else times.margin
+            self._watchdog.arm(drain + margin, EXIT_INTERRUPTED if interrupted else EXIT_TERMINATED)
+        self._loop.call_soon_threadsafe(self._stop.request, drain, EXIT_INTERRUPTED if interrupted else 0)
 
 
 def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS, threads: int) -> int:
@@ -153,7 +176,7 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
         stop = Stop()
         stops.append(stop)
         asyncio.get_running_loop().set_default_executor(executor)
-        with _Signals(stop, watchdog, drain):
+        with Signals(stop, watchdog, ShutdownTimes(drain, TEARDOWN_SECONDS, 0.0, INTERRUPT_SECONDS)):
             await main(stop)
             # From here on only leftovers of user code can hold us up: tasks that ignore their cancellation.
             watchdog.arm(TEARDOWN_SECONDS if stop.status == 0 else INTERRUPT_SECONDS, stop.status)
@@ -167,12 +190,13 @@ def run(main: Callable[[Stop], Awaitable[None]], *, drain: float = DRAIN_SECONDS
 
 
 def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes an event loop: uvloop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+    """The event loop of uvloop, or of winloop on Windows; None where neither is installed."""
+    for name in ("uvloop", "winloop"):
+        try:
+            return importlib.import_module(name).new_event_loop
+        except ImportError:
+            pass
+    return None
 
 
 _trim: Callable[[int], object] | None = None

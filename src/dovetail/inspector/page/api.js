@@ -58,7 +58,7 @@ export async function listen(heard, state) {
         if (done) break;
         const lines = (rest + value).split("\n");
         rest = lines.pop();
-        for (const line of lines) if (line) heard(JSON.parse(line));
+        for (const line of lines) if (line.startsWith("data: ")) heard(JSON.parse(line.slice(6)));
       }
     } catch (error) {
       state(false, error);

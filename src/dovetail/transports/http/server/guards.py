@@ -33,7 +33,7 @@ QUIRKS: Final = {JSON: "accept-without-events", EVENTS: "accept-without-json"}  
 AS_IT_IS: Final = (("accept-encoding", "identity"),)
 """What a client is told with 415. (RFC 9110, 15.5.16: if it is due to the encoding, this ought to be said.)"""
 
-_TO_HAVE_SOME: Final = b"no WebSockets are served here: start the server with --ws, or --server granian\n"
+_TO_HAVE_SOME: Final = b"no WebSockets are served here: serve `server.asgi()` with uvicorn\n"
 NO_WEBSOCKETS: Final = (501, _TO_HAVE_SOME, CLOSE, TEXT_TYPE)
 """The answer of a host that has none. (RFC 9110, 15.6.2: it does not support what would be needed.)"""
 

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
@@ -26,9 +26,8 @@ from ....settings import HTTP_FLUSH, LARGE_ANSWER, PARSED_PIECE, READ_AHEAD, REA
 from ....wire.frames import too_large
 from ....wire.long_results import Body, Pieces
 from ...stream import shared_buffer
-from .app import HttpApp
 from .asgi import ScopeHead
-from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Headers, gone, hold, length_of
+from .exchange import CLOSE, EVENT_HEADERS, JSON_TYPE, SHORT_LENGTH, Exchange, Headers, gone, hold, length_of
 from .http1_streams import Http1Sink
 
 log = logging.getLogger("dovetail.http")
@@ -39,13 +38,19 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODILESS: Final = frozenset({204, 304})
 
 
+class HttpHandler(Protocol):
+    """Answers HTTP requests: `HttpApp`, or the page of the inspector."""
+
+    async def handle(self, exchange: Exchange, /) -> None: ...
+
+
 class Open:
     """What the connections of one listener share."""
 
-    def __init__(self, app: HttpApp, scheme: str) -> None:
+    def __init__(self, app: HttpHandler, scheme: str, header_bytes: int) -> None:
         self.app = app
         self.scheme = scheme
-        self.header_bytes = app.service.limits.max_header_bytes
+        self.header_bytes = header_bytes
         self.connections: set[Http1] = set()
         self.date = b""
         """The line of every answer that says when it was given."""

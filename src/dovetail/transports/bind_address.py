@@ -1,0 +1,120 @@
+"""The address that a server binds: a host and a port or a Unix socket, with TLS or without."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import DovetailError
+from ..settings import HTTP_BACKLOG, HttpOptions
+from . import unix
+from .loopback import is_loopback
+
+if TYPE_CHECKING:
+    import ssl
+
+
+class BindAddress(Struct, frozen=True, kw_only=True):
+    """Where an HTTP server listens, and how it announces itself."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    json: bool = False
+    """Announce the URL as JSON, for programs."""
+    announce: str = "http"
+    """Which URL to announce: that of "http", "sse" or "ws". One application serves all three."""
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.uds is not None or is_loopback(self.host)
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS settings of this address, or None without a certificate.
+
+        Raises:
+            DovetailError: the certificate cannot be used.
+        """
+        if self.certfile is None:
+            return None
+        import ssl  # slow to import, and most servers stand behind a proxy that does TLS
+
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certfile, self.keyfile)
+        except OSError as error:
+            raise DovetailError(f"the certificate cannot be used: {error.strerror or error}") from None
+        return context
+
+    def listen(self) -> socket.socket:
+        """Return a listening socket. A Unix socket on which no server listens any more is replaced.
+
+        Raises:
+            DovetailError: the address is in use or does not exist.
+        """
+        listener: socket.socket | None = None
+        try:
+            if self.uds is not None:
+                listener = unix.bind(self.uds)
+            else:
+                if (
+                    not 0 <= int(self.port) <= 65535
+                ):  # getaddrinfo would take the last 16 bits of a larger one
+                    raise ValueError("a port is a number from 0 to 65535")
+                family, kind, protocol, _, address = socket.getaddrinfo(
+                    self.host, self.port, type=socket.SOCK_STREAM
+                )[0]
+                # asyncio sets TCP_NODELAY only on sockets that name their protocol.
+                listener = socket.socket(family, kind, protocol)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(address)
+            listener.listen(HTTP_BACKLOG)
+        except (OSError, ValueError) as error:
+            if listener is not None:
+                listener.close()
+            raise cannot_bind(self.host, self.port, self.uds, error) from None
+        return listener
+
+    def announcement(self, bound: socket.socket, options: HttpOptions) -> str:
+        """The line that tells the user where the server is."""
+        scheme = f"{'ws' if self.announce == 'ws' else 'http'}{'' if self.certfile is None else 's'}"
+        path = options.sse_path or options.path if self.announce == "sse" else options.path
+        where = f"unix:{self.uds}"
+        if self.uds is None:
+            host, port = bound.getsockname()[:2]
+            where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return serving_on(f"{where}{path}", json=self.json)
+
+    def remove_socket_file(self) -> None:
+        """Delete the Unix socket, if this is one."""
+        if self.uds is not None:
+            unix.remove(self.uds)
+
+
+def cannot_bind(host: str | None, port: int | None, path: str | None, error: Exception) -> DovetailError:
+    """The error for an address that cannot be bound."""
+    if getattr(error, "errno", None) == errno.EADDRINUSE:
+        if path is not None:
+            return DovetailError(f"another server listens on {path}; choose another path")
+        return DovetailError(f"port {port} on {host} is in use; choose another with --port")
+    where = path if path is not None else f"{host}:{port}"
+    return DovetailError(f"cannot serve on {where}: {getattr(error, 'strerror', None) or error}")
+
+
+def serving_on(where: str, *, json: bool) -> str:
+    """The line that says where a server is."""
+    return msgspec.json.encode({"serving": where}).decode() if json else f"dovetail: serving on {where}"
+
+
+def print_line(text: str) -> None:
+    """Print to stderr: on a stdio server, stdout belongs to the protocol."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
