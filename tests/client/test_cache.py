@@ -174,3 +174,48 @@ def test_the_bytes_that_are_kept_are_bounded() -> None:
     assert cache.get("o", "resources/read", b"c", None) == "x" * 40
     cache.put("o", "resources/read", b"c", None, "x" * 200, ttl_ms=1000, public=True)
     assert len(cache) == 0
+
+
+def _private(request: Request) -> Reply:
+    """A list that names the credentials of its request, to be kept for a minute by the same user only."""
+    if request.method != "tools/list":
+        return modern_http(request)
+    user = request.headers.get("authorization") or request.headers.get("x-api-key") or "nobody"
+    tools = [{**ECHO, "description": user}]
+    return result(
+        request, {"tools": tools, "ttlMs": 60_000, "cacheScope": "private", "resultType": "complete"}
+    )
+
+
+@run
+async def test_no_later_client_finds_the_private_results_of_one_that_is_gone() -> None:
+    cache = ResponseCache()
+    async with serving(_private) as (_, url):
+        for number in range(50):
+            # The objects of a client that was collected leave their addresses to those of the next.
+            for options in ({"auth": f"token-{number}"}, {"headers": {"X-API-Key": f"key-{number}"}}):
+                async with Client(url, revision="modern", cache=cache, **options) as client:  # type: ignore[arg-type]
+                    (tool,) = await client.list_tools()
+                assert str(tool.description).endswith(f"-{number}")
+                del client
+
+
+@run
+async def test_credentials_in_the_headers_of_a_call_are_part_of_whose_result_it_is() -> None:
+    async with serving(_private) as (fake, url), Client(url, revision="modern") as client:
+        for key in ("one", "two", "one"):
+            (tool,) = await client.list_tools(headers={"X-API-Key": key})
+            assert tool.description == key
+        assert fake.heard().count("tools/list") == 2
+
+
+@run
+async def test_clients_with_the_same_authorization_header_share_private_results() -> None:
+    cache = ResponseCache()
+    async with serving(_private) as (fake, url):
+        for _ in range(2):
+            async with Client(
+                url, revision="modern", cache=cache, headers={"Authorization": "Bearer a"}
+            ) as client:
+                await client.list_tools()
+        assert fake.heard().count("tools/list") == 1

@@ -161,6 +161,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True, eq=False):
     auth: RequestAuth | None
     capabilities: Mapping[str, Any]
     cache: ResponseCache | None
+    cache_owner: str = field(default_factory=lambda: os.urandom(16).hex())
+    """The owner of private entries in the cache: random, so that no later client ever has the same."""
     on_elicit: Callback | None = None
     on_sample: Callback | None = None
     on_roots: Callback | Sequence[Any] | None = None

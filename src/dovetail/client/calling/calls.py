@@ -16,6 +16,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
@@ -308,13 +309,17 @@ class Calls:
             cache.put(*place, result, ttl_ms=result.ttl_ms, public=public, data=data)
 
     def _principal(self, headers: Headers) -> str:
-        """Whose answers may be kept together: the authorization of the request, in a form that is no secret."""
+        """The owner of a private cache entry: the credentials of the request, hashed, or this very client.
+
+        Any header of a call may be a credential (an API key, a cookie), so it is part of the owner.
+        """
         config = self.config
-        given = {name.lower(): value for name, value in {**config.headers, **(headers or {})}.items()}
-        authorization = given.get("authorization")
-        if authorization:
-            return hashlib.sha256(authorization.encode()).hexdigest()[:32]
-        return f"auth:{id(config.auth)}" if config.auth is not None else f"client:{id(config)}"
+        own = {name.lower(): value for name, value in (headers or {}).items()}
+        given = {**{name.lower(): value for name, value in config.headers.items()}, **own}
+        if config.auth is None and "authorization" in given:
+            # Only these headers identify the user, so clients with the same ones share private entries.
+            return _hashed("headers", given)
+        return config.cache_owner if not own else _hashed(config.cache_owner, own)
 
     async def list_all(self, method: str, member: str, options: CachedOptions) -> list[Any]:
         """All pages of a list."""
@@ -391,6 +396,10 @@ def _asking(options: CallOptions, known: frozenset[str], row: Method | None) -> 
         "row": row,
     }
     return {**asking, "came": options["came"]} if "came" in options else asking
+
+
+def _hashed(first: str, headers: Mapping[str, str]) -> str:
+    return hashlib.sha256(msgspec.json.encode([first, sorted(headers.items())])).hexdigest()
 
 
 def _too_late(method: str) -> RequestTimeout:
