@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -447,13 +447,44 @@ async def test_a_404_that_names_the_request_ends_the_session_unless_it_answers_i
             assert (await client.read_resource("a://b")).contents[0].text == "there"
 
 
+UNREAD: dict[str, Callable[[Request], Reply]] = {
+    "no id": lambda request: error(request, -32600, 404, id=None),
+    "empty": lambda _: Reply(404),
+    "text": lambda _: Reply(404, {"Content-Type": "text/plain"}, b"session not found"),
+    "other JSON": lambda _: Reply(404, dict(JSON), b'{"detail": "Not Found"}'),
+}
+
+
+@pytest.mark.parametrize("body", UNREAD)
+@run
+async def test_every_call_after_a_404_of_a_lost_session_uses_a_new_one(body: str) -> None:
+    live: list[str] = []
+    made = 0
+
+    def handler(request: Request) -> Reply:
+        nonlocal made
+        if request.method == "initialize":
+            made += 1
+            live[:] = [f"s{made}"]
+            return result(request, legacy_initialized(), **{"Mcp-Session-Id": live[0]})
+        return legacy(request) if request.headers["mcp-session-id"] in live else UNREAD[body](request)
+
+    async with serving(handler) as (fake, url), legacy_client(url, reconnect=QUICK) as client:
+        for number in range(1, 4):
+            assert (await client.call_tool("echo", {"a": number})).text == json.dumps({"a": number})
+            assert made == number
+            live.clear()
+        assert fake.heard().count("tools/call") == 5  # the second and the third were refused once each
+
+
 @pytest.mark.parametrize(
-    ("tool", "unread", "runs"),
-    [("read", False, 2), ("read", True, 2), ("write", False, 1), ("write", True, 2)],
+    ("tool", "body", "runs"),
+    [("read", None, 2), ("write", None, 1)]
+    + [(tool, body, 2) for tool in ("read", "write") for body in UNREAD],
 )
 @run
 async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm(
-    tool: str, unread: bool, runs: int
+    tool: str, body: str | None, runs: int
 ) -> None:
     listed = [
         {"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
@@ -464,7 +495,7 @@ async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm
         if request.method == "tools/list":
             return result(request, {"tools": listed})
         if request.method == "tools/call":
-            return error(request, -32600, 404, id=None) if unread else Reply(404, {}, b"not here")
+            return error(request, -32600, 404) if body is None else UNREAD[body](request)
         return legacy(request)
 
     async with serving(handler) as (fake, url), legacy_client(url, reconnect=QUICK) as client:
@@ -473,7 +504,7 @@ async def test_a_404_for_a_session_is_followed_by_one_repeat_of_what_did_no_harm
             await client.call_tool(tool)
         assert not client.connected  # at once: the next call would be refused
         assert fake.heard().count("tools/call") == runs
-        assert caught.value.maybe_executed is not unread
+        assert caught.value.maybe_executed is (body is None)
 
 
 @run

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dovetail import Timeouts
+from dovetail import Reconnect, Timeouts
 from dovetail.client.connecting.known_servers import KnownServers
 from dovetail.client.fetch import StatusError
 from dovetail.errors import DovetailError, ProtocolError, TransportError
@@ -231,3 +231,35 @@ async def test_a_json_error_counts_whatever_the_status() -> None:
         with pytest.raises(ProtocolError) as caught:
             await client.call_tool("nothing")
         assert (caught.value.code, caught.value.kind) == (-32602, "tool_not_found")
+
+
+@run
+async def test_a_stream_whose_session_is_forgotten_is_opened_anew_and_the_call_repeated() -> None:
+    outboxes: list[asyncio.Queue[bytes]] = []
+
+    async def events() -> object:
+        outbox: asyncio.Queue[bytes] = asyncio.Queue()
+        outboxes.append(outbox)
+        yield f"event: endpoint\ndata: /messages?session={len(outboxes)}\n\n".encode()
+        while True:
+            yield b"event: message\ndata: " + await outbox.get() + b"\n\n"
+
+    def handler(request: Request) -> Reply:
+        if request.verb == "GET":
+            return Reply(200, {"Content-Type": "text/event-stream"}, stream=events())  # type: ignore[arg-type]
+        if request.path == "/mcp":
+            return Reply(405)
+        if request.method == "tools/call" and request.path == "/messages?session=1":
+            return Reply(404)
+        answer = legacy(request)
+        if answer.body:
+            outboxes[-1].put_nowait(answer.body)
+        return Reply(202)
+
+    quick = Reconnect(initial_delay=0.01)
+    async with (
+        serving(handler) as (fake, url),
+        Client(url, known_servers=KnownServers(), reconnect=quick) as client,
+    ):
+        assert (await client.call_tool("echo", {"b": 2})).text == '{"b": 2}'
+        assert fake.heard().count("tools/call") == 2

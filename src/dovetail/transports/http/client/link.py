@@ -231,11 +231,12 @@ class StreamableLink(HttpLink):
         error = None
         if frame is not None and frame.error is not UNSET:
             error = self._conversation.endpoint.codec.decode_error(frame.error)
-        unread = error is not None and frame is not None and frame.id != outgoing.id
-        answered = error is not None and not unread and error.code in _NOT_FOUND
+        named = error is not None and frame is not None and frame.id == outgoing.id
+        answered = named and error is not None and error.code in _NOT_FOUND
         if response.status == 404 and self.session_id is not None and not answered:
-            # An error that names no request was made before ours was read; any other 404 proves nothing of the kind.
-            self._session_lost(unread=unread)
+            # Streamable HTTP, Session Management: after the end of a session the server answers 404. It does so
+            # before it runs the request, with or without a body, unless the body is an error of this very request.
+            self._session_lost(unread=not named)
         if error is not None:
             # Whatever the status: an error of the protocol says more. Servers that refuse before reading name no id.
             self._conversation.requests.refuse(outgoing.id, error)

@@ -10,7 +10,7 @@ from ....client.config import ClientConfig
 from ....client.conversation import Conversation
 from ....client.fetch import Fetch, Response
 from ....drivers.requests import Outgoing
-from ....errors import TransportError
+from ....errors import SessionLost, TransportError
 from ....wire.headers import VERSION_HEADER
 from ....wire.sse import Event, EventParser
 from .addresses import same_origin
@@ -77,6 +77,11 @@ class SseLink(HttpLink):
         response = await self._post(outgoing.data, headers)
         outgoing.status = response.status
         try:
+            if response.status == 404:
+                # The server has forgotten the session of this stream: nothing will be answered on it any more.
+                reason = TransportError("the server ended the session", cause="session")
+                self._conversation.lost(reason)
+                raise SessionLost(reason.message, cause="session", maybe_executed=False)
             if response.status >= 300:
                 raise await status_error(response, outgoing.method)
             await excerpt(response)
