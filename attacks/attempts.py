@@ -15,7 +15,6 @@ from . import (
     on_floods,
     on_gateways,
     on_heads,
-    on_http2,
     on_lines,
     on_logins,
     on_places,
@@ -32,7 +31,6 @@ MODULES = (
     on_tcp,
     on_lines,
     on_heads,
-    on_http2,
     on_slowness,
     on_beside,
     on_callers,
@@ -49,10 +47,10 @@ MODULES = (
 """Importing them registers their attacks."""
 
 
-def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
-    """One attack on one host, on a victim of its own; a client that hangs is killed."""
+def attempt(one: Attack, scale: Scale) -> Outcome:
+    """Carry out one attack on a victim of its own. A client that hangs is killed."""
     if one.face != "client":
-        return asyncio.run(_against_a_server(one, host, scale))
+        return asyncio.run(_against_a_server(one, scale))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         future = apart.submit(_against_a_client, one.name, scale)
         try:
@@ -60,30 +58,25 @@ def attempt(one: Attack, host: str, scale: Scale) -> Outcome:
         except TimeoutError:
             for process in active_children():
                 process.kill()
-            return Outcome(one, "client", held=False, detail="the client hangs for good", seconds=one.seconds)
+            return Outcome(one, held=False, detail="the client hangs for good", seconds=one.seconds)
 
 
-async def _against_a_server(one: Attack, host: str, scale: Scale) -> Outcome:
+async def _against_a_server(one: Attack, scale: Scale) -> Outcome:
     if one.own:
-        return await carry_out(one, host, host, scale)
+        return await carry_out(one, one.face, scale)
     if one.face == "stdio":
         async with piped() as process:
-            return await carry_out(one, host, process, scale)
-    async with serve(host, **({"VICTIM_PRINCIPAL": "1"} if one.named else {})) as victim:
-        return await carry_out(one, host, victim, scale)
+            return await carry_out(one, process, scale)
+    async with serve(one.face, **({"VICTIM_PRINCIPAL": "1"} if one.named else {})) as victim:
+        return await carry_out(one, victim, scale)
 
 
 def _against_a_client(name: str, scale: Scale) -> Outcome:
     one = next(each for each in ATTACKS if each.face == "client" and each.name == name)
-    outcome = asyncio.run(carry_out(one, "client", scale))
+    outcome = asyncio.run(carry_out(one, scale))
     return replace(outcome, attack=replace(one, run=_done))
 
 
 async def _done() -> str:
     """Stands for the attack itself where an outcome travels between processes."""
     return ""
-
-
-def places(one: Attack) -> tuple[str, ...]:
-    """The hosts one attack is tried on."""
-    return one.hosts if one.face == "http" else (one.face,)

@@ -120,12 +120,9 @@ async def _hear(wire: Wire, victim: Victim) -> None:
 
 
 TALKS: dict[str, tuple[str, Talk]] = {
-    "http": ("granian", over_http),
-    "uvicorn": ("uvicorn", over_http),
-    "asyncio": ("asyncio", over_http),
-    "sse": ("granian", over_sse),
-    "websocket": ("granian", over_websocket),
-    "uvicorn-websocket": ("uvicorn", over_websocket),
+    "http": ("http", over_http),
+    "sse": ("http", over_sse),
+    "websocket": ("http", over_websocket),
     "tcp": ("tcp", over_tcp),
 }
 

@@ -213,7 +213,7 @@ def proof(key: ECKey, token: str, victim: Victim, header: Json | None = None, **
     return signed(key, head, {name: value for name, value in whole.items() if value is not None})
 
 
-@attack("http", seconds=90, own=True, hosts=("granian",))
+@attack("http", seconds=90, own=True)
 async def proofs_that_come_again(host: str, scale: Scale) -> str:
     """A token is bound to a key: proofs for something else, of another time, and one at several workers."""
     key, evil = (ECKey.generate_key("P-256", {}) for _ in range(2))

@@ -11,7 +11,6 @@ import zlib
 from .report import GotThrough, Scale, attack
 from .victim import Victim, Wire, http, initialize, modern
 
-ON = ("granian", "uvicorn")
 """Where there are WebSockets."""
 TEXT, CONTINUATION, PING, MIB = 1, 0, 9, 1 << 20
 HANDSHAKE = {
@@ -71,7 +70,7 @@ async def _stall(victim: Victim, data: bytes) -> float:
     return worst
 
 
-@attack("http", hosts=ON)
+@attack("http")
 async def many_pieces(victim: Victim, scale: Scale) -> str:
     """A message comes in a mebibyte of one-byte frames, or as one array of very many messages."""
     count = scale.of(1 << 17, MIB)
@@ -90,7 +89,7 @@ async def many_pieces(victim: Victim, scale: Scale) -> str:
     return detail.rstrip("; ")
 
 
-@attack("http", seconds=120, hosts=ON)
+@attack("http", seconds=120)
 async def heavy_introductions(victim: Victim, scale: Scale) -> str:
     """Connections introduce themselves with megabytes of metadata that would be kept for their life."""
     count, size = scale.of(4, 16), scale.of(4, 15) << 20
@@ -124,7 +123,7 @@ async def _begin(wire: Wire, size: int, *, fragments: bool) -> None:
         pass  # it has stopped reading, or hung up: that is what it should do
 
 
-@attack("http", seconds=120, hosts=ON)
+@attack("http", seconds=120)
 async def messages_that_never_end(victim: Victim, scale: Scale) -> str:
     """Many sockets send all of a large message but its last byte, in one frame and in many."""
     count, highest, before = scale.of(12, 64), 0, victim.memory()
@@ -154,7 +153,7 @@ async def messages_that_never_end(victim: Victim, scale: Scale) -> str:
     return f"{cost}; {cut} were hung up on, others are served"
 
 
-@attack("http", seconds=90, hosts=ON)
+@attack("http", seconds=90)
 async def messages_left_unfinished(victim: Victim, scale: Scale) -> str:
     """Sockets come one after the other, send most of a large message and hang up; what came must go with them."""
     count, before, highest = scale.of(16, 60), victim.memory(), 0
@@ -170,7 +169,7 @@ async def messages_left_unfinished(victim: Victim, scale: Scale) -> str:
     return cost
 
 
-@attack("http", seconds=90, hosts=ON)
+@attack("http", seconds=90)
 async def unread_pings(victim: Victim, scale: Scale) -> str:
     """Pings without end whose pongs are never read."""
     before, highest = victim.memory(), 0
@@ -191,7 +190,7 @@ async def unread_pings(victim: Victim, scale: Scale) -> str:
     return f"{len(wires)} connections of unread pings cost {highest >> 20} MiB"
 
 
-@attack("http", hosts=ON)
+@attack("http")
 async def letters_that_are_none(victim: Victim, scale: Scale) -> str:
     """Text frames that are not UTF-8, frames of no kind, masks missing: all without a traceback in the log."""
     valid = json.dumps(modern("tools/call", {"name": "echo", "arguments": {"text": "x"}})).encode()
@@ -241,7 +240,7 @@ async def handshakes_that_fail(victim: Victim, scale: Scale) -> str:
     return f"{len(heads)} refused, nothing in the log"
 
 
-@attack("http", hosts=ON)
+@attack("http")
 async def packed_messages(victim: Victim, scale: Scale) -> str:
     """Compression is offered in many ways, and messages come packed that become hundreds of megabytes."""
     packer = zlib.compressobj(wbits=-15)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-Face = Literal["http", "http2", "tcp", "stdio", "client"]
+Face = Literal["http", "tcp", "stdio", "client"]
 Amount = TypeVar("Amount", int, float)
 
 
@@ -34,7 +34,6 @@ class Attack:
     face: Face
     run: Callable[..., Awaitable[str]]
     seconds: float
-    hosts: tuple[str, ...]
     named: bool
     own: bool
     tried: str
@@ -47,43 +46,40 @@ class Attack:
 @dataclass
 class Outcome:
     attack: Attack
-    where: str
     held: bool
     detail: str
     seconds: float = field(default=0.0)
 
     def line(self) -> str:
         word = "held " if self.held else "BROKE"
-        return f"{word} {self.attack.title:<34} {self.where:<8} {self.seconds:5.1f} s  {self.detail}"
+        return f"{word} {self.attack.title:<34} {self.seconds:5.1f} s  {self.detail}"
 
 
 ATTACKS: list[Attack] = []
-HOSTS = ("granian", "uvicorn", "asyncio")
 
 
 def attack(
     face: Face,
     *,
     seconds: float = 60.0,
-    hosts: tuple[str, ...] = HOSTS,
     named: bool = False,
     own: bool = False,
 ) -> Callable[[Callable[..., Awaitable[str]]], Callable[..., Awaitable[str]]]:
     """Register an attack. It returns what held, or raises `GotThrough`; its docstring says what is tried.
 
-    With ``named`` a header says who calls: uvicorn reads heads with another parser then. With ``own`` the attack starts
-    victims of its own, and is told the host in place of one.
+    With ``named`` a header names the caller. With ``own`` the attack starts its own victims, and gets the name of the
+    transport in place of one.
     """
 
     def register(function: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
         tried = (function.__doc__ or "").strip().splitlines()[0]
-        ATTACKS.append(Attack(function.__name__, face, function, seconds, hosts, named, own, tried))
+        ATTACKS.append(Attack(function.__name__, face, function, seconds, named, own, tried))
         return function
 
     return register
 
 
-async def carry_out(one: Attack, where: str, *arguments: object) -> Outcome:
+async def carry_out(one: Attack, *arguments: object) -> Outcome:
     """Run one attack within its time."""
     begun = time.monotonic()
     try:
@@ -93,4 +89,4 @@ async def carry_out(one: Attack, where: str, *arguments: object) -> Outcome:
         detail, held = str(broken), False
     except TimeoutError:
         detail, held = f"not over after {one.seconds:.0f} s: something hangs", False
-    return Outcome(one, where, held, detail, time.monotonic() - begun)
+    return Outcome(one, held, detail, time.monotonic() - begun)

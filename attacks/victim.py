@@ -215,7 +215,7 @@ def _family(pid: int) -> list[int]:
 
 @asynccontextmanager
 async def serve(host: str, *more: str, **environment: str) -> AsyncIterator[Victim]:
-    """The victim over HTTP (``granian``, ``uvicorn``) or TCP (``tcp``)."""
+    """The victim over ``http`` or ``tcp``."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -176,11 +176,6 @@ def asked() -> dict[str, Any]:
     return found
 
 
-def of_granian() -> Any:
-    """What is served where granian is run by somebody else, who lets it speak HTTP/2."""
-    return server.rsgi()
-
-
 if __name__ == "__main__":
     tell_when_asked()
     if os.environ.get("VICTIM_TRANSCRIPTS"):
@@ -194,11 +189,4 @@ if __name__ == "__main__":
             secured["ssl"] = SSLContext(PROTOCOL_TLS_SERVER)
             secured["ssl"].load_cert_chain(certificate)
         sys.exit(server.run("tcp", host="127.0.0.1", port=int(port), **secured))
-    if host == "http2":
-        here = ["--working-dir", str(Path(__file__).parent), "--host", "127.0.0.1", "--port", port]
-        how = ["--interface", "rsgi", "--http", "auto", "--http2-max-headers-size", "65536"]
-        os.execv(
-            sys.executable,
-            [sys.executable, "-m", "granian", *here, *how, "--factory", "victim_server:of_granian"],
-        )
-    sys.exit(server.run("http", port=int(port), server=host, metrics=True, **asked()))
+    sys.exit(server.run("http", port=int(port), metrics=True, **asked()))

@@ -50,10 +50,7 @@ async def process_crash(site: Site) -> Found:
 
 
 async def supervisor_cascade(site: Site) -> Found:
-    """All workers are killed at once; over stdio one after the other, three times.
-
-    A worker of granian's that dies twice within 5.5 seconds is taken for one that cannot start, and ends the server.
-    """
+    """All workers are killed at once; over stdio one after the other, three times."""
     return await _killed(site, 1 if site.transport == "http" else 3, CASCADE_MS, everybody=True)
 
 
