@@ -219,3 +219,33 @@ def test_what_is_known_of_ended_sessions_is_given_up_when_they_expire(tmp_path: 
     assert old not in ended
     assert fresh in ended
     assert len(list(tmp_path.iterdir())) == shared
+
+
+LIMITED = """
+import os
+from dovetail import Server
+from dovetail.layers import RateLimit
+server = Server("limited", layers=[RateLimit(total="50/h")])
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_keep_one_rate_limit_together(tmp_path: Path, workers: int) -> None:
+    @run
+    async def scenario() -> None:
+        path = tmp_path / "limited.py"
+        path.write_text(LIMITED)
+        async with child(str(path), "--port", "0", "--workers", str(workers)) as served:
+            web, pids = Web(served), list[str]()  # type: ignore[arg-type]
+            for _ in range(50 * workers + 50):
+                found = (await web.modern("tools/call", {"name": "pid"})).message
+                if "result" in found:
+                    pids.append(text(found["result"]))
+            assert 50 <= len(pids) <= 60
+            assert len(set(pids)) > 1
+
+    scenario()

@@ -70,3 +70,17 @@ async def test_news_that_cannot_be_read_change_nothing() -> None:
             await store.publish(topics[0], news)
         assert len(heard) == 5
         assert await passed(Peer(server, principal="ann"), 12) == 10
+
+
+@run
+async def test_a_limit_is_still_shared_after_the_store_was_closed_and_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    one, other = SqliteStore(path), SqliteStore(path)
+    limits = RateLimit(per_principal="10/h"), RateLimit(per_principal="10/h")
+    first, second = (shop(limit, store=store) for limit, store in zip(limits, (one, other), strict=True))
+    await other.open()
+    await other.close()  # as a command does that first checks whether it can be used
+    async with first.running(), second.running():
+        assert await passed(Peer(first, principal="ann"), 12) == 10
+        await until(lambda: "ann" in limits[1].rules[0].names())
+        assert await passed(Peer(second, principal="ann"), 3) == 0

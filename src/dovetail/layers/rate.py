@@ -28,6 +28,7 @@ from ..stores.places import client_of, network_of
 from .bounds import (
     LAYER_KEYS,
     RATE_BLOCK,
+    RATE_SHARED_PART,
     RATE_VIOLATION_SECONDS,
     RATE_VIOLATIONS,
     REFUSAL_PAUSE,
@@ -196,7 +197,7 @@ class RateLimit(Layer):
             if blocked and (error := self._check_block(call, now)) is not None:
                 return self._refused(client_of(call), error, now)
             rules = special.get(call.method, everything) if special else everything
-            for rule, name_of, young, interval, slack, used in rules:
+            for rule, name_of, young, interval, slack, used, noticeable in rules:
                 name = "" if name_of is None else name_of(call)
                 if name is None:
                     continue
@@ -211,7 +212,9 @@ class RateLimit(Layer):
                 else:
                     young[name] = now + interval
                 if used is not None:
-                    used[name] = used.get(name, 0) + 1
+                    used[name] = count = used.get(name, 0) + 1
+                    if count >= noticeable and sharing is not None:
+                        sharing.hurry()
             if sharing is not None and not sharing.waiting:
                 sharing.wake()
             return respond(call, channel)
@@ -252,6 +255,7 @@ class RateLimit(Layer):
                 rule.buckets.interval,
                 rule.buckets.slack,
                 None if self._sharing is None else self._sharing.used[number],
+                rule.buckets.burst * RATE_SHARED_PART,
             )
             for number, rule in enumerate(self.rules)
             if rule.methods is None or method in rule.methods

@@ -1,8 +1,8 @@
-"""Rates of several processes that have the same store: each tells the others what it let pass.
+"""Rate limits of several processes with the same store: each process publishes what it has accepted.
 
-The path of a message only counts. Every tenth of a second what was counted is published, and the others take it from
-their own buckets as if it had come to them. So a message never waits for the store; what all processes let pass
-together is the rate and what comes within that tenth of a second, and it is paid back afterwards.
+The path of a message only counts. What was counted is published every tenth of a second, and at once when a name has
+used a twentieth of its burst; the other processes take it from their own buckets. So a message never waits for the
+store. Together the processes accept a little more than the rate, which is made up for afterwards.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import os
 import secrets
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -51,7 +52,8 @@ class Sharing:
         block: Callable[[Hashable, float], None],
     ) -> None:
         self._store, self._topic, self._tables, self._clock, self._block = store, topic, tables, clock, block
-        self._me = secrets.token_hex(8)
+        self._family = secrets.token_hex(8)
+        """Names this object in the processes that are forked from this one, together with their process ids."""
         self.used: list[dict[Hashable, int]] = [{} for _ in tables]
         """What was let pass since the others were told, by rule and name."""
         self._blocked: list[tuple[Name, float]] = []
@@ -59,6 +61,8 @@ class Sharing:
         """The others will be told; whoever counts calls `wake` if not."""
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._again = False
+        """More has to be published as soon as the present publication is done."""
         self._leave = store.subscribe(topic, self._hear)
 
     def close(self) -> None:
@@ -77,6 +81,15 @@ class Sharing:
         self.waiting = True
         self._timer = asyncio.get_running_loop().call_later(RATE_SHARED_SECONDS, self._tell)
 
+    def hurry(self) -> None:
+        """Publish at once: a name has used a noticeable part of its burst."""
+        if self._telling is not None and not self._telling.done():
+            self._again = True
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell()
+
     def blocked(self, name: Hashable, seconds: float) -> None:
         """Tell the others that somebody is blocked."""
         if _is_shared(name):
@@ -92,23 +105,32 @@ class Sharing:
             most = heapq.nlargest(RATE_SHARED_NAMES, used.items(), key=lambda item: item[1])
             taken += [(place, name, count) for name, count in most if _is_shared(name)]
             used.clear()
-        news = News(self._me, taken, self._blocked)
+        news = News(self._sender, taken, self._blocked)
         self._blocked = []
         if taken or news.blocked:
             self._telling = asyncio.get_running_loop().create_task(self._publish(msgspec.json.encode(news)))
+
+    @property
+    def _sender(self) -> str:
+        # A worker is forked after this object was made; its process id tells it from its siblings.
+        return f"{self._family}-{os.getpid()}"
 
     async def _publish(self, data: bytes) -> None:
         try:
             await self._store.publish(self._topic, data)
         except StoreError as error:
-            log.warning("other processes were not told what was let pass: %s", error)
+            log.warning("cannot publish the calls that were accepted: %s", error)
+        self._telling = None
+        if self._again:
+            self._again = False
+            self.hurry()
 
     def _hear(self, data: bytes) -> None:
         try:
             news = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
-        if news.sender == self._me:
+        if news.sender == self._sender:
             return
         now = self._clock()
         for place, name, count in news.taken:

@@ -122,8 +122,9 @@ class Store(Protocol):
     def subscribe(self, topic: str, take: Take) -> Callable[[], None]:
         """Have ``take`` called with what is published; call what is returned to stop that.
 
-        ``take`` must neither block nor raise. What other processes publish arrives once the store is open. The empty
-        topic is nobody's: its listeners are called when news may have been lost, after a time without a connection.
+        ``take`` must neither block nor raise. What other processes publish arrives while the store is open. A
+        subscription survives that the store is closed and opened again. The empty topic belongs to no publisher: its
+        listeners are called when messages may have been lost, after a time without a connection.
         """
         ...
 

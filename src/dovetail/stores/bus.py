@@ -111,7 +111,6 @@ class Bus:
                 self._drop(peer)
 
     async def close(self) -> None:
-        self._listeners.clear()
         server, self._server = self._server, None
         path, self._socket = self._socket, None
         for peer in tuple(self._peers):

@@ -36,6 +36,3 @@ class Listeners:
             except Exception:
                 # One listener that breaks its promise must not keep the news from the others.
                 log.exception("a listener of %s failed", topic)
-
-    def clear(self) -> None:
-        self._topics.clear()

@@ -145,7 +145,7 @@ class MemoryStore:
         return self._listeners.add(topic, take)
 
     async def close(self) -> None:
-        self._listeners.clear()
+        """Nothing is open; the entries stay."""
 
     # --- expiry and room ----------------------------------------------------------------------------------
 

@@ -149,7 +149,6 @@ class RedisStore:
         return self._listeners.add(topic, take)
 
     async def close(self) -> None:
-        self._listeners.clear()
         client, self._client = self._client, None
         reader, self._reader = self._reader, None
         if client is None or self._loop is not asyncio.get_running_loop():
