@@ -47,6 +47,8 @@ WANTING = {
     "keyring": "from dovetail.auth import KeyringStore; KeyringStore()",
     "opentelemetry": "from dovetail.layers import Tracing",
     "yaml": "from dovetail.wire.frontmatter import read_frontmatter; read_frontmatter('---\\na: 1\\n---')",
+    "tomlkit": "from dovetail.tooling.toml_files import put; put('', ('a', 'b'), {})",
+    "ruamel.yaml": "from dovetail.tooling.yaml_files import put; put('', ('a', 'b'), {})",
     "libcst": "from dovetail.tooling.migrate import migrated; migrated(b'import fastmcp')",
 }
 """Module → a program that wants it, and says so where it is not there."""
@@ -73,7 +75,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-MODULES = {"opentelemetry_api": "opentelemetry", "pydocket": "docket", "pyyaml": "yaml"}
+MODULES = {
+    "opentelemetry_api": "opentelemetry",
+    "pydocket": "docket",
+    "pyyaml": "yaml",
+    "ruamel_yaml": "ruamel.yaml",
+}
 """Packages that are called otherwise than what one imports of them."""
 
 

@@ -18,6 +18,8 @@ EXTRAS: Final = {
     "opentelemetry": "otel",
     "yaml": "skills",
     "libcst": "migrate",
+    "tomlkit": "cli",
+    "ruamel.yaml": "cli",
 }
 """Module → the extra that brings it. Every module whose absence is told to anybody stands here."""
 

@@ -198,7 +198,19 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path, text: str, capsys:
     assert main(["install", "weather.py", "--into", "cursor"]) == 1
     assert path.read_text() == text
     assert "left alone" in capsys.readouterr().err
+    assert main(["uninstall", "weather", "--from", "cursor"]) == 1
     assert main(["discover"]) == 0
+
+
+def test_a_client_whose_file_cannot_be_read_does_not_hide_the_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert main(["install", "weather.py", "--into", "goose", "--into", "cursor"]) == 0
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+    assert main(["discover"]) == 0
+    shown = capsys.readouterr().out
+    assert "pip install 'dovetail-mcp[cli]'" in shown
+    assert "weather" in shown.partition("Cursor")[2]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,31 @@
-"""One server in a client's file: put in, taken out, read, with everything else left as it was written.
+"""One server in a client's file: set, removed, listed, with every byte outside of it left as it was.
 
-JSON is edited by `jsonc`. TOML and YAML are edited by whole blocks, as the clients write them, and what is not written
-so is refused rather than guessed at: ``--print`` shows what to put in by hand.
+`jsonc`, `toml_files` and `yaml_files` edit the three formats. What they return is read again here. Where it does not
+say exactly what it should, the file is left alone.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
+import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Protocol
 
 from ..shapes import is_object
-from . import jsonc
-from .clients import KnownClient
+from . import jsonc, toml_files, yaml_files
+from .clients import Form, KnownClient
+
+
+class _Editor(Protocol):
+    """What the module of a format does. ``path`` is the section and the name of an entry."""
+
+    def read(self, text: str, /) -> Any: ...
+    def put(self, text: str, path: tuple[str, ...], entry: Mapping[str, Any], /) -> str: ...
+    def take(self, text: str, path: tuple[str, ...], /) -> str: ...
+    def snippet(self, section: str, name: str, entry: Mapping[str, Any], /) -> str: ...
+
+
+_EDITORS: Final[Mapping[Form, _Editor]] = {"json": jsonc, "toml": toml_files, "yaml": yaml_files}
+_MARK: Final = "\ufeff"
 
 
 class ConfigError(ValueError):
@@ -23,118 +34,84 @@ class ConfigError(ValueError):
 
 def put(client: KnownClient, text: str, name: str, entry: Mapping[str, Any]) -> str:
     """``text`` with the server ``name``."""
-    if client.form == "json":
-        return jsonc.put(text, (*_section(client, text), name), entry)
-    before = take(client, text, name)
-    if client.form == "toml":
-        gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
-        return _checked_toml(before + gap + snippet(client, name, entry))
-    return _put_yaml(client.section, before, _yaml(name, entry))
+    return _edit(client, text, name, _entry(client, name, entry))
 
 
 def take(client: KnownClient, text: str, name: str) -> str:
     """``text`` without the server ``name``."""
-    if client.form == "json":
-        return jsonc.take(text, (*_section(client, text), name)) if text.strip() else text
-    if client.form == "toml":
-        _checked_toml(text)
-        head = rf"{client.section}\.(?:{re.escape(name)}|\"{re.escape(name)}\")"
-        block = re.compile(rf"^\[{head}(?:\.[^\]]*)?\][^\n]*\n?(?:(?!\[)[^\n]*(?:\n|\Z))*", re.MULTILINE)
-        return _checked_toml(block.sub("", text))
-    if name not in _yaml_names(client.section, text):
-        return text
-    begin = text.index(f"{client.section}:")
-    block = re.compile(
-        rf"^  (['\"]?){re.escape(name)}\1:[^\n]*\n?(?: {{4,}}[^\n]*(?:\n|\Z)|[ ]*\n)*", re.MULTILINE
-    )
-    after = text[:begin] + block.sub("", text[begin:], count=1)
-    if not _yaml_names(client.section, after):  # nothing below it would be null, which is no table
-        after = re.sub(
-            rf"^{client.section}:[ \t]*$", f"{client.section}: {{}}", after, count=1, flags=re.MULTILINE
-        )
-    return after
+    return _edit(client, text, name, None)
 
 
 def listed(client: KnownClient, text: str) -> dict[str, Any]:
     """The servers in the file, as it writes them."""
-    if client.form == "yaml":
-        return {name: {} for name in _yaml_names(client.section, text)}
-    found: Any = jsonc.read(text) if client.form == "json" else tomllib.loads(text)
-    for name in _section(client, text):
+    found: Any = _EDITORS[client.form].read(text.removeprefix(_MARK))
+    for name in _section(client, found):
         found = found.get(name) if is_object(found) else None
     return found if is_object(found) else {}
 
 
-def _section(client: KnownClient, text: str) -> tuple[str, ...]:
+def snippet(client: KnownClient, name: str, entry: Mapping[str, Any]) -> str:
+    """What to put in by hand."""
+    return _EDITORS[client.form].snippet(client.section, name, _entry(client, name, entry))
+
+
+def _entry(client: KnownClient, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    # Every entry of a YAML file repeats its name: goose passes over one without.
+    return {**entry, "name": name} if client.form == "yaml" else dict(entry)
+
+
+def _section(client: KnownClient, found: Any) -> tuple[str, ...]:
     """Where the servers of this file are: some files have a member for them that others of the client lack."""
-    if client.nested is not None and text.strip():
-        found: Any = jsonc.read(text)
-        inside = found.get(client.section) if is_object(found) else None
-        if is_object(inside) and is_object(inside.get(client.nested)) and "type" not in inside[client.nested]:
+    inside: Any = found.get(client.section) if is_object(found) else None
+    if client.nested is not None and is_object(inside):
+        nested: Any = inside.get(client.nested)
+        if is_object(nested) and "type" not in nested:
             return (client.section, client.nested)
     return (client.section,)
 
 
-def snippet(client: KnownClient, name: str, entry: Mapping[str, Any]) -> str:
-    """What to put in by hand."""
-    if client.form == "json":
-        return json.dumps({client.section: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
-    if client.form == "toml":
-        lines = [f"[{client.section}.{name}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in entry.items()]
-        return "\n".join(lines) + "\n"
-    return f"{client.section}:\n{_yaml(name, entry)}"
-
-
-def _yaml(name: str, entry: Mapping[str, Any]) -> str:
-    lines = [f"  {name}:"]
-    for key, value in {**entry, "name": name}.items():
-        lines.append(f"    {key}: {json.dumps(value, ensure_ascii=False)}")  # JSON is YAML
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        members = ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return f"{{ {members} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(one) for one in value)}]"  # pyright: ignore[reportUnknownVariableType]
-    # A basic string of TOML takes the escapes of JSON, but for the one character both leave as it is.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _checked_toml(text: str) -> str:
+def _edit(client: KnownClient, whole: str, name: str, entry: dict[str, Any] | None) -> str:
+    text = whole.removeprefix(_MARK)
+    editor = _EDITORS[client.form]
+    before: Any = editor.read(text)
+    section = _section(client, before)
+    wanted = _changed(before, section, name, entry)
+    if _same(wanted, before, section):
+        return whole
+    after = (
+        editor.take(text, (*section, name)) if entry is None else editor.put(text, (*section, name), entry)
+    )
     try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"the file is no TOML: {error}") from None
-    return text
+        found: Any = editor.read(after)
+    except ValueError:
+        found = None
+    if not _same(wanted, found, section):
+        raise ConfigError(f"{'.'.join(section)} is written in a way that is not edited here")
+    return whole[: len(whole) - len(text)] + after
 
 
-def _put_yaml(section: str, text: str, block: str) -> str:
-    head = re.search(rf"^{section}:[ \t]*(\{{\}})?[ \t]*(#[^\n]*)?$", text, re.MULTILINE)
-    if head is None:
-        if re.search(rf"^['\"]?{section}['\"]?[ \t]*:", text, re.MULTILINE) or "\t" in text:
-            raise ConfigError(f"{section} is written in a way that is not edited here")
-        gap = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{gap}{section}:\n{block}"
-    _yaml_names(section, text)
-    return f"{text[: head.start()]}{section}:\n{block}{text[head.end() :].lstrip(chr(10))}"
+def _changed(found: Any, section: tuple[str, ...], name: str, entry: dict[str, Any] | None) -> Any:
+    """What the file has to say afterwards."""
+    wanted = inside = copy.deepcopy(found)
+    for step in section:
+        if not is_object(inside):
+            raise ConfigError("the file does not hold an object")
+        if inside.get(step) is None:
+            inside[step] = {}
+        inside = inside[step]
+    if not is_object(inside):
+        raise ConfigError(f"{section[-1]!r} is not an object")
+    if entry is None:
+        inside.pop(name, None)
+    else:
+        inside[name] = entry
+    return wanted
 
 
-def _yaml_names(section: str, text: str) -> list[str]:
-    """The names in the section; refused where it is not indented by two."""
-    head = re.search(rf"^{section}:[ \t]*(?:\{{\}})?[ \t]*(?:#[^\n]*)?$", text, re.MULTILINE)
-    if head is None:
-        return []
-    names: list[str] = []
-    for line in text[head.end() :].splitlines():
-        if not line.strip() or line.lstrip().startswith("#") or line.startswith("    "):
-            continue
-        if not line.startswith("  "):
-            break
-        found = re.match(r"  (['\"]?)([^'\"\s:][^'\":]*)\1:", line)
-        if found is None:
-            raise ConfigError(f"{section} is written in a way that is not edited here")
-        names.append(found[2])
-    return names
+def _same(first: Any, second: Any, section: tuple[str, ...]) -> bool:
+    """Whether two files say the same; TOML has no empty section."""
+    if not is_object(first) or not is_object(second):
+        return bool(first == second)
+    if len(section) == 1:
+        return {section[0]: {}, **first} == {section[0]: {}, **second}
+    return first == second

@@ -99,7 +99,11 @@ def _uninstall(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(arguments)
     client = CLIENTS[options.client]
-    if options.name not in config_files.listed(client, _read(client.place())):
+    try:
+        servers = config_files.listed(client, _read(client.place()))
+    except ValueError as error:
+        raise InstallError(f"{client.place()} cannot be read: {error}") from None
+    if options.name not in servers:
         raise InstallError(f"there is no {options.name!r} in {client.place()}")
     state = _edit(client, options.name, None)
     found = {"client": options.client, "name": options.name, "file": str(client.place()), "state": state}
@@ -122,7 +126,7 @@ def _discover(arguments: list[str]) -> int:
         try:
             servers = config_files.listed(client, _read(path))
             one["servers"] = [_shown(name, entry) for name, entry in servers.items()]
-        except (ValueError, InstallError) as error:
+        except (ValueError, DovetailError) as error:
             one["error"] = str(error)
         found.append(one)
     Printer(json=options.json).show({"clients": found}, _lines(found))
@@ -171,8 +175,8 @@ def _edit(client: KnownClient, name: str, entry: dict[str, Any] | None) -> str:
     path = client.place()
     text = _read(path)
     try:
-        taken = config_files.take(client, text, name)
-        after = taken if entry is None else config_files.put(client, text, name, entry)
+        take, put = config_files.take, config_files.put
+        after = take(client, text, name) if entry is None else put(client, text, name, entry)
     except ValueError as error:
         raise InstallError(f"{path} was left alone: {error}. --print shows what to put in by hand") from None
     if after == text:

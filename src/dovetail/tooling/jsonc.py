@@ -1,23 +1,26 @@
-"""JSON files that people edit by hand: one member is set or taken out, everything else stays as it was written.
+"""JSON files that people edit by hand: one member is set or removed, everything else keeps its bytes.
 
-Comments and trailing commas are allowed, as editors write them. Nothing is formatted but the member itself.
+Comments and trailing commas are allowed, as editors write them. A new member is indented like its siblings. A comment
+belongs to the member that precedes it on the same line; every other comment stays.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from .bounds import CONFIG_DEPTH
 
-_SPACE: Final = re.compile(r"(?:[ \t\r\n\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_SAME_LINE: Final = re.compile(r"[ \t]*(?:/\*[^\r\n]*?\*/[ \t]*)*(?://[^\r\n]*)?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD: Final = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 class JsoncError(ValueError):
-    """The file cannot be read, so it is left alone."""
+    """The file cannot be read, or cannot be edited without touching something else."""
 
 
 class _Member(NamedTuple):
@@ -25,12 +28,15 @@ class _Member(NamedTuple):
     begin: int
     value: int
     end: int
+    """Where the value ends."""
+    comma: int | None
+    """Where the text after its comma begins; None without a comma."""
 
 
 class _Object(NamedTuple):
     begin: int
-    end: int
-    """Of the closing brace."""
+    close: int
+    """The closing brace."""
     members: list[_Member]
 
 
@@ -38,7 +44,7 @@ def read(text: str) -> Any:
     """What ``text`` says; an empty file is an empty object.
 
     Raises:
-        JsoncError: it is no JSON, even with comments.
+        JsoncError: it is not JSON, even with comments.
     """
     at = _skip(text, 0)
     if at == len(text):
@@ -49,80 +55,153 @@ def read(text: str) -> Any:
     return value
 
 
+def snippet(section: str, name: str, entry: Mapping[str, Any]) -> str:
+    """``section`` with nothing but ``name`` in it, as text."""
+    return json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
-    """``text`` with ``value`` at ``path``; members on the way are made, what is there is replaced."""
+    """``text`` with ``value`` at ``path``: members on the way are made, a member that is there is replaced."""
     if _skip(text, 0) == len(text):
-        text += "{}\n"
-    found, at = _root(text), 0
+        text += "{}" + _newline(text)
+    found = _root(text)
     for depth, name in enumerate(path):
-        member = next((one for one in found.members if one.name == name), None)
-        last = depth == len(path) - 1
+        member = _member(found, name)
         if member is None:
             for inner in reversed(path[depth + 1 :]):
                 value = {inner: value}
-            return _insert(text, found, name, value, depth + 1)
-        at = member.value
-        if last:
-            return text[:at] + _written(text, value, depth + 1) + text[member.end :]
-        if text[at] != "{":
-            raise JsoncError(f"{name!r} is no object")
-        found = _object(text, at)
+            return _insert(text, found, name, value)
+        if depth == len(path) - 1:
+            compact = not _on_own_line(text, member.begin) and "\n" not in text[member.value : member.end]
+            written = _written(text, value, None if compact else _indentation(text, member.begin))
+            return text[: member.value] + written + text[member.end :]
+        if text[member.value] != "{":
+            raise JsoncError(f"{name!r} is not an object")
+        found = _object(text, member.value)
     return text
 
 
 def take(text: str, path: tuple[str, ...]) -> str:
     """``text`` without the member at ``path``."""
+    if _skip(text, 0) == len(text):
+        return text
     found = _root(text)
     for name in path[:-1]:
-        member = next((one for one in found.members if one.name == name), None)
+        member = _member(found, name)
         if member is None or text[member.value] != "{":
             return text
         found = _object(text, member.value)
-    for index, member in enumerate(found.members):
-        if member.name == path[-1]:
-            after = _skip(text, member.end)
-            if after < len(text) and text[after] == ",":
-                end = after + 1
-                begin = member.begin
-                line = re.match(r"[ \t]*\n?[ \t]*", text[end:])
-                return text[:begin] + text[end + (line.end() if line else 0) :]
-            begin = found.members[index - 1].end if index else found.begin + 1
-            return text[:begin] + text[member.end :]
-    return text
+    member = _member(found, path[-1])
+    return text if member is None else _remove(text, found, found.members.index(member))
 
 
-def _insert(text: str, found: _Object, name: str, value: Any, depth: int) -> str:
-    unit = _unit(text)
-    line = f"{json.dumps(name, ensure_ascii=False)}: {_written(text, value, depth)}"
-    pad = "\n" + unit * depth
+def _member(found: _Object, name: str) -> _Member | None:
+    same = [one for one in found.members if one.name == name]
+    if len(same) > 1:
+        raise JsoncError(f"the member {name!r} occurs twice")
+    return same[0] if same else None
+
+
+def _insert(text: str, found: _Object, name: str, value: Any) -> str:
+    newline, key = _newline(text), json.dumps(name, ensure_ascii=False)
     if not found.members:
-        return f"{text[: found.begin + 1]}{pad}{line}\n{unit * (depth - 1)}{text[found.end :]}"
-    end = found.members[-1].end
-    return f"{text[:end]},{pad}{line}{text[_after_comma(text, end) :]}"
+        base = _indentation(text, found.begin)
+        pad = base + _unit(text)
+        head = text[: found.close].rstrip()  # a comment in the braces stays above the new member
+        return f"{head}{newline}{pad}{key}: {_written(text, value, pad)}{newline}{base}{text[found.close :]}"
+    last = found.members[-1]
+    comma = "," if last.comma is not None else ""
+    if not _on_own_line(text, last.begin):
+        member = f"{key}: {_written(text, value, None)}{comma}"
+        if last.comma is not None:
+            return f"{text[: last.comma]} {member}{text[last.comma :]}"
+        return f"{text[: last.end]}, {member}{text[last.end :]}"
+    pad = _indentation(text, last.begin)
+    if last.comma is None:
+        text, end = f"{text[: last.end]},{text[last.end :]}", last.end + 1
+    else:
+        end = last.comma
+    at = _line_end(text, end)
+    at = end if at is None else at
+    return f"{text[:at]}{newline}{pad}{key}: {_written(text, value, pad)}{comma}{text[at:]}"
 
 
-def _after_comma(text: str, end: int) -> int:
-    after = _skip(text, end)
-    return after + 1 if text[after] == "," else end
+def _remove(text: str, found: _Object, index: int) -> str:
+    member = found.members[index]
+    begin, end = member.begin, member.end if member.comma is None else member.comma
+    after = _line_end(text, end)
+    if _on_own_line(text, begin) and after is not None:
+        begin -= len(_indentation(text, begin))
+        end = after + len(_newline_at(text, after))
+    elif index and index == len(found.members) - 1:
+        begin = len(text[:begin].rstrip(" \t"))
+    else:
+        end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+    head, tail = text[:begin], text[end:]
+    if member.comma is None and index:
+        # The member before is the last one now. The file has no comma after the last one.
+        comma = found.members[index - 1].comma
+        assert comma is not None
+        head = head[: comma - 1] + (head[comma:] if head[comma:].strip() or "\n" in head[comma:] else "")
+    if (
+        len(found.members) == 1
+        and not text[found.begin + 1 : begin].strip()
+        and not text[end : found.close].strip()
+    ):
+        return text[: found.begin + 1] + text[found.close :]
+    return head + tail
 
 
-def _written(text: str, value: Any, depth: int) -> str:
-    unit = _unit(text)
-    lines = json.dumps(value, indent=unit, ensure_ascii=False).split("\n")
-    return ("\n" + unit * depth).join(lines)
+def _written(text: str, value: Any, pad: str | None) -> str:
+    """``value`` as JSON: below lines that begin with ``pad``, or in one line."""
+    if pad is None:
+        return json.dumps(value, ensure_ascii=False)
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    return (_newline(text) + pad).join(lines)
 
 
 def _unit(text: str) -> str:
-    """How the file is indented."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
+    """How the file is indented: as the first member of its outermost object is."""
+    at = _skip(text, 0)
+    if text[at : at + 1] == "{":
+        found = _object(text, at)
+        if found.members and _on_own_line(text, found.members[0].begin):
+            unit = _indentation(text, found.members[0].begin).removeprefix(_indentation(text, at))
+            return unit or "  "
+    return "  "
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _newline_at(text: str, at: int) -> str:
+    return "\r\n" if text.startswith("\r\n", at) else text[at : at + 1]
+
+
+def _line_end(text: str, at: int) -> int | None:
+    """Where the line of ``at`` ends, when only comments follow; None when anything else follows."""
+    found = _SAME_LINE.match(text, at)
+    end = found.end() if found is not None else at
+    return end if text[end : end + 1] in ("\n", "\r", "") else None
+
+
+def _indentation(text: str, at: int) -> str:
+    """The space at the beginning of the line of ``at``."""
+    found = re.compile(r"[ \t]*").match(text, text.rfind("\n", 0, at) + 1)
+    return found[0] if found is not None else ""
+
+
+def _on_own_line(text: str, at: int) -> bool:
+    begin = text.rfind("\n", 0, at) + 1
+    return begin > 0 and not text[begin:at].strip(" \t")
 
 
 def _root(text: str) -> _Object:
     read(text)
     at = _skip(text, 0)
     if text[at] != "{":
-        raise JsoncError("the file holds no object")
+        raise JsoncError("the file does not hold an object")
     return _object(text, at)
 
 
@@ -137,13 +216,13 @@ def _skip(text: str, at: int) -> int:
 
 
 def _wrong(text: str, at: int) -> JsoncError:
-    return JsoncError(f"line {text.count(chr(10), 0, at) + 1} is no JSON")
+    return JsoncError(f"line {text.count(chr(10), 0, at) + 1} is not JSON")
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int, list[_Member]]:
     """The value that begins at ``at``, where it ends, and the members of an object."""
     if depth > CONFIG_DEPTH:
-        raise JsoncError("it nests too deeply")
+        raise JsoncError(f"it has more than {CONFIG_DEPTH} levels of nesting")
     first = text[at : at + 1]
     if first in ("{", "["):
         return _several(text, at, depth, "}" if first == "{" else "]")
@@ -169,13 +248,15 @@ def _several(text: str, at: int, depth: int, close: str) -> tuple[Any, int, list
                 raise _wrong(text, at)
             at = _skip(text, at + 1)
         value, end, _ = _value(text, at, depth + 1)
-        values.append(value)
-        members.append(_Member(name or "", begin, at, end))
+        value_at, comma = at, None
         at = _skip(text, end)
         if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
+            comma = at + 1
+            at = _skip(text, comma)
         elif text[at : at + 1] != close:
             raise _wrong(text, at)
+        values.append(value)
+        members.append(_Member(name or "", begin, value_at, end, comma))
     if close == "]":
         return values, at + 1, []
     return {one.name: value for one, value in zip(members, values, strict=True)}, at + 1, members
