@@ -339,7 +339,7 @@ def test_login_with_a_device_given_by_hand_and_log_out_of_it(tmp_path: Path) -> 
         with_devices(provider)
         code, out, err = await dovetail("login", provider.url, "--device", "--client-id", "by-hand")
         assert code == 0, err
-        assert f"Visit {provider.base}/code and enter the code ABCD-EFGH" in out
+        assert f"Visit {provider.base}/code and enter the code ABCD-EFGH" in err
         assert (await dovetail("call", provider.url, "echo"))[0] == 0
         token = next(iter(provider.granted))
         code, out, _ = await dovetail("logout", provider.url)
@@ -351,6 +351,41 @@ def test_login_with_a_device_given_by_hand_and_log_out_of_it(tmp_path: Path) -> 
     run(tmp_path, test)
 
 
+DEVICE = """
+import asyncio, sys
+from dovetail import Client
+from dovetail.auth import DeviceCode, MemoryTokens
+
+async def main():
+    async with Client(sys.argv[1], revision="modern", auth=DeviceCode("by-hand", store=MemoryTokens())) as client:
+        print(await client.call_tool("echo"))
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_whose_output_is_a_pipe_shows_the_code_before_it_waits(tmp_path: Path) -> None:
+    async def test(dovetail: Terminal, provider: Provider) -> None:
+        with_devices(provider)
+        seen = False
+        answers = provider.answers["/token"]
+        provider.answers["/token"] = lambda request: (
+            answers(request) if seen else refuse("authorization_pending")
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", DEVICE, provider.url, stdout=asyncio.subprocess.PIPE
+        )  # fmt: skip
+        assert process.stdout is not None
+        async with asyncio.timeout(HANG):
+            line = (await process.stdout.readline()).decode()
+            assert line == f"Visit {provider.base}/code and enter the code ABCD-EFGH\n"
+            seen = True
+            await process.communicate()
+        assert process.returncode == 0
+
+    run(tmp_path, test)
+
+
 def test_the_doctor_walks_the_way_of_a_device(tmp_path: Path) -> None:
     async def test(dovetail: Terminal, provider: Provider) -> None:
         with_devices(provider)
@@ -358,7 +393,7 @@ def test_the_doctor_walks_the_way_of_a_device(tmp_path: Path) -> None:
             "doctor", "auth", provider.url, "--device", "--login", "--client-id", "by-hand"
         )
         assert code == 0, out + err
-        assert "ABCD-EFGH" in out
+        assert "ABCD-EFGH" in err
         assert "ok    accepted" in out
         assert provider.authorizations() == []
 

@@ -13,7 +13,7 @@ from dovetail.auth import AuthError, MemoryTokens
 from dovetail.auth.core.demand import NOTHING
 from dovetail.client.fetch import StatusError
 from dovetail.transports.http.client.pool import HttpFetch
-from tests.client.fake_http import Reply, Request
+from tests.client.fake_http import JSON, Reply, Request
 from tests.support.waiting import HANG
 
 from .provider import REDIRECT, Provider, answer, client, log_in, oauth, provided, refuse, visit
@@ -455,8 +455,8 @@ def test_log_out_revokes_what_a_client_by_hand_was_given(known: str) -> None:
         store = MemoryTokens()
         await log_in(provider, oauth(client_id="by-hand", store=store))
         token = next(iter(provider.granted))
-        if known == "nobody":  # another login has taken the place of the registration
-            await store.delete(("client", provider.issuer))
+        if known == "nobody":
+            await forget_clients(store, provider)
         async with HttpFetch().session() as send:
             assert await oauth(store=store).log_out(provider.url, send) is True
         assert [form["client_id"] for form in provider.forms("/revoke")] == ["by-hand"] * 2
@@ -469,9 +469,82 @@ def test_log_out_of_a_client_whose_secret_nobody_knows_says_that_nothing_was_rev
     async def test(provider: Provider) -> None:
         store = MemoryTokens()
         await log_in(provider, oauth(client_id="by-hand", client_secret="s3cret", store=store))
-        await store.delete(("client", provider.issuer))
+        await forget_clients(store, provider)
         provider.answers["/revoke"] = lambda _: refuse("invalid_client", status=401)
         async with HttpFetch().session() as send:
             assert await oauth(store=store).log_out(provider.url, send) is False
+
+    run(test)
+
+
+async def forget_clients(store: MemoryTokens, provider: Provider) -> None:
+    for key in (("client", provider.issuer), ("client", provider.issuer, "by-hand")):
+        await store.delete(key)
+
+
+def never(url: str) -> str:
+    raise AssertionError("the user is asked again")
+
+
+async def outdated(store: MemoryTokens, provider: Provider) -> None:
+    """Make the stored tokens of the server expired ones, for the store and for the server."""
+    provider.granted.clear()
+    binding = json.loads(await store.get(("server", provider.url)) or b"")
+    key = ("token", binding["issuer"], binding["client_id"], binding["resource"])
+    tokens = json.loads(await store.get(key) or b"")
+    await store.put(key, json.dumps({**tokens, "expires_at": 1.0}).encode())
+
+
+CLIENTS: dict[str, dict[str, Any]] = {
+    "registered by itself": {},
+    "given by hand": {"client_id": "by-hand"},
+    "given by hand with a secret": {"client_id": "by-hand", "client_secret": "s3cret"},
+    "a document": {"client_metadata_url": "https://client.example/c.json"},
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["well-known", "named by challenges alone"])
+def test_later_processes_refresh_expired_tokens_and_revoke_them(client: str, elsewhere: bool) -> None:
+    async def test(provider: Provider) -> None:
+        provider.metadata["client_id_metadata_document_supported"] = True
+        if elsewhere:
+            place = "/.well-known/oauth-protected-resource/mcp"
+            named = f'Bearer resource_metadata="{provider.base}/elsewhere"'
+            found = {"resource": provider.url, "authorization_servers": [provider.issuer]}
+            provider.answers[place] = lambda _: Reply(404)
+            provider.answers["/elsewhere"] = lambda _: Reply(200, JSON, json.dumps(found).encode())
+            provider.answers["/mcp"] = lambda request: (
+                Reply(401, {"WWW-Authenticate": named})
+                if request.headers.get("authorization", "").removeprefix("Bearer ") not in provider.granted
+                else None
+            )
+        store = MemoryTokens()
+        await log_in(provider, oauth(store=store, **CLIENTS[client]))
+        first = provider.granted.copy()
+        # Another login at the same issuer registers another client.
+        other = json.dumps({"issuer": provider.issuer, "client_id": "other"}).encode()
+        await store.put(("client", provider.issuer), other)
+        for _ in range(3):
+            await outdated(store, provider)
+            await log_in(provider, oauth(store=store, authorize=never))
+        async with HttpFetch().session() as send:
+            assert await oauth(store=store).log_out(provider.url, send) is True
+        refreshes = [form for form in provider.forms() if form["grant_type"] == "refresh_token"]
+        assert len(refreshes) == 3
+        assert len(provider.forms("/revoke")) == 2
+        assert first.keys() & provider.granted.keys() == set()
+
+    run(test)
+
+
+def test_expired_tokens_that_cannot_be_refreshed_lead_to_a_login() -> None:
+    async def test(provider: Provider) -> None:
+        store = MemoryTokens()
+        await log_in(provider, oauth(client_id="by-hand", store=store))
+        await forget_clients(store, provider)
+        await outdated(store, provider)
+        await log_in(provider, oauth(store=store))
+        assert [form["grant_type"] for form in provider.forms()] == ["authorization_code"] * 2
 
     run(test)

@@ -139,7 +139,8 @@ def test_client_credentials_with_a_key() -> None:
     run(test, KEY=public)
 
 
-def test_device_code() -> None:
+@pytest.mark.parametrize("client_id", ["screenless", None])
+def test_device_code(client_id: str | None) -> None:
     async def test(provider: Oidc) -> None:
         typed: list[asyncio.Task[str]] = []
 
@@ -148,7 +149,7 @@ def test_device_code() -> None:
             assert found is not None
             typed.append(asyncio.create_task(Browser().type_code(found[1], found[2])))
 
-        auth = DeviceCode("screenless", show=show, store=MemoryTokens())
+        auth = DeviceCode(client_id, show=show, store=MemoryTokens())
         async with client(provider, auth) as connected:
             await connected.list_tools()
         assert (await typed[0]) != ""

@@ -129,8 +129,9 @@ class Authorizer:
         async with self._alone(server):
             await self._catch_up(server, server.held, request.send)
             held = server.held
-            if held is not None and not sent.endswith(f" {held.tokens.access_token}"):
-                return True  # somebody else has renewed it since
+            sent_before = held is None or sent.endswith(f" {held.tokens.access_token}")
+            if held is not None and not sent_before and not held.tokens.due(time.time()):
+                return True  # another call or process has renewed it since
             if server.refusal is not None and time.monotonic() < server.refusal[1]:
                 raise server.refusal[0]
             if more and not self._may_step_up(server, demand):

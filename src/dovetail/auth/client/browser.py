@@ -215,5 +215,6 @@ class Screen:
         shown = self._show(text)
         if inspect.isawaitable(shown):
             await shown
+        sys.stdout.flush()  # the user has to see it now; a pipe keeps what `print` writes
 
     async def close(self) -> None: ...

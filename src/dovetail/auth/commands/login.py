@@ -83,7 +83,11 @@ def authorizer(options: argparse.Namespace) -> Authorizer:
     secret = options.client_secret or os.environ.get(SECRET)
     if options.device:
         return DeviceCode(
-            options.client_id, secret, scopes=options.scope, allow_private=options.allow_private
+            options.client_id,
+            secret,
+            scopes=options.scope,
+            show=_to_stderr,
+            allow_private=options.allow_private,
         )
     return OAuth(
         options.client_id,
@@ -94,6 +98,12 @@ def authorizer(options: argparse.Namespace) -> Authorizer:
         open_browser=None if options.no_browser else open_browser,
         allow_private=options.allow_private,
     )
+
+
+def _to_stderr(text: str) -> None:
+    """Show the user a page to visit; stdout has the result, perhaps as JSON."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 async def challenge_of(url: str, headers: dict[str, str]) -> Demand | None:

@@ -15,10 +15,10 @@ import hashlib
 from collections.abc import Sequence
 
 from .demand import NOTHING, Demand
-from .discovery import Place, discover
+from .discovery import Place, discover, find_server
 from .grants import Grant
 from .problems import AuthError
-from .registration import Identity, Registration, preregistered, registration_key
+from .registration import Identity, Registration, client_key, preregistered
 from .scope_choice import choose_scopes
 from .steps import Flow, Progress, Quiet, Sources, load, save
 from .token_endpoint import refresh, revoke
@@ -111,11 +111,9 @@ def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | N
     Raises:
         AuthError: the authorization server fails; the tokens may still be good.
     """
-    place = held.place
+    place = yield from _issued_by(url, held)
     if place is None:
-        place = yield from discover(url, NOTHING, (held.issuer,))
-        if place.issuer != held.issuer:
-            return None
+        return None
     renewed = yield from _refreshed(url, held, place, grant, sources)
     if renewed is None and grant.silent:
         _, tokens = yield from grant.obtain(place, held.binding.requested, sources)
@@ -126,10 +124,8 @@ def renew(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[Held | N
 def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
     """Forget the tokens for ``url``, and have them revoked; whether they were."""
     yield from forget(url, held)
-    place = held.place
+    place = yield from _issued_by(url, held)
     if place is None:
-        place = yield from discover(url, NOTHING, (held.issuer,))
-    if place.issuer != held.issuer:
         return False
     client = yield from _registered(place, held, grant.identity)
     if client is not None:
@@ -140,6 +136,26 @@ def log_out(url: str, held: Held, grant: Grant, sources: Sources) -> Flow[bool]:
         return (yield from revoke(place, public, held.tokens, sources))
     except AuthError:
         return False
+
+
+def _issued_by(url: str, held: Held) -> Flow[Place | None]:
+    """Where the tokens come from; None when the server now names another issuer.
+
+    The metadata of the server may lie at an address that only its challenges name. No challenge has been received
+    here, so the metadata of the issuer itself is enough.
+    """
+    if held.place is not None:
+        return held.place
+    try:
+        place = yield from discover(url, NOTHING, (held.issuer,))
+        if place.issuer == held.issuer:
+            return place
+        if not place.assumed:
+            return None
+    except AuthError as error:
+        if error.fault == "network":
+            raise
+    return Place(held.binding.resource, (yield from find_server(held.issuer)))
 
 
 def forget(url: str, held: Held) -> Flow[None]:
@@ -213,10 +229,7 @@ def _registered(place: Place, held: Held, identity: Identity) -> Flow[Registrati
     """Who we were when the tokens were given to us."""
     if identity.client_id is not None:
         return preregistered(place, identity, None)
-    if identity.client_metadata_url == held.binding.client_id:
-        return Registration(issuer=place.issuer, client_id=held.binding.client_id)
-    known = yield from load(registration_key(place.issuer), Registration)
-    return known if known is not None and known.client_id == held.binding.client_id else None
+    return (yield from load(client_key(place.issuer, held.binding.client_id), Registration))
 
 
 def _keep(url: str, held: Held) -> Flow[Held]:

@@ -61,7 +61,16 @@ class _Registered(Quiet, frozen=True):
 
 
 def registration_key(issuer: str) -> tuple[str, ...]:
+    """The key of the registration to use for the next login at ``issuer``."""
     return ("client", issuer)
+
+
+def client_key(issuer: str, client_id: str) -> tuple[str, ...]:
+    """The key of the registration that tokens of ``client_id`` were issued to.
+
+    Only that client can refresh and revoke them, also after another login has registered anew.
+    """
+    return ("client", issuer, client_id)
 
 
 def register(
@@ -72,6 +81,14 @@ def register(
     Raises:
         AuthError: nothing was given, and the authorization server registers nobody.
     """
+    found = yield from _found(place, identity, redirect_uri, scopes, now)
+    yield from save(client_key(found.issuer, found.client_id), found)
+    return found
+
+
+def _found(
+    place: Place, identity: Identity, redirect_uri: str | None, scopes: Sequence[str], now: float
+) -> Flow[Registration]:
     if identity.client_id is not None:
         given = preregistered(place, identity, redirect_uri)
         yield from save(registration_key(place.issuer), given)
