@@ -356,6 +356,26 @@ def test_the_place_that_is_told_is_the_one_that_was_asked_for(
     assert where.endswith(ends)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--http"], ["--sse"], ["--ws"], ["--http", "--workers", "2"], ["--tcp"]],
+    ids=["http", "sse", "ws", "workers", "tcp"],
+)
+def test_a_port_in_use_is_one_line(file: Path, words: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        where = [f"127.0.0.1:{port}"] if words == ["--tcp"] else ["--port", str(port)]
+        done = subprocess.run(
+            [*CLI, "run", str(file), *words, *where],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=HANG,
+        )
+    option = "--tcp" if words == ["--tcp"] else "--port"
+    said = f"dovetail run: port {port} on 127.0.0.1 is in use; choose another with {option}\n"
+    assert (done.returncode, done.stderr.decode()) == (1, said)
+
+
 # --- the command line -----------------------------------------------------------------------------------------
 
 
@@ -465,6 +485,7 @@ def test_a_number_that_cannot_be_meant_is_a_wrong_command_line(
         ["--port", "8000"],
         ["--tcp", "127.0.0.1:0", "--host", "127.0.0.1"],
         ["--stdio", "--certfile", "a.pem"],
+        ["--client-ca", "a.pem"],
         ["--unix", "socket", "--uds", "b"],
         ["--metrics"],
         ["--stateless"],

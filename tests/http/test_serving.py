@@ -16,6 +16,7 @@ from dovetail.errors import DovetailError
 from dovetail.transports.bind_address import BindAddress
 from tests.http.children import child
 from tests.support.aio import run
+from tests.support.certificates import Authority
 from tests.support.everything import build
 from tests.support.faces import FILE
 from tests.support.process import CLI
@@ -74,6 +75,14 @@ def test_tls(slow: str, tmp_path: Path) -> None:
     scenario()
 
 
+def test_client_certificates_need_a_certificate_of_the_server(tmp_path: Path) -> None:
+    with pytest.raises(DovetailError, match="client certificates need TLS"):
+        build().run("http", port=0, client_ca="ca.pem")
+    certificate = str(Authority(tmp_path).certificate("127.0.0.1"))
+    with pytest.raises(DovetailError, match="authority of client certificates cannot be used: No such file"):
+        build().run("http", port=0, certfile=certificate, client_ca=str(tmp_path / "missing.pem"))
+
+
 def test_beyond_loopback_needs_a_word() -> None:
     for workers in (1, 2):
         with pytest.raises(DovetailError, match="allow_remote"):
@@ -104,7 +113,9 @@ async def test_on_every_address_at_once_loopback_is_guarded_as_ever() -> None:
 
 @pytest.mark.parametrize("port", [-1, 65536, 99999])
 def test_a_port_that_no_machine_has_is_explained_and_not_another_one_served(port: int) -> None:
-    with pytest.raises(DovetailError, match=f"cannot serve on .*:{port}: a port is a number from 0 to 65535"):
+    with pytest.raises(
+        DovetailError, match=f"cannot listen on .*:{port}: a port is a number from 0 to 65535"
+    ):
         BindAddress(port=port).listen()
 
 

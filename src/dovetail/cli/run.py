@@ -52,6 +52,9 @@ def add_transports(result: argparse.ArgumentParser) -> None:
     group.add_argument("--uds", metavar="PATH", help="serve on a Unix socket in place of a port")
     group.add_argument("--certfile", metavar="FILE", help="serve HTTPS with this certificate")
     group.add_argument("--keyfile", metavar="FILE", help="the key of the certificate")
+    group.add_argument(
+        "--client-ca", metavar="FILE", help="ask clients for a certificate of one of these authorities"
+    )
     group.add_argument("--allowed-host", action="append", metavar="NAME", help="a further Host to answer to")
     group.add_argument("--allowed-origin", action="append", metavar="URL", help="web pages that may call")
     group.add_argument("--stateless", action="store_true", help="give clients of older revisions no session")
@@ -167,7 +170,8 @@ def serve(server: Server, options: argparse.Namespace) -> int:
 
 
 _AS_THEY_ARE: Final = (
-    "host", "port", "uds", "certfile", "keyfile", "allow_remote", "stateless", "json_only", "metrics", "json",
+    "host", "port", "uds", "certfile", "keyfile", "client_ca", "allow_remote", "stateless", "json_only", "metrics",
+    "json",
 )  # fmt: skip
 """Options that the HTTP server has under the same names."""
 _OF_HTTP: Final = (
@@ -181,12 +185,17 @@ def _run_stream(server: Server, options: argparse.Namespace) -> int:
     from ..transports import tcp
     from ..transports.bind_address import print_line, serving_on
 
+    def ready(listener: tcp.Listener) -> None:
+        where = f"unix:{options.unix}"
+        if not options.unix:
+            host, port = listener.address[:2]
+            where = f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
+        print_line(serving_on(where, json=options.json))
+
     if options.unix:
-        print_line(serving_on(f"unix:{options.unix}", json=options.json))
-        return tcp.run(server, None, None, path=options.unix)
+        return tcp.run(server, None, None, path=options.unix, ready=ready)
     host, port = address(options.tcp)
-    print_line(serving_on(f"tcp://{host}:{port}", json=options.json))
-    return tcp.run(server, host, port, allow_remote=options.allow_remote)
+    return tcp.run(server, host, port, allow_remote=options.allow_remote, ready=ready)
 
 
 def address(value: str) -> tuple[str, int]:

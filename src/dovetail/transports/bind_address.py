@@ -27,6 +27,8 @@ class BindAddress(Struct, frozen=True, kw_only=True):
     uds: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
+    client_ca: str | None = None
+    """A file with the authorities whose certificates clients must present. It needs ``certfile``."""
     json: bool = False
     """Announce the URL as JSON, for programs."""
     announce: str = "http"
@@ -41,9 +43,13 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         """The TLS settings of this address, or None without a certificate.
 
         Raises:
-            DovetailError: the certificate cannot be used.
+            DovetailError: a certificate cannot be used.
         """
         if self.certfile is None:
+            if self.client_ca is not None:
+                raise DovetailError(
+                    "client certificates need TLS: give a certificate for the server (--certfile)"
+                )
             return None
         import ssl  # slow to import, and most servers stand behind a proxy that does TLS
 
@@ -53,6 +59,15 @@ class BindAddress(Struct, frozen=True, kw_only=True):
             context.load_cert_chain(self.certfile, self.keyfile)
         except OSError as error:
             raise DovetailError(f"the certificate cannot be used: {error.strerror or error}") from None
+        if self.client_ca is not None:
+            try:
+                context.load_verify_locations(self.client_ca)
+            except OSError as error:
+                reason = error.strerror or error
+                raise DovetailError(
+                    f"the authority of client certificates cannot be used: {reason}"
+                ) from None
+            context.verify_mode = ssl.CERT_REQUIRED
         return context
 
     def listen(self) -> socket.socket:
@@ -81,7 +96,7 @@ class BindAddress(Struct, frozen=True, kw_only=True):
         except (OSError, ValueError) as error:
             if listener is not None:
                 listener.close()
-            raise cannot_bind(self.host, self.port, self.uds, error) from None
+            raise DovetailError(why_not_bound(self.host, self.port, self.uds, error)) from None
         return listener
 
     def announcement(self, bound: socket.socket, options: HttpOptions) -> str:
@@ -100,14 +115,16 @@ class BindAddress(Struct, frozen=True, kw_only=True):
             unix.remove(self.uds)
 
 
-def cannot_bind(host: str | None, port: int | None, path: str | None, error: Exception) -> DovetailError:
-    """The error for an address that cannot be bound."""
+def why_not_bound(
+    host: str | None, port: int | None, path: str | None, error: Exception, option: str = "--port"
+) -> str:
+    """The message for an address that cannot be bound; ``option`` of the command line chooses another port."""
     if getattr(error, "errno", None) == errno.EADDRINUSE:
         if path is not None:
-            return DovetailError(f"another server listens on {path}; choose another path")
-        return DovetailError(f"port {port} on {host} is in use; choose another with --port")
+            return f"another server listens on {path}; choose another path"
+        return f"port {port} on {host} is in use; choose another with {option}"
     where = path if path is not None else f"{host}:{port}"
-    return DovetailError(f"cannot serve on {where}: {getattr(error, 'strerror', None) or error}")
+    return f"cannot listen on {where}: {getattr(error, 'strerror', None) or error}"
 
 
 def serving_on(where: str, *, json: bool) -> str:

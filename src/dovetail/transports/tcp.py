@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ssl import CERT_REQUIRED, SSLContext
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from ..settings import (
     Limits,
 )
 from . import running, unix
+from .bind_address import why_not_bound
 from .loopback import is_loopback
 from .stream import LineLink, cannot_connect, shared_buffer, taken
 
@@ -229,8 +230,7 @@ async def listen(
     try:
         return await listener.open(host, port, path, ssl)
     except (OSError, OverflowError) as error:  # the latter: no port has this number
-        where, why = path or f"{host}:{port}", getattr(error, "strerror", None) or error
-        raise TransportError(f"cannot listen on {where}: {why}", cause="refused") from None
+        raise TransportError(why_not_bound(host, port, path, error, "--tcp"), cause="refused") from None
 
 
 def _check_strangers(service: Service, host: str | None, path: str | None) -> None:
@@ -255,11 +255,17 @@ async def serve(
     port: int | None = 0,
     *,
     stop: running.Stop | None = None,
+    ready: Callable[[Listener], object] | None = None,
     **options: Any,
 ) -> None:
-    """`listen` with the service's lifespan around it, until cancelled or asked to stop."""
+    """`listen` with the service's lifespan around it, until cancelled or asked to stop.
+
+    ``ready`` is called when connections are accepted.
+    """
     async with lifespan(service):
         listener = await listen(service, host, port, **options)
+        if ready is not None:
+            ready(listener)
         try:
             await (stop.wait() if stop is not None else asyncio.Event().wait())
         finally:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ... import extras
+from ...core.principal import Principal
 from ...drivers.pool import DaemonExecutor, Threads
 from ...errors import DovetailError
 from ...settings import HTTP_INTERRUPTED, HTTP_MARGIN, HttpOptions
@@ -115,9 +118,10 @@ async def serve(
 ) -> int:
     """Serve at ``http://host:port/mcp`` until cancelled or told to stop by a signal.
 
-    ``uds`` serves on a Unix socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on. An
-    address beyond loopback needs ``auth`` (or ``principal``), or ``allow_remote=True``. Further options are members of
-    `HttpOptions`. Returns the exit status: 0, or 130 after SIGINT.
+    ``uds`` serves on a Unix socket instead of ``host`` and ``port``; ``certfile`` and ``keyfile`` switch TLS on, and
+    ``client_ca`` asks clients for a certificate, whose subject is the principal. An address beyond loopback needs
+    ``auth``, ``principal`` or ``client_ca``, or ``allow_remote=True``. Further options are members of `HttpOptions`.
+    Returns the exit status: 0, or 130 after SIGINT.
 
     Raises:
         DovetailError: the address may not be served like this, or an extra is missing.
@@ -204,6 +208,13 @@ def share_store(service: HttpService, folder: str) -> None:
         service.use_store(SqliteStore(os.path.join(folder, STORE)))
 
 
+def _certificate_owner(scope: Mapping[str, Any]) -> Principal | None:
+    """The subject of the client certificate, which TLS has verified."""
+    from ...auth.server.links import certificate_principal
+
+    return certificate_principal(scope.get("peer_certificate"))
+
+
 def _announcer(
     address: BindAddress, settings: HttpOptions, bound: socket.socket, quiet: bool
 ) -> Callable[[], None]:
@@ -226,6 +237,8 @@ def _split(
         raise DovetailError(f"serving HTTP has no option {unknown[0]!r}; see HttpOptions")
     address = BindAddress(**{name: value for name, value in options.items() if name in _ADDRESS})
     settings = HttpOptions(**{name: value for name, value in options.items() if name in _OPTIONS})
+    if address.client_ca is not None and settings.principal is None and settings.auth is None:
+        settings = replace(settings, principal=_certificate_owner)
     known = service.auth is not None or settings.principal is not None or settings.auth is not None
     if not address.local and not allow_remote and not known:
         raise DovetailError(
